@@ -1,9 +1,9 @@
 """End start-up boosts as soon as they are due: driven by changes of pods, not by rounds.
 
-Strategy: each change of a boosted pod queues the pod; a look at it tells when to look again, or
-that its boost ends now. Then a plan is made for these pods alone, and of that plan only the ends
-of boosts are carried out. So a pod that got ready is brought back within moments of its time,
-while rounds go on.
+Strategy: each change of a boosted pod queues the pod. When a look at it is due, a plan is made for
+such pods alone: it says which boosts end now, and when to look at the others again. Of that plan
+only the ends of boosts are carried out, as rounds do too. So a pod that got ready is brought back
+within moments of its time, while rounds go on.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.updater.core.action_queue import ActionQueue
-from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import NamespacedName
-from app.updater.core.patching import boosted_containers, pending_containers
+from app.updater.core.patching import has_boost_annotations, pending_containers
 from app.updater.core.plan import Plan
 from app.updater.core.unboost import (
-    BoostStep,
-    check_boost,
-    pause_after,
+    NextLook,
+    is_news,
+    look_after_failure,
+    next_look,
     ready_condition,
-    resets_pauses,
 )
 from app.updater.executor import Batch, Executor
 from app.updater.state import UpdaterContext, UpdaterState
@@ -37,8 +37,8 @@ from app.updater.updater import Planner
 _NAME: Final = "boosts"
 _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed
 _IDLE_SECONDS: Final = 1.0
-_MOMENT_SECONDS: Final = 0.001
-_SAFETY_SECONDS: Final = 10.0
+_LATE_PAUSE: Final = timedelta(seconds=_PAUSE_SECONDS)
+_SAFETY_PAUSE: Final = timedelta(seconds=10)
 _LONGEST_ROUND_SECONDS: Final = 1.0  # so that those that are due meanwhile do not wait
 
 
@@ -78,14 +78,16 @@ class BoostQueue:
             if _is_new_spec(change):
                 with self._lock:
                     self._touched.add(change.namespace)
-            elif isinstance(change.after, Pod) and _is_boosted(change.after):
+            elif isinstance(change.after, Pod) and has_boost_annotations(change.after):
                 self._add((change.namespace, change.name), change.before, change.after)
 
-    def _add(self, place: NamespacedName, before: object, after: Pod) -> None:
-        is_new = not isinstance(before, Pod) or before.uid != after.uid
+    def _add(self, key: NamespacedName, before: object, after: Pod) -> None:
+        is_news_now = (
+            not isinstance(before, Pod) or before.uid != after.uid or is_news(before, after)
+        )
         with self._lock:
-            if is_new or place not in self._entries or _is_news(before, after):
-                self._entries[place] = _Entry(self._clock.monotonic())
+            if is_news_now or key not in self._entries:
+                self._entries[key] = _Entry(self._clock.monotonic())
 
     def refill(self) -> None:
         """Look at every boosted pod again, as after a start."""
@@ -94,16 +96,16 @@ class BoostQueue:
     def _refill(self, namespaces: Iterable[str]) -> None:
         """Look at every boosted pod of some namespaces again; pauses that grew stay grown."""
         snapshot, now = self._context.snapshot(), self._clock.monotonic()
-        places = [
+        boosted = [
             (namespace, name)
             for namespace in namespaces
             for name, pod in snapshot.of(namespace).pods.items()
-            if _is_boosted(pod)
+            if has_boost_annotations(pod)
         ]
         with self._lock:
-            for place in places:
-                known = self._entries.get(place)
-                self._entries[place] = _Entry(now, known.count if known is not None else 0)
+            for key in boosted:
+                known = self._entries.get(key)
+                self._entries[key] = _Entry(now, known.count if known is not None else 0)
 
     # --- looking
 
@@ -118,9 +120,9 @@ class BoostQueue:
             self._refill(touched)
             due = self._take_due()
             snapshot = self._context.snapshot()
-            places = {place: entry for place, entry in due.items() if _may_be_due(snapshot, place)}
-            if places:
-                self._end_boosts(places, snapshot, now)
+            ready = {key: entry for key, entry in due.items() if _may_be_due(snapshot, key)}
+            if ready:
+                self._end_boosts(ready, snapshot, now)
         except Exception:
             self._take_back(touched, due)
             raise
@@ -135,9 +137,9 @@ class BoostQueue:
     def _take_due(self) -> dict[NamespacedName, _Entry]:
         now = self._clock.monotonic()
         with self._lock:
-            due = {place: entry for place, entry in self._entries.items() if entry.due <= now}
-            for place in due:
-                del self._entries[place]
+            due = {key: entry for key, entry in self._entries.items() if entry.due <= now}
+            for key in due:
+                del self._entries[key]
             return due
 
     def _pause(self) -> float:
@@ -148,16 +150,18 @@ class BoostQueue:
         return min(max(first - self._clock.monotonic(), 0.0), _PAUSE_SECONDS)
 
     def _end_boosts(
-        self, places: dict[NamespacedName, _Entry], snapshot: Snapshot, now: datetime
+        self, due: dict[NamespacedName, _Entry], snapshot: Snapshot, now: datetime
     ) -> None:
         memory, version = self._state.read(_NAME)
-        made = self._planner.plan(snapshot, memory, now, only=frozenset(places))
-        decisions = {(found.namespace, found.pod): found for found in made.decisions}
-        ending = {
-            place: entry
-            for place, entry in places.items()
-            if self._ends(place, entry, decisions.get(place), snapshot, now)
-        }
+        made = self._planner.plan(snapshot, memory, now, only=frozenset(due))
+        decisions = {(decision.namespace, decision.pod): decision for decision in made.decisions}
+        ending: dict[NamespacedName, _Entry] = {}
+        for key, entry in due.items():
+            decision = decisions.get(key)
+            if decision is not None and decision.action is Action.UNBOOST:
+                ending[key] = entry
+            else:
+                self._again(key, next_look(decision, entry.count, now))
         if not ending:
             return
         until = self._clock.monotonic() + _LONGEST_ROUND_SECONDS
@@ -169,62 +173,34 @@ class BoostQueue:
             if outcome.error is None
         }
         late = {
-            (found.namespace, found.pod)
-            for found in result.decisions.values()
-            if found.reason is Reason.RATE_LIMITED
+            (decision.namespace, decision.pod)
+            for decision in result.decisions.values()
+            if decision.reason is Reason.RATE_LIMITED
         }
-        for place, entry in ending.items():
-            if place in late:
-                self._again(place, _PAUSE_SECONDS, entry.count)
-            elif place in accepted:
-                self._again(place, _SAFETY_SECONDS, 0)  # its next change comes earlier
+        for key, entry in ending.items():
+            if key in late:
+                self._again(key, NextLook(_LATE_PAUSE, entry.count))
+            elif key in accepted:
+                self._again(key, NextLook(_SAFETY_PAUSE, 0))  # its next change comes earlier
             else:
-                self._again_after_pause(place, entry)
+                self._again(key, look_after_failure(entry.count))
 
-    def _ends(
-        self,
-        place: NamespacedName,
-        entry: _Entry,
-        decision: Decision | None,
-        snapshot: Snapshot,
-        now: datetime,
-    ) -> bool:
-        """Whether a boost ends now; if not, queue the next look."""
-        view = snapshot.of(place[0])
-        vpa = view.vpas.get(decision.vpa) if decision is not None else None
-        found = check_boost(view.pods.get(place[1]), vpa, entry.count, now)
-        match found.next:
-            case BoostStep.FORGET:
-                return False
-            case BoostStep.WHEN_DUE:
-                self._again(place, found.wait.total_seconds() + _MOMENT_SECONDS, 0)
-                return False
-            case BoostStep.UNBOOST if decision is not None and decision.action is Action.UNBOOST:
-                return True
-        self._again_after_pause(place, entry, found.wait)
-        return False
-
-    def _again_after_pause(
-        self, place: NamespacedName, entry: _Entry, pause: timedelta = timedelta()
-    ) -> None:
-        pause = pause or pause_after(entry.count)
-        self._again(place, pause.total_seconds(), entry.count + 1)
-
-    def _again(self, place: NamespacedName, seconds: float, count: int) -> None:
+    def _again(self, key: NamespacedName, look: NextLook | None) -> None:
         """Look again after a while, unless something happened to the pod since."""
-        due = self._clock.monotonic() + seconds
-        with self._lock:
-            self._entries.setdefault(place, _Entry(due, count))
+        if look is not None:
+            due = self._clock.monotonic() + look.pause.total_seconds()
+            with self._lock:
+                self._entries.setdefault(key, _Entry(due, look.failed))
 
 
 def _ends_of_boosts(made: Plan) -> Iterator[ActionQueue]:
-    """Yield queues with the ends of boosts alone; a step that takes no place waits for no other."""
+    """Yield queues with the ends of boosts alone; a step that needs no slot waits for no other."""
     for queue in made.queues:
         steps = [step for step in queue.steps if step.decision.action is Action.UNBOOST]
-        in_turn = tuple(step for step in steps if step.takes_place)
+        in_turn = tuple(step for step in steps if step.needs_slot)
         if in_turn:
             yield replace(queue, steps=in_turn)
-        yield from (replace(queue, steps=(step,)) for step in steps if not step.takes_place)
+        yield from (replace(queue, steps=(step,)) for step in steps if not step.needs_slot)
 
 
 def _is_new_spec(change: Transition) -> bool:
@@ -235,20 +211,9 @@ def _is_new_spec(change: Transition) -> bool:
     return isinstance(before, Vpa) or isinstance(after, Vpa)
 
 
-def _is_boosted(pod: Pod) -> bool:
-    return bool(pod.annotations) and bool(boosted_containers(pod) or pending_containers(pod))
-
-
-def _is_news(before: object, after: Pod) -> bool:
-    """Whether a pod changed so that a look that failed before may succeed now."""
-    return isinstance(before, Pod) and (
-        resets_pauses(before, after)
-        or before.statuses != after.statuses
-        or before.phase != after.phase
-    )
-
-
-def _may_be_due(snapshot: Snapshot, place: NamespacedName) -> bool:
-    """Whether a pod can be due at all; one that is not ready comes back when it gets ready."""
-    pod = snapshot.of(place[0]).pods.get(place[1])
-    return pod is not None and (ready_condition(pod) is not None or bool(pending_containers(pod)))
+def _may_be_due(snapshot: Snapshot, key: NamespacedName) -> bool:
+    """Whether a boost can be due at all; a pod that is not ready comes back when it gets ready."""
+    pod = snapshot.of(key[0]).pods.get(key[1])
+    if pod is None or not has_boost_annotations(pod):
+        return False
+    return ready_condition(pod) is not None or bool(pending_containers(pod))

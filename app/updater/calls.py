@@ -20,7 +20,6 @@ from app.model.errors import BadObject, ClusterError, Invalid, NotFound, Unavail
 from app.model.fields import Object, object_at
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod, read_pod
-from app.model.snapshot import Snapshot
 from app.ports import PODS, WORKLOADS, Cluster, Json, PatchKind, Ref
 from app.updater.core.decisions import Action, PodChange
 from app.updater.core.outcomes import Outcome, RefusalKind, eviction_refusal, undone
@@ -178,10 +177,9 @@ def _asks_for(pod: Pod, change: PodChange) -> bool:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Unconfirmed:
-    """A call without a result, what it was planned upon, and since when."""
+    """A call without a result, and since when."""
 
     outcome: Outcome
-    snapshot: Snapshot
     origin: datetime  # of the clock by which the outcome tells its moment
     since: float  # by the monotonic clock
 
@@ -197,7 +195,7 @@ class _Unconfirmed:
         """Return what is to be remembered once the result is known."""
         if result.error is None:
             done = replace(self.outcome, error=None, generation=result.generation)
-            return StateUpdate(done, self.snapshot, origin=self.origin)
+            return StateUpdate(done, origin=self.origin)
         return StateUpdate(change=partial(undone, outcome=self.outcome), origin=self.origin)
 
 
@@ -216,11 +214,11 @@ class UnconfirmedCalls:
         self._lock = threading.Lock()
         self._pending: list[_Unconfirmed] = []  # what was asked about last is at the end
 
-    def add(self, outcome: Outcome, snapshot: Snapshot, origin: datetime) -> None:
+    def add(self, outcome: Outcome, origin: datetime) -> None:
         """Remember a call that failed, but may have been carried out."""
         since = self._context.clock.monotonic()
         with self._lock:
-            self._pending.append(_Unconfirmed(outcome, snapshot, origin, since))
+            self._pending.append(_Unconfirmed(outcome, origin, since))
 
     def forget(self, pod: Pod | None = None) -> None:
         """Forget calls for a pod, because another one is made for it now, or all of them."""

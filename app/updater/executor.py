@@ -29,7 +29,7 @@ from app.updater.core.outcomes import (
     refusal_reason,
     resize_refusal,
 )
-from app.updater.core.replacements import Trial, after_useless_trial, judge_trial, needs_trial
+from app.updater.core.replacements import after_useless_trial, is_useless, needs_trial
 from app.updater.core.rules import UpdateRules
 from app.updater.report import Reporter
 from app.updater.state import ClaimResult, PlanVersion, StateUpdate, UpdaterContext, UpdaterState
@@ -216,7 +216,7 @@ class Executor:
             if claim is ClaimResult.OWNER_CHANGED:
                 run.work.abandon(item)
             return
-        took_place = step.takes_place
+        took_place = step.needs_slot
         self._unconfirmed.forget(step.pod)
         try:
             took_place = self._is_still_right(run, item) and self._call(run, item)
@@ -276,12 +276,12 @@ class Executor:
         """Create a pod on trial; return whether evicting would not help, and pause it then."""
         step, queue, cursor = item.step, item.queue, item.cursor
         created = dry_run_pod(self._context.acting(), queue.owner, step.pod)
-        if judge_trial(step, created) is not Trial.USELESS:
+        if not is_useless(step, created):
             return False
-        now, snapshot = self._clock.now(), run.batch.snapshot
+        now = self._clock.now()
 
         def pause(memory: Memory) -> Memory:
-            return after_useless_trial(memory, queue, step, snapshot, self._rules, now)
+            return after_useless_trial(memory, queue, step, self._rules, now)
 
         self._state.record(StateUpdate(change=pause))
         cursor.came_to_nothing(step)
@@ -293,7 +293,7 @@ class Executor:
 
     def _call(self, run: _Run, item: WorkItem) -> bool:
         """Make the call; return whether its place stays taken."""
-        step, snapshot = item.step, run.batch.snapshot
+        step = item.step
         now, origin = self._clock.now(), self._state.clock_origin()
         change = step.decision.change
         if step.is_eviction or change is None:
@@ -308,13 +308,13 @@ class Executor:
             found.generation,
             is_unanswered=found.is_unconfirmed,
         )
-        self._state.record(StateUpdate(outcome, snapshot, origin=origin))
+        self._state.record(StateUpdate(outcome, origin=origin))
         if found.is_unconfirmed:
-            self._unconfirmed.add(outcome, snapshot, origin)
+            self._unconfirmed.add(outcome, origin)
         run.result.add(outcome)
         self._reporter.report_call(outcome, self._context.snapshot())
         if found.error is None or found.is_gone or found.is_unconfirmed:
-            return step.takes_place
+            return step.needs_slot
         item.cursor.came_to_nothing(step)
         _after_refusal(item, found.error)
         return False
@@ -327,6 +327,6 @@ def _after_refusal(item: WorkItem, error: ClusterError) -> None:
             cursor.evict_later(step)
         return
     if eviction_refusal(error) is RefusalKind.BUDGET:
-        cursor.close(step.guards)
-        if not step.guards:  # one that the watch does not show
+        cursor.close(step.pdbs)
+        if not step.pdbs:  # one that the watch does not show
             cursor.stop_evicting(step.decision.vpa, _HIDDEN_BUDGET)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
@@ -48,10 +48,9 @@ class UpdaterContext:
 
 @dataclass(frozen=True, slots=True)
 class StateUpdate:
-    """Something to be remembered: an outcome with what was planned upon, or a plain change."""
+    """Something to be remembered: an outcome, or a plain change."""
 
     outcome: Outcome | None = None
-    snapshot: Snapshot = field(default_factory=Snapshot)
     change: Callable[[Memory], Memory] | None = None
     origin: datetime | None = None  # of the clock that tells its moments, None for the one now
 
@@ -136,7 +135,7 @@ class UpdaterState:
         self._check_clock()
         fresh = self._updates[self._applied :]
         self._applied = len(self._updates)
-        for (origin, _, _), found in groupby(fresh, key=_kind):
+        for (origin, _), found in groupby(fresh, key=_kind):
             updates = [update for _, update in found]
             self._memory = _updated(self._as_told_from(origin), updates, self._rules)
         self._memory = self._as_told_from(self._origin)
@@ -161,19 +160,19 @@ class UpdaterState:
         """Claim a pod, and its owner if a place is taken; unless granted nothing is claimed."""
         owner, uid = (queue.namespace, queue.owner), step.pod.uid
         with self._changed:
-            if step.takes_place:
+            if step.needs_slot:
                 self._changed.wait_for(lambda: owner not in self._busy_owners)
             last = self._last_on_pod.get(uid, plan)
             if uid in self._busy_pods or (last.loop != plan.loop and last.calls > plan.calls):
                 return ClaimResult.POD_TAKEN
-            if step.takes_place and any(
+            if step.needs_slot and any(
                 calls > plan.calls
                 for loop, calls in self._last_on_owner.get(owner, {}).items()
                 if loop != plan.loop
             ):
                 return ClaimResult.OWNER_CHANGED
             self._busy_pods.add(uid)
-            if step.takes_place:
+            if step.needs_slot:
                 self._busy_owners.add(owner)
             return ClaimResult.GRANTED
 
@@ -188,7 +187,7 @@ class UpdaterState:
             if took_place:
                 self._last_on_owner.setdefault(owner, {})[plan.loop] = self._calls
             self._busy_pods.discard(step.pod.uid)
-            if step.takes_place:
+            if step.needs_slot:
                 self._busy_owners.discard(owner)
             self._changed.notify_all()
 
@@ -207,16 +206,16 @@ def _origin(clock: Clock) -> datetime:
     return clock.now() - timedelta(seconds=clock.monotonic())
 
 
-def _kind(recorded: tuple[datetime, StateUpdate]) -> tuple[datetime, int, bool]:
+def _kind(recorded: tuple[datetime, StateUpdate]) -> tuple[datetime, bool]:
     origin, update = recorded
-    return origin, id(update.snapshot), update.change is None
+    return origin, update.change is None
 
 
 def _updated(memory: Memory, updates: Sequence[StateUpdate], rules: UpdateRules) -> Memory:
     """Return the memory after updates of one kind."""
     outcomes = [update.outcome for update in updates if update.outcome is not None]
     if outcomes:
-        memory = learn(memory, outcomes, updates[0].snapshot, rules)
+        memory = learn(memory, outcomes, rules)
     for update in updates:
         if update.change is not None:
             memory = update.change(memory)

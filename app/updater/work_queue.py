@@ -19,8 +19,9 @@ from typing import Final, NamedTuple
 
 from app.model.token_bucket import TokenBucket
 from app.ports import Clock
-from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep, Rank
+from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.need import Rank
 
 RATE_LIMITED: Final = (Reason.RATE_LIMITED, "more would be faster than the rate that is allowed")
 

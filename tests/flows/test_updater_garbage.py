@@ -23,7 +23,6 @@ from app.updater.core.outcomes import Outcome, learn
 from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.plan import Plan, plan
 from app.updater.core.rules import UpdateRules
-from app.updater.core.unboost import check_boost
 from tests import make
 from tests.make import ALL_GATES, with_value
 from tests.updater.core.boosts import boost, boosted, mark
@@ -135,7 +134,7 @@ RULES: Final = [OURS, UNPROVEN, replace(OURS, upscale_only_in_place=True)]
 ERRORS: Final[list[ClusterError | None]] = [None, Refused("no"), Invalid("never")]
 
 
-def learnt(made: Plan, found: Snapshot, rules: UpdateRules, error: ClusterError | None) -> Memory:
+def learnt(made: Plan, rules: UpdateRules, error: ClusterError | None) -> Memory:
     """Return what is remembered after all steps of a plan ended in the same way."""
     memory = made.memory
     for queue in made.queues:
@@ -146,7 +145,7 @@ def learnt(made: Plan, found: Snapshot, rules: UpdateRules, error: ClusterError 
                 assert resize_patch(step.pod, change) or annotation_patch(step.pod, change)
             outcome = Outcome(queue, step, NOW, error)
             assert len(list(outcome_events(outcome))) <= 2
-            memory = learn(memory, [outcome], found, rules)
+            memory = learn(memory, [outcome], rules)
     return memory
 
 
@@ -161,7 +160,7 @@ def test_garbage_is_decided_about(
         made = plan(found, rules, ALL_GATES, memory, NOW)
         for decision in made.decisions:
             orjson.dumps(decision_json(decision))
-        memory = learnt(made, found, rules, error)
+        memory = learnt(made, rules, error)
 
 
 ENDS: Final = ["0001-01-01T00:00:00Z", "9999-12-31T23:59:59Z"]
@@ -191,8 +190,6 @@ def test_the_ends_of_the_calendar(place: str, moment: str, target: str) -> None:
         found = known(items)
         made = plan(found, rules, ALL_GATES, Memory(), NOW)
         assert len(made.decisions) >= 2
-        view = found.of("default")
-        assert [check_boost(each, view.vpas["web"], 0, NOW) for each in view.pods.values()]
 
 
 AMOUNTS: Final = ["100m/100Mi", "1e1000/1e1000", "1e-12/1e-12", "-1/-1", "0/0"]
@@ -209,6 +206,6 @@ def test_the_ends_of_quantities(request_: str, target: str, mode: str) -> None:
     for rules in RULES:
         made = plan(found, rules, ALL_GATES, Memory(), NOW)
         assert [orjson.dumps(decision_json(each))[:1] for each in made.decisions] == [b"{"] * 3
-        learnt(made, found, rules, None)
-        again = plan(found, rules, ALL_GATES, learnt(made, found, rules, Refused("no")), NOW)
+        learnt(made, rules, None)
+        again = plan(found, rules, ALL_GATES, learnt(made, rules, Refused("no")), NOW)
         assert len(again.decisions) == 3

@@ -28,7 +28,7 @@ def queue() -> ActionQueue:
 
 def evicted(step: QueueStep) -> StateUpdate:
     """Return what is learnt from an eviction."""
-    return StateUpdate(Outcome(queue(), step, NOW), SCENE.snapshot())
+    return StateUpdate(Outcome(queue(), step, NOW))
 
 
 def uids(memory: Memory) -> set[str]:
@@ -59,7 +59,7 @@ def test_when_the_clock_is_set_memory_moves_along(by: timedelta) -> None:
     state, (first, second, third, *_) = UpdaterState(UpdateRules(), clock), queue().steps
 
     def learn(step: QueueStep) -> None:
-        state.record(StateUpdate(Outcome(queue(), step, clock.now()), SCENE.snapshot()))
+        state.record(StateUpdate(Outcome(queue(), step, clock.now())))
 
     learn(first)
     memory, _ = state.begin_plan("rounds")
@@ -89,7 +89,7 @@ def test_changes_are_remembered_in_their_order() -> None:
 def test_no_two_act_on_one_pod() -> None:
     """Neither at the same time, nor upon a plan from before the other acted; the same one may."""
     state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
-    step = replace(found.steps[0], takes_place=False)
+    step = replace(found.steps[0], needs_slot=False)
     _, one = state.read("one")
     _, other = state.read("other")
     assert state.claim(step, found, one) is ClaimResult.GRANTED

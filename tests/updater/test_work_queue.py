@@ -9,7 +9,8 @@ import pytest
 from app.model.kinds import ObjectKey
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.owners import Budget
+from app.updater.core.owners import OwnerBudget
+from app.updater.core.proof import ProofVersion
 from app.updater.work_queue import (
     Bucket,
     RateLimiter,
@@ -34,8 +35,8 @@ def queue(*steps: tuple[str, int]) -> ActionQueue:
         pod = make.pod(name=name)
         decision = Decision(pod.uid, "shop", name, "web", Action.RESIZE, Reason.UPDATED, "")
         urgency = (rank, 0.0, 0.0, "", name)
-        found.append(QueueStep(pod, decision, False, False, (), urgency))
-    key, budget = ObjectKey("", "StatefulSet", steps[0][0]), Budget(4, 0.5, 4, 4)
+        found.append(QueueStep(pod, decision, False, False, (), urgency, ProofVersion("", 0, ())))
+    key, budget = ObjectKey("", "StatefulSet", steps[0][0]), OwnerBudget(4, 0.5, 4, 4)
     return ActionQueue("shop", key, budget, tuple(found), frozenset(), frozenset())
 
 

@@ -1,7 +1,7 @@
 """Decide what happens to running pods, from values alone: the theory of the updater's decisions.
 
 Words of our own: Decision, Need, Proposal, PodContext, OwnerChecks, PlanState, ActionQueue, Memory,
-Proof; in the shell UpdaterState, TargetLocks, UnconfirmedCalls.
+Proof; in the shell UpdaterState, WorkQueue, UnconfirmedCalls.
 
 `plan(snapshot, rules, gates, memory, now, options)` gives every controlled pod exactly one
 Decision: an action and a reason with a sentence, also where nothing is done. Nothing here reads a
@@ -12,7 +12,7 @@ One plan, namespace by namespace, owner by owner:
              while pod, VPA, owner and LimitRanges are the same and nothing is remembered of the pod
   assess     looks at a PodContext alone: has it a need, and if so a Proposal (in place: resize,
              after a boost: unboost, else an eviction); numbers come once per look (targets, need)
-  blockers   OwnerChecks finds what blocks a proposal; the rest take places in the owner's budget,
+  blockers   OwnerChecks finds what blocks a proposal; the rest take slots of the owner's budget,
              ends of boosts first, then resizes, then evictions, and become an ActionQueue
   PlanState  counts what owners share: PodDisruptionBudgets, evictions left, what was learnt
 After the calls `learn` (outcomes) turns what came of them into the Memory for the next plan.
@@ -34,12 +34,13 @@ A workload under a VPA:  unproven -> one pod evicted (awaited) -> proven, or fai
 The breaker does the same for the whole cluster once too many evictions did not help.
 
 A boosted pod:  boosted -> due -> being brought back (marked) -> marks gone
-  It is due so long after Ready, in every mode, as the VPA says now (`unboost_due`).
+  It is due so long after Ready, in every mode, as the VPA says now (`unboost_due`). Until then
+  the decision says when that is, and the queue of boosts looks again at that time (`next_look`).
 
 What is never true:
 - A pod has two decisions, or an owner two queues, in one plan.
 - More pods of an owner are down because of the updater than its tolerance allows, but for one pod
-  of an owner too small for any. A place is taken before the call and given back if it fails.
+  of an owner too small for any. A slot is taken before the call and given back if it fails.
 - A pod is evicted: in a mode that may not evict; to end a boost; while an eviction requirement is
   unmet; under a second PodDisruptionBudget, one just changed, or a full one (unless the pod is
   broken); while the webhook gives no sign of life; and once it has a node, while its owner is

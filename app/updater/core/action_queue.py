@@ -1,24 +1,23 @@
 """In which order the pods of one owner are disturbed, and which is next when a call failed.
 
-Strategy: a place is taken before the call and given back if the call fails, so that at no moment
+Strategy: a slot is taken before the call and given back if the call fails, so that at no moment
 more pods are down than may be. A plan walks a queue in the same way, as if every call succeeded;
-a step that waits only for a place stays in the queue.
+a step that waits only for a slot stays in the queue.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Final
 
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
+from app.model.quantity import Quantity
 from app.updater.core.decisions import Action, Decision, Reason, Why
 from app.updater.core.memory import NamespacedName
-from app.updater.core.owners import Budget, went_down
-
-Rank = tuple[int, float, float, str, str]
-NO_RANK: Final[Rank] = (0, 0.0, 0.0, "", "")
+from app.updater.core.need import Rank
+from app.updater.core.owners import OwnerBudget, went_down
+from app.updater.core.proof import ProofVersion
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,10 +26,12 @@ class QueueStep:
 
     pod: Pod
     decision: Decision
-    takes_place: bool  # in the budget
+    needs_slot: bool  # in the budget
     is_broken: bool  # judged by what runs, not by what is ready
-    guards: tuple[NamespacedName, ...]  # the PodDisruptionBudgets over the pod
-    rank: Rank = NO_RANK  # how urgent it is, the least first, across all owners
+    pdbs: tuple[NamespacedName, ...]  # the PodDisruptionBudgets over the pod
+    rank: Rank  # across all owners
+    version: ProofVersion  # what a proof holds for that evicting the pod gives
+    allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
 
     @property
     def is_eviction(self) -> bool:
@@ -44,7 +45,7 @@ class ActionQueue:
 
     namespace: str
     owner: ObjectKey
-    budget: Budget
+    budget: OwnerBudget
     steps: tuple[QueueStep, ...]
     unproven: frozenset[str]  # VPAs for which only one pod may go
     pods: frozenset[str]  # uids of the owner's live pods
@@ -53,7 +54,7 @@ class ActionQueue:
     @property
     def rank(self) -> Rank:
         """How urgent its most urgent step is."""
-        return min((step.rank for step in self.steps), default=NO_RANK)
+        return min(step.rank for step in self.steps)
 
 
 class QueueCursor:
@@ -66,10 +67,10 @@ class QueueCursor:
         self._canaries: set[str] = set()
         self._closed: set[NamespacedName] = set()
         self._stopped: dict[str, Why] = {}  # by VPA
-        self._taken: set[str] = set()  # uids of the pods whose places are taken
+        self._taken: set[str] = set()  # uids of the pods whose slots are taken
 
     def next(self) -> QueueStep | None:
-        """Return the next step that may be taken now, with its place taken."""
+        """Return the next step that may be taken now, with its slot taken."""
         for position, step in enumerate(self._steps):
             if self._fits(step):
                 del self._steps[position]
@@ -78,7 +79,7 @@ class QueueCursor:
         return None
 
     def has_still_room(self, step: QueueStep, now: Mapping[str, Pod]) -> bool:
-        """Count again which pods are up; tell whether the place of a step is still there.
+        """Count again which pods are up; tell whether the slot of a step is still there.
 
         Args:
             step: the one that is to be taken now.
@@ -91,22 +92,22 @@ class QueueCursor:
         self.budget = replace(
             self.budget, running=planned.running - stopped, alive=planned.alive - unready
         )
-        if not step.takes_place:
+        if not step.needs_slot:
             return True
-        before = self.budget.plus_one(broken=step.is_broken)
-        return before.has_place(broken=step.is_broken)
+        before = self.budget.after(-1, broken=step.is_broken)
+        return before.has_slot(broken=step.is_broken)
 
     def came_to_nothing(self, step: QueueStep) -> None:
         """Give back what a step took, because its call failed or was not made."""
         self._taken.discard(step.pod.uid)
-        if step.takes_place:
-            self.budget = self.budget.plus_one(broken=step.is_broken)
+        if step.needs_slot:
+            self.budget = self.budget.after(-1, broken=step.is_broken)
         if step.is_eviction:
             self._canaries.discard(step.decision.vpa)
 
-    def close(self, guards: Iterable[NamespacedName]) -> None:
+    def close(self, pdbs: Iterable[NamespacedName]) -> None:
         """Skip evictions under PodDisruptionBudgets that refused one."""
-        self._closed.update(guards)
+        self._closed.update(pdbs)
 
     def stop_evicting(self, vpa: str, why: Why) -> None:
         """Evict no more pods of a VPA."""
@@ -125,14 +126,14 @@ class QueueCursor:
             change=None,
             may_evict_instead=False,
         )
-        self._steps.append(replace(step, decision=decision, takes_place=True))
+        self._steps.append(replace(step, decision=decision, needs_slot=True))
 
     def rest(self) -> Iterator[tuple[QueueStep, Why]]:
         """Yield the steps that got no turn, and why not."""
         for step in self._steps:
-            yield step, (self._held(step) or self._without_place())
+            yield step, (self._held(step) or self._without_slot())
 
-    def _without_place(self) -> Why:
+    def _without_slot(self) -> Why:
         budget = self.budget
         return Reason.BUDGET_EXHAUSTED, (
             f"{self._queue.owner} wants {budget.configured} pods, {budget.alive} are up, "
@@ -146,7 +147,7 @@ class QueueCursor:
             return None
         if vpa in self._stopped:
             return self._stopped[vpa]
-        if not self._closed.isdisjoint(step.guards):
+        if not self._closed.isdisjoint(step.pdbs):
             return Reason.PDB_BLOCKED, "its PodDisruptionBudget refused another pod"
         if vpa in self._queue.unproven and vpa in self._canaries:
             return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
@@ -155,11 +156,11 @@ class QueueCursor:
     def _fits(self, step: QueueStep) -> bool:
         if self._held(step) is not None:
             return False
-        return not step.takes_place or self.budget.has_place(broken=step.is_broken)
+        return not step.needs_slot or self.budget.has_slot(broken=step.is_broken)
 
     def _take(self, step: QueueStep) -> None:
-        if step.takes_place:
+        if step.needs_slot:
             self._taken.add(step.pod.uid)
-            self.budget = self.budget.less_one(broken=step.is_broken)
+            self.budget = self.budget.after(1, broken=step.is_broken)
         if step.is_eviction:
             self._canaries.add(step.decision.vpa)

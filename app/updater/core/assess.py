@@ -19,21 +19,19 @@ from app.updater.core.decisions import Action, Reason, Why
 from app.updater.core.memory import NOTHING
 from app.updater.core.need import (
     NeedCheck,
-    Priority,
-    QuickOom,
-    Trigger,
     check_need,
     first_unmet,
     percent,
     quick_oom,
+    rank,
     requirement_text,
 )
-from app.updater.core.patching import boosted_containers, last_updated
-from app.updater.core.proposals import RESIZE_REASONS, Assessment, Need, PlanInputs, PodContext
-from app.updater.core.resize import assessment, dated, evict, in_place, leftover, waiting
-from app.updater.core.resize_state import ResizeState, is_stuck, resize_state
+from app.updater.core.patching import boosted_containers, has_boost_annotations, last_updated
+from app.updater.core.plan_state import RESIZE_REASONS, Assessment, Need, PlanInputs, PodContext
+from app.updater.core.resize import assessment, dated, evict, in_place, not_needed
+from app.updater.core.resize_state import is_stuck, resize_state
 from app.updater.core.targets import OwnerTargets, PodTarget
-from app.updater.core.unboost import boosted, has_marks, is_ordinary
+from app.updater.core.unboost import assess_boosted, unboost_due
 
 Allocatable = Mapping[str, Quantity] | None
 
@@ -66,31 +64,40 @@ def assess(
     remembered = inputs.memory.pods.get(pod.uid, NOTHING)
     context = PodContext(pod, targets.vpa, targets, inputs, remembered, allocatable)
     if pod.deleted is not None:
-        return context.decided(Action.NONE, Reason.POD_TERMINATING, "the pod is being deleted")
+        return context.assessed(Action.NONE, Reason.POD_TERMINATING, "the pod is being deleted")
     if remembered.evicted is not None:
-        return context.decided(
+        return context.assessed(
             Action.NONE, Reason.POD_TERMINATING, "evicted, and not seen to go yet"
         )
-    if pod.annotations and has_marks(pod) and FeatureGate.CPU_STARTUP_BOOST in inputs.gates:
-        if not is_ordinary(context):
-            return boosted(context)
-        found = _ordinary(context, boosted_containers(pod))
-        return found if found.proposal is not None else boosted(context)
+    if has_boost_annotations(pod) and FeatureGate.CPU_STARTUP_BOOST in inputs.gates:
+        return _boosted(context)
     return _ordinary(context, frozenset())
 
 
-def _ordinary(context: PodContext, boosted: frozenset[str]) -> Assessment:
+def _boosted(context: PodContext) -> Assessment:
+    """Assess a pod with a boost; one that was OOM-killed in it is updated like any other."""
+    pod, now = context.pod, context.inputs.now
+    due = unboost_due(pod, context.vpa, now)
+    is_boosted = not due.containers and context.remembered.unboost_tried_at is None
+    if is_boosted and quick_oom(pod, context.vpa, context.rules, context.inputs.gates, now):
+        assessed = _ordinary(context, boosted_containers(pod))
+        if assessed.proposal is not None:
+            return replace(assessed, until=due.until)
+    return assess_boosted(context, due)
+
+
+def _ordinary(context: PodContext, boosted_names: frozenset[str]) -> Assessment:
     """Assess a pod that no boost concerns, or none but its cpu."""
     if (off := mode_blocker(context.vpa, context.inputs.gates)) is not None:
-        return context.decided(Action.NONE, *off)
+        return context.assessed(Action.NONE, *off)
     if context.vpa.recommendation is None:
-        return context.decided(
+        return context.assessed(
             Action.NONE, Reason.NO_RECOMMENDATION, "there is no recommendation yet"
         )
-    target = context.targets.of(context.pod, boosted)
+    target = context.targets.of(context.pod, boosted_names)
     if not target.numbers.pairs:
-        told = "there is no recommendation for any of the pod's containers"
-        return context.decided(Action.NONE, Reason.NO_CONTAINER_RECOMMENDATION, told)
+        message = "there is no recommendation for any of the pod's containers"
+        return context.assessed(Action.NONE, Reason.NO_CONTAINER_RECOMMENDATION, message)
     if not context.pod.node and context.pod.phase in ("Pending", ""):
         return _unscheduled(context, target)
     return _running(context, target)
@@ -98,45 +105,36 @@ def _ordinary(context: PodContext, boosted: frozenset[str]) -> Assessment:
 
 def _running(context: PodContext, target: PodTarget) -> Assessment:
     pod, rules, now = context.pod, context.rules, context.inputs.now
-    allows = context.vpa.allows
-    found = target.trigger
+    allows, deviation = context.vpa.allows, target.deviation
     oom = quick_oom(pod, context.vpa, rules, context.inputs.gates, now)
-    rises = found.difference or found.is_outside
+    rises = deviation.difference or deviation.is_outside
     if allows.only_upwards and not rises and target.numbers.gross_difference:
-        told = f"nothing has to grow, and mode {context.vpa.mode} shrinks nothing"
-        needed = NeedCheck(Reason.NOT_UPSCALE, told)
+        message = f"nothing has to grow, and mode {context.vpa.mode} shrinks nothing"
+        check = NeedCheck(Reason.NOT_UPSCALE, message)
     elif oom is None and target.no_need is not None:
-        needed = target.no_need
+        check = target.no_need
     else:
         changed = last_updated(pod, now)
         since = max(pod.started, changed) if pod.started and changed else pod.started
-        needed = check_need(found, oom, since, rules, now)
+        check = check_need(deviation, oom, since, rules, now)
     is_in_place = allows.may_resize or (allows.only_upwards and rules.upscale_only_in_place)
-    if needed.reason is not None:
-        quiet = context.decided(
-            Action.NONE, needed.reason, needed.message, numbers=target.numbers, until=needed.until
+    if check.reason is not None:
+        quiet = context.assessed(
+            Action.NONE, check.reason, check.message, numbers=target.numbers, until=check.until
         )
-        if is_in_place:
-            state = resize_state(pod)
-            if state.is_ongoing:
-                need = _need(context, target, needed.message, found, oom, state)
-                return _after_pause(context, leftover(context, need, quiet))
-        return quiet
-    need = _need(context, target, needed.message, found, oom, resize_state(pod))
+        if not (is_in_place and resize_state(pod).is_ongoing):
+            return quiet
+        need = _need(context, target, check.message, is_oom=oom is not None)
+        return _after_pause(context, not_needed(context, need, quiet))
+    need = _need(context, target, check.message, is_oom=oom is not None)
     act = in_place if is_in_place else _by_eviction
     return _after_pause(context, act(context, need))
 
 
-def _need(
-    context: PodContext,
-    target: PodTarget,
-    message: str,
-    found: Trigger,
-    oom: QuickOom | None,
-    state: ResizeState,
-) -> Need:
-    priority = Priority(context.pod, target.numbers.is_up, found, oom is not None)
-    return Need(target, message, priority, _unmet(context, target), state)
+def _need(context: PodContext, target: PodTarget, message: str, *, is_oom: bool) -> Need:
+    pod = context.pod
+    urgency = rank(pod, target.deviation, is_up=target.numbers.is_up, quick_oom=is_oom)
+    return Need(target, message, urgency, is_oom, _unmet(context, target), resize_state(pod))
 
 
 def _unmet(context: PodContext, target: PodTarget) -> str:
@@ -150,40 +148,37 @@ def _unmet(context: PodContext, target: PodTarget) -> str:
 
 def _by_eviction(context: PodContext, need: Need) -> Assessment:
     """Assess a pod that is updated by being recreated."""
-    base = assessment(context, need)
+    base, stage = assessment(context, need), need.state.stage
     proposal = evict(context, need, need.message)
-    if need.state.is_ongoing and not proposal.is_free:
+    if need.state.is_ongoing and proposal.needs_slot:
         base, since = dated(context, need.state, base)
         if not is_stuck(need.state, since, context.rules, context.inputs.now):
-            return waiting(
-                base, RESIZE_REASONS[need.state.stage], f"a resize is {need.state.stage}"
-            )
+            return base.waiting(RESIZE_REASONS[stage], f"a resize is {stage}")
     return replace(base, proposal=proposal)
 
 
-def _after_pause(context: PodContext, found: Assessment) -> Assessment:
+def _after_pause(context: PodContext, assessed: Assessment) -> Assessment:
     """Let a pod rest for whose sake a call failed just now."""
-    pause = context.remembered.pause
-    if pause is None or found.proposal is None or pause.is_over(context.inputs.now):
-        return found
-    return context.decided(Action.WAIT, pause.reason, pause.message, numbers=found.numbers)
+    pause = context.pause
+    if pause is None or assessed.proposal is None:
+        return assessed
+    return context.assessed(Action.WAIT, pause.reason, pause.message, numbers=assessed.numbers)
 
 
 def _unscheduled(context: PodContext, target: PodTarget) -> Assessment:
     """Assess a pod that no node takes: a smaller size may help, and nothing is disturbed."""
-    numbers, rules = target.numbers, context.rules
+    numbers, deviation, rules = target.numbers, target.deviation, context.rules
     shrinks = any(
         pair.is_controlled and pair.current is not None and pair.target < pair.current
         for pair in numbers.pairs
     )
-    found = target.trigger
-    is_worth_it = found.difference >= rules.update_threshold or (
-        found.is_outside and found.difference >= rules.least_difference
+    is_worth_it = deviation.difference >= rules.update_threshold or (
+        deviation.is_outside and deviation.difference >= rules.least_difference
     )
     if not (shrinks and is_worth_it) or context.vpa.allows.only_upwards:
-        told = "the pod has no node, and no smaller size would help"
-        return context.decided(Action.WAIT, Reason.POD_PENDING, told, numbers=numbers)
-    message = f"has no node, and the recommendation is smaller by {percent(found.difference)}"
-    need = _need(context, target, message, found, None, resize_state(context.pod))
+        message = "the pod has no node, and no smaller size would help"
+        return context.assessed(Action.WAIT, Reason.POD_PENDING, message, numbers=numbers)
+    message = f"has no node, and the recommendation is smaller by {percent(deviation.difference)}"
+    need = _need(context, target, message, is_oom=False)
     act = in_place if context.vpa.allows.may_resize else _by_eviction
     return _after_pause(context, act(context, need))

@@ -7,6 +7,7 @@ shared between pods of the same shape, so a hundred thousand decisions stay chea
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from datetime import datetime
 from enum import StrEnum
 
 from app.model.fields import Json
@@ -86,8 +87,6 @@ class PodNumbers:
     gross_difference: float  # the same without netting one container against another
     is_outside: bool  # some request is outside of its bounds, or missing
     is_up: bool  # some request has to grow
-    rise: float = 0.0  # the same as difference, of what grows alone; only where that counts
-    rises_outside: bool = False  # some request is below its lower bound, or missing
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +124,7 @@ class Decision:
     change: PodChange | None = None  # of a resize or unboost
     may_evict_instead: bool = False  # if the resize is refused for good
     is_canary: bool = False  # the replacement decides whether more pods go
+    until: datetime | None = None  # when the decision may change by itself
 
     def put_off(self, reason: Reason, message: str) -> Decision:
         """Return the decision when nothing comes of it for now."""
@@ -141,7 +141,7 @@ class Decision:
 
 def decision_json(decision: Decision) -> Json:
     """Return all that is known of a decision."""
-    found: Json = {
+    json: Json = {
         "namespace": decision.namespace,
         "pod": decision.pod,
         "uid": decision.uid,
@@ -152,23 +152,23 @@ def decision_json(decision: Decision) -> Json:
     }
     numbers = decision.numbers
     if numbers is not None:
-        found["difference"] = round(numbers.difference, 6)
-        found["grossDifference"] = round(numbers.gross_difference, 6)
-        found["outsideBounds"] = numbers.is_outside
-        found["quickOOM"] = decision.quick_oom
-    found["containers"] = _containers(numbers.pairs if numbers is not None else ())
+        json["difference"] = round(numbers.difference, 6)
+        json["grossDifference"] = round(numbers.gross_difference, 6)
+        json["outsideBounds"] = numbers.is_outside
+        json["quickOOM"] = decision.quick_oom
+    json["containers"] = _containers(numbers.pairs if numbers is not None else ())
     if decision.change is not None:
-        found["change"] = _change(decision.change)
-    return found
+        json["change"] = _change(decision.change)
+    return json
 
 
 def _containers(pairs: tuple[Pair, ...]) -> Json:
-    found: Json = {}
+    json: Json = {}
     for pair in pairs:
-        found.setdefault(pair.container, {})[pair.resource] = _some(
+        json.setdefault(pair.container, {})[pair.resource] = _some(
             current=pair.current, target=pair.target, lowerBound=pair.lower, upperBound=pair.upper
         )
-    return found
+    return json
 
 
 def _change(change: PodChange) -> Json:

@@ -1,4 +1,4 @@
-"""What users are told: Kubernetes Events about pods, and a condition that sums up a VPA.
+"""What users are told: Kubernetes Events about pods, and an annotation that sums up a VPA.
 
 Strategy: reasons and messages of events are upstream's. An action has one event, and so has a new
 problem; what goes on from round to round has one when it begins.
@@ -51,12 +51,12 @@ def outcome_events(outcome: Outcome) -> Iterator[UpdateEvent]:
     if outcome.error is not None:
         return
     if outcome.action is Action.EVICT:
-        told = f"evicted to apply the recommendation of VPA {decision.vpa}: {decision.message}"
-        yield _pod(decision, Severity.NORMAL, "EvictedByVPA", f"Pod was {told}")
-        yield _vpa(decision, Severity.NORMAL, "EvictedPod", f"Pod {decision.pod} was {told}")
+        message = f"evicted to apply the recommendation of VPA {decision.vpa}: {decision.message}"
+        yield _pod(decision, Severity.NORMAL, "EvictedByVPA", f"Pod was {message}")
+        yield _vpa(decision, Severity.NORMAL, "EvictedPod", f"Pod {decision.pod} was {message}")
     elif decision.change is not None and decision.change.containers:
-        told = f"Pod was resized in place for VPA {decision.vpa}: {decision.message}"
-        yield _pod(decision, Severity.NORMAL, "InPlaceResizedByVPA", told)
+        message = f"Pod was resized in place for VPA {decision.vpa}: {decision.message}"
+        yield _pod(decision, Severity.NORMAL, "InPlaceResizedByVPA", message)
 
 
 def decision_events(
@@ -67,8 +67,8 @@ def decision_events(
         if before.get(decision.uid) is decision.reason:
             continue
         if decision.reason is Reason.INFEASIBLE_REMEMBERED:
-            told = f"An earlier resize was not feasible: {decision.message}"
-            yield _pod(decision, Severity.NORMAL, _SKIPPED, told)
+            message = f"An earlier resize was not feasible: {decision.message}"
+            yield _pod(decision, Severity.NORMAL, _SKIPPED, message)
         elif decision.reason in _STUCK:
             yield _pod(decision, Severity.WARNING, str(decision.reason), decision.message)
 
@@ -86,7 +86,7 @@ def _vpa(decision: Decision, severity: Severity, reason: str, message: str) -> U
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """A condition: whether something is being done, or why not."""
+    """A summary of a VPA: whether something is being done, or why not."""
 
     status: str
     reason: str
@@ -95,15 +95,15 @@ class Summary:
 
 def summary(decisions: Iterable[Decision]) -> Summary:
     """Sum up the decisions about the pods of one VPA; the same decisions give the same words."""
-    found = list(decisions)
-    counts = Counter(decision.reason for decision in found)
-    acting = [item for item in found if item.action not in (Action.WAIT, Action.NONE)]
-    waiting = [item for item in found if item.action is Action.WAIT]
+    decided = list(decisions)
+    counts = Counter(decision.reason for decision in decided)
+    acting = [item for item in decided if item.action not in (Action.WAIT, Action.NONE)]
+    waiting = [item for item in decided if item.action is Action.WAIT]
     words = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
-    if not found:
+    if not decided:
         return Summary("False", "NoPods", "no pods")
     status = "True" if acting else "False"
-    return Summary(status, _most(acting or waiting or found), f"{counted(len(found))}: {words}")
+    return Summary(status, _most(acting or waiting or decided), f"{counted(len(decided))}: {words}")
 
 
 def _most(decisions: list[Decision]) -> str:

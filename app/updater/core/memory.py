@@ -12,21 +12,23 @@ changed, or after a while.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final, TypeVar, cast
 
 from app.model.kinds import ObjectKey
+from app.model.limits import DisruptionBudget
 from app.model.pods import Pod
 from app.model.quantity import SIZED, Quantity
 from app.model.snapshot import Snapshot
 from app.model.times import doubled, later
 from app.updater.core.decisions import Pair, Reason
-from app.updater.core.patching import boosted_containers, pending_containers
+from app.updater.core.patching import has_boost_annotations
 from app.updater.core.proof import Breaker, Proof
 from app.updater.core.resize_state import resize_state
 from app.updater.core.rules import UpdateRules
 
+_T = TypeVar("_T")
 ProofKey = tuple[str, ObjectKey, str]  # namespace, owner, VPA
 NamespacedName = tuple[str, str]  # namespace and name
 Wanted = Mapping[tuple[str, str], Quantity]  # by container and resource
@@ -59,7 +61,11 @@ class PodMemory:
     resizing_since: datetime | None = None  # the first sight of the resize it is in
     infeasible: Infeasible | None = None
     pause: Pause | None = None
-    unboosted: datetime | None = None  # the first try
+    unboost_tried_at: datetime | None = None  # first
+
+    def after_unboost(self, now: datetime) -> PodMemory:
+        """Return what is remembered after the end of a boost was tried."""
+        return replace(self, unboost_tried_at=self.unboost_tried_at or now)
 
     @property
     def is_empty(self) -> bool:
@@ -86,7 +92,7 @@ class Memory:
     proofs: Mapping[ProofKey, Proof] = field(default_factory=dict)
     breaker: Breaker = field(default_factory=Breaker)
     # By PodDisruptionBudget, or by the owner of pods under one that is not seen.
-    budget_pauses: Mapping[NamespacedName, Pause] = field(default_factory=dict)
+    pdb_pauses: Mapping[NamespacedName, Pause] = field(default_factory=dict)
     rollouts: Mapping[NamespacedName, SeenRollout] = field(
         default_factory=dict
     )  # by namespace and owner
@@ -97,20 +103,25 @@ class Memory:
 
     def namespaces(self) -> set[str]:
         """Return the namespaces of which anything is remembered."""
-        found = {remembered.namespace for remembered in self.pods.values()}
-        found.update(key[0] for key in self.proofs if self.proofs[key].awaited)
-        found.update(key[0] for key in self.rollouts)
-        return found
+        namespaces = {remembered.namespace for remembered in self.pods.values()}
+        namespaces.update(key[0] for key in self.proofs if self.proofs[key].awaited)
+        namespaces.update(key[0] for key in self.rollouts)
+        return namespaces
 
 
-def unseen_budget(namespace: str, owner: ObjectKey) -> NamespacedName:
-    """Return where it is noted that a PodDisruptionBudget holds which the watch does not show."""
+def pdb_key(pdb: DisruptionBudget) -> NamespacedName:
+    """Return the key of a PodDisruptionBudget."""
+    return pdb.namespace, pdb.name
+
+
+def unseen_pdb_key(namespace: str, owner: ObjectKey) -> NamespacedName:
+    """Return the key of a PodDisruptionBudget over an owner's pods that the watch does not show."""
     return namespace, str(owner)
 
 
-def is_unseen_budget(place: NamespacedName) -> bool:
-    """Whether a place is not the name of a PodDisruptionBudget."""
-    return "/" in place[1]
+def is_unseen_pdb(key: NamespacedName) -> bool:
+    """Whether a key is not the name of a PodDisruptionBudget."""
+    return "/" in key[1]
 
 
 def after_absence(memory: Memory) -> Memory:
@@ -147,20 +158,20 @@ def observed(memory: Memory, snapshot: Snapshot, rules: UpdateRules, now: dateti
         if pod is None or pod.uid != uid:
             changes[uid] = PodMemory(remembered.namespace, remembered.name)
             continue
-        found = _observed_pod(remembered, pod, rules, now)
-        if found is not remembered:
-            changes[uid] = found
+        after = _observed_pod(remembered, pod, rules, now)
+        if after is not remembered:
+            changes[uid] = after
     pauses = {
-        place: pause
-        for place, pause in memory.budget_pauses.items()
-        if place[1] in snapshot.of(place[0]).budgets
-        or (is_unseen_budget(place) and now - pause.until < _LONGEST_UNLISTED)
+        key: pause
+        for key, pause in memory.pdb_pauses.items()
+        if key[1] in snapshot.of(key[0]).budgets
+        or (is_unseen_pdb(key) and now - pause.until < _LONGEST_UNLISTED)
     }
     proofs = _living(memory.proofs, snapshot, now)
     canary = memory.breaker.canary
     if canary and not any(canary in proof.known for proof in proofs.values()):
         memory = without_breaker_canary(memory, {canary})
-    return with_pods(replace(memory, budget_pauses=pauses, proofs=proofs), changes)
+    return with_pods(replace(memory, pdb_pauses=pauses, proofs=proofs), changes)
 
 
 def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: datetime) -> PodMemory:
@@ -171,10 +182,8 @@ def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: date
         remembered = replace(remembered, resized=None)
     if remembered.resizing_since is not None and not resize_state(pod).is_ongoing:
         remembered = replace(remembered, resizing_since=None)
-    if remembered.unboosted is not None and not (
-        boosted_containers(pod) or pending_containers(pod)
-    ):
-        remembered = replace(remembered, unboosted=None)
+    if remembered.unboost_tried_at is not None and not has_boost_annotations(pod):
+        remembered = replace(remembered, unboost_tried_at=None)
     return remembered
 
 
@@ -195,7 +204,7 @@ def _living(
     A pause goes on, also if the VPA is deleted and created again. An owner that wants no pods
     any more, such as one of an older template, replaces none.
     """
-    found = {}
+    living = {}
     for key, known in proofs.items():
         view = snapshot.of(key[0])
         owner = view.workloads.get(key[1])
@@ -204,8 +213,8 @@ def _living(
         is_recent = proof.since is not None and now - proof.since < _LONGEST_UNLISTED
         is_resting = proof.until is not None and now < proof.until
         if is_resting or (key[2] in view.vpas and (owner is not None or is_recent)):
-            found[key] = proof
-    return found
+            living[key] = proof
+    return living
 
 
 def without_breaker_canary(memory: Memory, uids: Collection[str]) -> Memory:
@@ -256,53 +265,6 @@ def is_remembered(
     )
 
 
-def shifted(memory: Memory, by: timedelta) -> Memory:
-    """Return the memory after the clock was set forward (or back) by so much."""
-    if not by:
-        return memory
-    return replace(
-        memory,
-        pods={uid: _pod(found, by) for uid, found in memory.pods.items()},
-        proofs={key: _proof(found, by) for key, found in memory.proofs.items()},
-        breaker=_breaker(memory.breaker, by),
-        budget_pauses={key: _pause(found, by) for key, found in memory.budget_pauses.items()},
-        rollouts={
-            key: replace(found, since=later(found.since, by))
-            for key, found in memory.rollouts.items()
-        },
-    )
-
-
-def _pod(found: PodMemory, by: timedelta) -> PodMemory:
-    resized, infeasible, pause = found.resized, found.infeasible, found.pause
-    return replace(
-        found,
-        evicted=_moment(found.evicted, by),
-        resized=replace(resized, at=later(resized.at, by)) if resized is not None else None,
-        resizing_since=_moment(found.resizing_since, by),
-        infeasible=replace(infeasible, at=later(infeasible.at, by)) if infeasible else None,
-        pause=_pause(pause, by) if pause is not None else None,
-        unboosted=_moment(found.unboosted, by),
-    )
-
-
-def _proof(found: Proof, by: timedelta) -> Proof:
-    return replace(found, since=_moment(found.since, by), until=_moment(found.until, by))
-
-
-def _breaker(found: Breaker, by: timedelta) -> Breaker:
-    verdicts = tuple((later(moment, by), helped) for moment, helped in found.verdicts)
-    return replace(found, verdicts=verdicts, until=_moment(found.until, by))
-
-
-def _pause(found: Pause, by: timedelta) -> Pause:
-    return replace(found, until=later(found.until, by))
-
-
-def _moment(moment: datetime | None, by: timedelta) -> datetime | None:
-    return None if moment is None else later(moment, by)
-
-
 @dataclass(frozen=True, slots=True)
 class Pause:
     """How often something failed in a row, and until when it rests."""
@@ -332,3 +294,26 @@ def longer(
     if retry_after_seconds is not None:
         pause = max(pause, timedelta(seconds=min(retry_after_seconds, _LONGEST_ASKED_SECONDS)))
     return Pause(reason, message, count, now + pause)
+
+
+def shifted(memory: Memory, by: timedelta) -> Memory:
+    """Return the memory after the clock was set forward (or back) by so much."""
+    return _shifted(memory, by) if by else memory
+
+
+def _shifted(value: _T, by: timedelta) -> _T:
+    """Return what is remembered with every moment in it shifted."""
+    found: Any = value
+    if isinstance(value, datetime):
+        found = later(value, by)
+    elif isinstance(value, dict):
+        found = {key: _shifted(item, by) for key, item in value.items()}
+    elif isinstance(value, tuple):
+        found = tuple(_shifted(item, by) for item in value)
+    elif isinstance(value, _WITH_MOMENTS):
+        changes = {each.name: _shifted(getattr(value, each.name), by) for each in fields(value)}
+        found = replace(value, **changes)
+    return cast(_T, found)
+
+
+_WITH_MOMENTS = (Memory, PodMemory, Resized, Infeasible, Pause, SeenRollout, Proof, Breaker)

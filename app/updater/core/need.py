@@ -20,7 +20,7 @@ from app.model.pods import ContainerStatus, Pod, Termination
 from app.model.quantity import MEMORY
 from app.model.times import believed, later, rfc3339
 from app.model.vpa import ChangeRequirement, EvictionRequirement, Vpa
-from app.updater.core.decisions import Pair, PodNumbers, Reason
+from app.updater.core.decisions import Pair, Reason
 from app.updater.core.patching import memory_raised, observed_containers
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
@@ -29,8 +29,8 @@ _KILLED = "OOMKilled"
 
 
 @dataclass(frozen=True, slots=True)
-class Trigger:
-    """What is looked at: the pod as a whole, or what grows in it."""
+class Deviation:
+    """How far a pod is from its recommendation: as a whole, or only in what has to grow."""
 
     difference: float
     is_outside: bool
@@ -45,56 +45,55 @@ class NeedCheck:
     until: datetime | None = None  # when the answer may change without any event
 
 
-def trigger(numbers: PodNumbers, *, upscale_only: bool) -> Trigger:
-    """Return what decides whether a pod needs an update."""
-    if upscale_only:
-        return Trigger(numbers.rise, numbers.rises_outside)
-    return Trigger(numbers.gross_difference, numbers.is_outside)
-
-
-def no_need(found: Trigger, rules: UpdateRules) -> NeedCheck | None:
+def no_need(deviation: Deviation, rules: UpdateRules) -> NeedCheck | None:
     """Return what holds for every pod with such a difference, unless it ran out of memory."""
-    difference = found.difference
-    if found.is_outside:
-        if 0 < difference >= rules.least_difference:
+    difference = deviation.difference
+    if deviation.is_outside:
+        if _is_worth_it(deviation, rules):
             return None
-        told = f"outside of its bounds, but the difference is {percent(difference)}"
-        return NeedCheck(Reason.NO_CHANGE, told)
+        message = f"outside of its bounds, but the difference is {percent(difference)}"
+        return NeedCheck(Reason.NO_CHANGE, message)
     if difference == 0:
         return NeedCheck(Reason.NO_CHANGE, "within its bounds and as recommended")
     if difference >= rules.update_threshold:
         return None
     least = percent(rules.update_threshold)
-    told = f"within its bounds; a difference of {percent(difference)} is less than {least}"
-    return NeedCheck(Reason.TOO_SMALL, told)
+    message = f"within its bounds; a difference of {percent(difference)} is less than {least}"
+    return NeedCheck(Reason.TOO_SMALL, message)
+
+
+def _is_worth_it(deviation: Deviation, rules: UpdateRules) -> bool:
+    """Whether a pod that is outside of its bounds, or was killed, is updated."""
+    difference = deviation.difference
+    return difference > 0 and difference >= rules.least_difference
 
 
 def check_need(
-    found: Trigger,
+    deviation: Deviation,
     oom: QuickOom | None,
     since: datetime | None,
     rules: UpdateRules,
     now: datetime,
 ) -> NeedCheck:
     """Tell whether a pod needs an update; `since` is when it started or was last resized."""
-    difference = percent(found.difference)
+    difference = percent(deviation.difference)
     if oom is not None:
-        if not 0 < found.difference >= rules.least_difference:
-            told = f"killed for want of memory, but the difference is {difference}"
-            return NeedCheck(Reason.NO_CHANGE, told)
+        if not _is_worth_it(deviation, rules):
+            message = f"killed for want of memory, but the difference is {difference}"
+            return NeedCheck(Reason.NO_CHANGE, message)
         return NeedCheck(None, f"container {oom.container} ran out of memory", oom.until)
-    if (quiet := no_need(found, rules)) is not None:
+    if (quiet := no_need(deviation, rules)) is not None:
         return quiet
-    if found.is_outside:
+    if deviation.is_outside:
         return NeedCheck(None, f"outside of its bounds; differs by {difference}")
     if since is None:
-        return NeedCheck(
-            Reason.NO_START_TIME, "within its bounds, and the time of its start is unknown"
-        )
+        message = "within its bounds, and the time of its start is unknown"
+        return NeedCheck(Reason.NO_START_TIME, message)
     old_enough = later(since, rules.lifetime_threshold)
     if now < old_enough:
-        told = f"within its bounds; differs by {difference}, too young until "
-        return NeedCheck(Reason.TOO_YOUNG, told + rfc3339(old_enough), old_enough)
+        until = rfc3339(old_enough)
+        message = f"within its bounds; differs by {difference}, too young until {until}"
+        return NeedCheck(Reason.TOO_YOUNG, message, old_enough)
     return NeedCheck(None, f"within its bounds, but differs by {difference}")
 
 
@@ -113,32 +112,18 @@ class Urgency(IntEnum):
     TOO_BIG = 3
 
 
-@dataclass(frozen=True, slots=True)
-class Priority:
-    """What sorts pods that need an update."""
+Rank = tuple[int, float, float, str, str]  # the least goes first
 
-    pod: Pod
-    is_up: bool
-    found: Trigger
-    quick_oom: bool
 
-    def key(self) -> tuple[int, float, float, str, str]:
-        """Return what to sort by: urgency, difference, age, name."""
-        created = self.pod.created.timestamp() if self.pod.created else 0.0
-        return (
-            self._urgency(),
-            -self.found.difference,
-            created,
-            self.pod.namespace,
-            self.pod.name,
-        )
-
-    def _urgency(self) -> Urgency:
-        if self.quick_oom:
-            return Urgency.OUT_OF_MEMORY
-        if self.is_up and self.found.is_outside:
-            return Urgency.FAR_TOO_SMALL
-        return Urgency.TOO_SMALL if self.is_up else Urgency.TOO_BIG
+def rank(pod: Pod, deviation: Deviation, *, is_up: bool, quick_oom: bool) -> Rank:
+    """Return what sorts pods that need an update: urgency, difference, age, name."""
+    urgency = Urgency.TOO_BIG
+    if quick_oom:
+        urgency = Urgency.OUT_OF_MEMORY
+    elif is_up:
+        urgency = Urgency.FAR_TOO_SMALL if deviation.is_outside else Urgency.TOO_SMALL
+    created = pod.created.timestamp() if pod.created else 0.0
+    return urgency, -deviation.difference, created, pod.namespace, pod.name
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +148,7 @@ def quick_oom(
     pod: Pod, vpa: Vpa, rules: UpdateRules, gates: FeatureGates, now: datetime
 ) -> QuickOom | None:
     """Return the latest quick kill that counts now."""
-    found: QuickOom | None = None
+    latest: QuickOom | None = None
     for status in pod.statuses:
         for end in (status.last_terminated, status.terminated):
             if end is None or end.reason != _KILLED or _is_answered(end, status, pod, now):
@@ -171,9 +156,9 @@ def quick_oom(
             until = _counts_until(end, vpa, rules, gates)
             if until is None or now >= until or not _takes_part(status.name, pod, vpa):
                 continue
-            if found is None or until > found.until:
-                found = QuickOom(status.name, until)
-    return found
+            if latest is None or until > latest.until:
+                latest = QuickOom(status.name, until)
+    return latest
 
 
 def _counts_until(

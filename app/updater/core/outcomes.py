@@ -24,8 +24,6 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.model.snapshot import Snapshot
-from app.model.vpa import Vpa
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Reason, Why
 from app.updater.core.memory import (
@@ -37,14 +35,14 @@ from app.updater.core.memory import (
     ProofKey,
     Resized,
     blamed_resources,
-    is_unseen_budget,
+    is_unseen_pdb,
     longer,
-    unseen_budget,
+    unseen_pdb_key,
     wanted_requests,
     with_pods,
     without_breaker_canary,
 )
-from app.updater.core.proof import current_proof, expected_requests, version_of
+from app.updater.core.proof import current_proof, expected_requests
 from app.updater.core.rules import Prove, UpdateRules
 
 _NODE_CAPACITY: Final = "NodeCapacity"
@@ -65,7 +63,7 @@ class RefusalKind(StrEnum):
     BUDGET = "budget"  # a PodDisruptionBudget holds
 
 
-_TOLD: Final = {
+_REASONS: Final = {
     RefusalKind.BUDGET: Reason.PDB_BLOCKED,
     RefusalKind.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
 }
@@ -105,14 +103,14 @@ def eviction_refusal(error: ClusterError) -> RefusalKind:
 
 
 def refusal_reason(action: Action, error: ClusterError) -> Why:
-    """Return what is told of a pod for which a call was refused."""
+    """Return why a pod waits for which a call was refused."""
     if action is Action.EVICT:
         kind, usual = eviction_refusal(error), Reason.EVICTION_ERROR
     else:
         kind, usual = resize_refusal(error), Reason.RESIZE_ERROR
     if kind is RefusalKind.GONE:
         return Reason.POD_TERMINATING, "the pod went meanwhile"
-    return _TOLD.get(kind, usual), f"refused: {error.message}"
+    return _REASONS.get(kind, usual), f"refused: {error.message}"
 
 
 def evicts_instead(kind: RefusalKind) -> bool:
@@ -134,7 +132,7 @@ class Outcome:
     is_unanswered: bool = False
 
     @property
-    def is_doubtful(self) -> bool:
+    def is_unconfirmed(self) -> bool:
         """Whether it is unknown what came of it."""
         return self.is_unanswered and self.error is not None
 
@@ -144,26 +142,25 @@ class Outcome:
         return self.step.decision.action
 
 
-def learn(
-    memory: Memory, outcomes: Iterable[Outcome], snapshot: Snapshot, rules: UpdateRules
-) -> Memory:
-    """Return the memory after some calls; `snapshot` is the one that was planned upon."""
-    update = _MemoryUpdate(memory, snapshot, rules)
+def learn(memory: Memory, outcomes: Iterable[Outcome], rules: UpdateRules) -> Memory:
+    """Return the memory after some calls."""
+    update = _MemoryUpdate(memory, rules)
     for outcome in outcomes:
         update.take(outcome)
     return update.memory()
 
 
 def undone(memory: Memory, outcome: Outcome) -> Memory:
-    """Return the memory when it is seen that a call in doubt was not carried out."""
+    """Return the memory when it is seen that an unconfirmed call was not carried out."""
     pod = outcome.step.pod
-    found = memory.of(pod)
+    remembered = memory.of(pod)
     if outcome.action is not Action.EVICT:
-        is_this = found.resized is not None and found.resized.at == outcome.at
-        return with_pods(memory, {pod.uid: replace(found, resized=None)}) if is_this else memory
-    if found.evicted not in (None, outcome.at):  # it was tried again since
+        if remembered.resized is None or remembered.resized.at != outcome.at:
+            return memory
+        return with_pods(memory, {pod.uid: replace(remembered, resized=None)})
+    if remembered.evicted not in (None, outcome.at):  # it was tried again since
         return memory
-    memory = with_pods(memory, {pod.uid: replace(found, evicted=None)})
+    memory = with_pods(memory, {pod.uid: replace(remembered, evicted=None)})
     memory = without_breaker_canary(memory, {pod.uid})
     key = _proof_key(outcome)
     proof = memory.proofs.get(key)
@@ -172,9 +169,9 @@ def undone(memory: Memory, outcome: Outcome) -> Memory:
     return replace(memory, proofs={**memory.proofs, key: proof.without(pod.uid)})
 
 
-def _guards(outcome: Outcome) -> tuple[NamespacedName, ...]:
+def _pdb_keys(outcome: Outcome) -> tuple[NamespacedName, ...]:
     queue = outcome.queue
-    return outcome.step.guards or (unseen_budget(queue.namespace, queue.owner),)
+    return outcome.step.pdbs or (unseen_pdb_key(queue.namespace, queue.owner),)
 
 
 def _proof_key(outcome: Outcome) -> ProofKey:
@@ -184,19 +181,19 @@ def _proof_key(outcome: Outcome) -> ProofKey:
 class _MemoryUpdate:
     """Changes to a memory, one outcome after the other."""
 
-    def __init__(self, memory: Memory, snapshot: Snapshot, rules: UpdateRules) -> None:
-        self._before, self._snapshot, self._rules = memory, snapshot, rules
-        self._pods: dict[str, PodMemory] = dict(memory.pods)
+    def __init__(self, memory: Memory, rules: UpdateRules) -> None:
+        self._before, self._rules = memory, rules
+        self._pods = dict(memory.pods)
         self._proofs = dict(memory.proofs)
-        self._pauses = dict(memory.budget_pauses)
+        self._pauses = dict(memory.pdb_pauses)
         self._breaker = memory.breaker
 
     def memory(self) -> Memory:
         return replace(
             self._before,
-            pods={uid: found for uid, found in self._pods.items() if not found.is_empty},
+            pods={uid: pod for uid, pod in self._pods.items() if not pod.is_empty},
             proofs=self._proofs,
-            budget_pauses=self._pauses,
+            pdb_pauses=self._pauses,
             breaker=self._breaker,
         )
 
@@ -211,43 +208,29 @@ class _MemoryUpdate:
         pod = outcome.step.pod
         return self._pods.get(pod.uid) or PodMemory(pod.namespace, pod.name)
 
-    def _keep(self, outcome: Outcome, found: PodMemory) -> None:
-        self._pods[outcome.step.pod.uid] = found
-
-    def _vpa(self, outcome: Outcome) -> Vpa | None:
-        view = self._snapshot.of(outcome.queue.namespace)
-        return view.vpas.get(outcome.step.decision.vpa)
+    def _keep(self, outcome: Outcome, remembered: PodMemory) -> None:
+        self._pods[outcome.step.pod.uid] = remembered
 
     # --- evictions
 
     def _evicted(self, outcome: Outcome) -> None:
-        if not outcome.is_doubtful:
-            self._pauses = {
-                place: pause
-                for place, pause in self._pauses.items()
-                if place not in _guards(outcome)
-            }
-            if outcome.is_unanswered:  # all else was learnt while it was in doubt
+        if not outcome.is_unconfirmed:
+            for pdb in _pdb_keys(outcome):
+                self._pauses.pop(pdb, None)
+            if outcome.is_unanswered:  # all else was learnt while it was unconfirmed
                 return
-        found = self._of(outcome)
-        pause = found.pause if outcome.is_doubtful else None
-        self._keep(outcome, replace(found, evicted=outcome.at, pause=pause))
-        uid = outcome.step.pod.uid
-        self._breaker = self._breaker.after_eviction(uid, self._rules, outcome.at)
-        self._await_replacement(outcome)
-
-    def _await_replacement(self, outcome: Outcome) -> None:
-        vpa, numbers = self._vpa(outcome), outcome.step.decision.numbers
-        if vpa is None or numbers is None or self._rules.prove is Prove.OFF:
+        remembered, step = self._of(outcome), outcome.step
+        pause = remembered.pause if outcome.is_unconfirmed else None
+        self._keep(outcome, replace(remembered, evicted=outcome.at, pause=pause))
+        self._breaker = self._breaker.after_eviction(step.pod.uid, self._rules, outcome.at)
+        numbers = step.decision.numbers
+        if numbers is None or self._rules.prove is Prove.OFF:
             return
-        queue = outcome.queue
         key = _proof_key(outcome)
-        owner = self._snapshot.of(queue.namespace).workloads.get(queue.owner)
-        version = version_of(vpa, owner.template if owner is not None else ())
-        proof = current_proof(self._proofs.get(key), version)
+        proof = current_proof(self._proofs.get(key), step.version)
         expected = expected_requests(numbers)
-        uid = outcome.step.pod.uid
-        self._proofs[key] = proof.after_eviction(uid, queue.pods, expected, outcome.at)
+        pods = outcome.queue.pods
+        self._proofs[key] = proof.after_eviction(step.pod.uid, pods, expected, outcome.at)
 
     def _not_evicted(self, outcome: Outcome, error: ClusterError) -> None:
         kind = eviction_refusal(error)
@@ -257,10 +240,10 @@ class _MemoryUpdate:
             self._pause(outcome, error)
 
     def _pause_budgets(self, outcome: Outcome, error: ClusterError) -> None:
-        for place in _guards(outcome):
-            name = "that is not seen" if is_unseen_budget(place) else place[1]
-            self._pauses[place] = longer(
-                self._pauses.get(place),
+        for key in _pdb_keys(outcome):
+            name = "that is not seen" if is_unseen_pdb(key) else key[1]
+            self._pauses[key] = longer(
+                self._pauses.get(key),
                 Reason.PDB_BLOCKED,
                 f"PodDisruptionBudget {name}: {error.message}",
                 outcome.at,
@@ -268,37 +251,34 @@ class _MemoryUpdate:
             )
 
     def _pause(self, outcome: Outcome, error: ClusterError) -> None:
-        found = self._of(outcome)
+        remembered = self._of(outcome)
         is_unboost = outcome.action is Action.UNBOOST
         pause = longer(
-            found.pause,
+            remembered.pause,
             *refusal_reason(outcome.action, error),
             outcome.at,
             longest=_LONGEST_UNBOOST_PAUSE if is_unboost else LONGEST_PAUSE,
             retry_after_seconds=error.retry_after_seconds,
         )
-        self._keep(outcome, replace(found, pause=pause))
+        self._keep(outcome, replace(remembered, pause=pause))
 
     # --- resizes and ends of boosts
 
     def _resized(self, outcome: Outcome) -> None:
-        found = self._of(outcome)
         resized = Resized(outcome.at, outcome.generation, outcome.step.pod.resource_version)
-        if outcome.is_doubtful:
-            self._keep(outcome, replace(found, resized=resized))
-            return
-        found = replace(found, resized=resized, pause=None, resizing_since=None)
-        if outcome.action is Action.UNBOOST:
-            found = replace(found, unboosted=found.unboosted or outcome.at)
-        elif outcome.step.decision.reason is Reason.UPDATED:
-            found = replace(found, infeasible=None)
-        self._keep(outcome, found)
+        remembered = replace(self._of(outcome), resized=resized)
+        if not outcome.is_unconfirmed:
+            remembered = replace(remembered, pause=None, resizing_since=None)
+            if outcome.action is Action.UNBOOST:
+                remembered = remembered.after_unboost(outcome.at)
+            elif outcome.step.decision.reason is Reason.UPDATED:
+                remembered = replace(remembered, infeasible=None)
+        self._keep(outcome, remembered)
 
     def _not_resized(self, outcome: Outcome, error: ClusterError) -> None:
         kind = resize_refusal(error)
         if outcome.action is Action.UNBOOST:
-            found = self._of(outcome)
-            self._keep(outcome, replace(found, unboosted=found.unboosted or outcome.at))
+            self._keep(outcome, self._of(outcome).after_unboost(outcome.at))
         elif kind is RefusalKind.INFEASIBLE:
             self._remember_infeasible(outcome, error)
             return
@@ -307,11 +287,10 @@ class _MemoryUpdate:
 
     def _remember_infeasible(self, outcome: Outcome, error: ClusterError) -> None:
         numbers = outcome.step.decision.numbers
-        node = self._snapshot.nodes.get(outcome.step.pod.node)
         past = Infeasible(
             wanted_requests(numbers.pairs if numbers is not None else ()),
             blamed_resources(error.message),
             outcome.at,
-            node.allocatable if node is not None else None,
+            outcome.step.allocatable,
         )
         self._keep(outcome, replace(self._of(outcome), infeasible=past))

@@ -47,21 +47,21 @@ class Overlap:
 
 def by_owner(pods: Iterable[Pod]) -> list[tuple[ObjectKey, list[Pod]]]:
     """Return the pods by their immediate controllers, in a fixed order."""
-    found: dict[tuple[str, str, str], tuple[ObjectKey, list[Pod]]] = {}
+    groups: dict[tuple[str, str, str], tuple[ObjectKey, list[Pod]]] = {}
     for pod in pods:
         owners = pod.owners
         is_plain = len(owners) == 1 and owners[0].controller
         owner = owners[0] if is_plain else pod.controller
         if owner is None or pod.phase in _OVER:
             continue
-        place = (owner.kind, owner.name, owner.api_version)
-        owned = found.get(place)
+        key = (owner.kind, owner.name, owner.api_version)
+        owned = groups.get(key)
         if owned is None:
-            owned = found[place] = (owner.key, [])
+            owned = groups[key] = (owner.key, [])
         owned[1].append(pod)
-    for _, owned_pods in found.values():
+    for _, owned_pods in groups.values():
         owned_pods.sort(key=attrgetter("name"))
-    return [found[place] for place in sorted(found)]
+    return [groups[key] for key in sorted(groups)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,8 +111,7 @@ class Matcher:
         if match.vpa is not None and not match.vpa.is_off:
             for weaker in match.weaker:
                 if not weaker.is_off:
-                    found = Overlap(self._namespace, match.vpa.name, weaker.name)
-                    self.overlaps[found] = None
+                    self.overlaps[Overlap(self._namespace, match.vpa.name, weaker.name)] = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,7 +124,7 @@ class Size:
 
 def is_live(pod: Pod) -> bool:
     """Whether a pod serves or will serve."""
-    return pod.deleted is None and pod.phase not in ("Succeeded", "Failed")
+    return pod.deleted is None and pod.phase not in _OVER
 
 
 def configured_size(key: ObjectKey, owner: Workload | None, live: int) -> Size:
@@ -158,13 +157,11 @@ def is_unready(pod: Pod) -> bool:
 
 def is_broken(pod: Pod, rules: UpdateRules, now: datetime, *, quick_oom: bool) -> bool:
     """Whether disturbing a running pod takes nothing away from what is ready."""
-    if not is_unready(pod):
+    ready = pod.condition("Ready")
+    if ready is None or ready.status != "False":
         return False
-    if quick_oom:
-        return True
-    since = pod.condition("Ready")
-    moment = since.last_transition if since is not None else None
-    return moment is not None and now - moment >= rules.unready_patience
+    since = ready.last_transition
+    return quick_oom or (since is not None and now - since >= rules.unready_patience)
 
 
 def is_running(pod: Pod) -> bool:
@@ -179,7 +176,7 @@ def budget_of(
     *,
     gone: Collection[str] = (),
     disturbed: Collection[str] = (),
-) -> Budget:
+) -> OwnerBudget:
     """Return the budget of a group.
 
     Args:
@@ -195,7 +192,7 @@ def budget_of(
             continue
         running += 1
         alive += pod.uid not in disturbed and not is_unready(pod)
-    return Budget(size, tolerance, running, alive)
+    return OwnerBudget(size, tolerance, running, alive)
 
 
 def went_down(pods: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[int, int]:
@@ -207,14 +204,13 @@ def went_down(pods: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[int, int]:
     """
     stopped = unready = 0
     for pod in pods:
-        found = now.get(pod.name)
-        if found is pod:
+        seen = now.get(pod.name)
+        if seen is pod:
             continue
-        is_up = found is not None and found.uid == pod.uid and found.deleted is None
-        runs = found is not None and is_up and is_running(found)
-        stopped += not runs
-        if not is_unready(pod):
-            unready += found is None or not runs or is_unready(found)
+        is_there = seen is not None and seen.uid == pod.uid and seen.deleted is None
+        after = seen if seen is not None and is_there and is_running(seen) else None
+        stopped += after is None
+        unready += not is_unready(pod) and (after is None or is_unready(after))
     return stopped, unready
 
 
@@ -235,14 +231,14 @@ def ongoing_rollout(owner: Workload | None, view: NamespaceView) -> OngoingRollo
         rollout = workload.rollout if workload is not None else None
         if workload is None or rollout is None:
             continue
-        if told := _rollout(workload, rollout):
+        if message := _progress(workload, rollout):
             mark = f"{workload.key}@{rollout.generation}/{rollout.updated_replicas}"
-            return OngoingRollout(mark, f"{workload.key}: {told}")
+            return OngoingRollout(mark, f"{workload.key}: {message}")
     return None
 
 
-def _rollout(workload: Workload, rollout: Rollout) -> str:
-    if not rollout.observed_generation:  # told by no controller yet
+def _progress(workload: Workload, rollout: Rollout) -> str:
+    if not rollout.observed_generation:  # no controller has seen it yet
         return ""
     if not workload.key.is_built_in or workload.key.kind not in ("Deployment", "StatefulSet"):
         return ""
@@ -262,7 +258,7 @@ def _rollout(workload: Workload, rollout: Rollout) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Budget:
+class OwnerBudget:
     """The pods of one owner, as far as they count, and what we took away from them."""
 
     configured: int
@@ -277,7 +273,7 @@ class Budget:
         """How many pods may be down."""
         return int(self.configured * self.tolerance)
 
-    def has_place(self, *, broken: bool = False) -> bool:
+    def has_slot(self, *, broken: bool = False) -> bool:
         """Whether one more pod may go down."""
         up, taken = (self.running, self.taken_running) if broken else (self.alive, self.taken_alive)
         if up - taken > self.configured - self.tolerated:
@@ -285,18 +281,10 @@ class Budget:
         is_untouched = self.taken_running == 0 and up == self.configured
         return self.tolerated == 0 and is_untouched
 
-    def less_one(self, *, broken: bool = False) -> Budget:
-        """Return the budget after one more pod went down."""
+    def after(self, down: int, *, broken: bool = False) -> OwnerBudget:
+        """Return the budget after so many more pods went down; less than zero gives slots back."""
         return replace(
             self,
-            taken_running=self.taken_running + 1,
-            taken_alive=self.taken_alive + (not broken),
-        )
-
-    def plus_one(self, *, broken: bool = False) -> Budget:
-        """Return the budget after one more pod turned out not to go down."""
-        return replace(
-            self,
-            taken_running=self.taken_running - 1,
-            taken_alive=self.taken_alive - (not broken),
+            taken_running=self.taken_running + down,
+            taken_alive=self.taken_alive + (0 if broken else down),
         )

@@ -8,7 +8,7 @@ into what the pod carries by then, so those of others stay as they are.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Final
@@ -21,7 +21,7 @@ from app.model.pods import (
     Container,
     Pod,
 )
-from app.model.quantity import MEMORY
+from app.model.quantity import MEMORY, Quantity
 from app.model.times import believed, rfc3339
 from app.sizing.scaling import in_order
 from app.updater.core.decisions import ContainerChange, PodChange
@@ -29,7 +29,9 @@ from app.updater.core.decisions import ContainerChange, PodChange
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
 RAISED_ANNOTATION: Final = "vpaMemoryRaisedAt/"  # of a container, in answer to a kill for memory
-MARK: Final = "vpaCpuUnboostPending/"  # since when a container is being brought back
+UNBOOST_PENDING_ANNOTATION: Final = (
+    "vpaCpuUnboostPending/"  # since when a container is being brought back
+)
 
 
 def observed_containers(pod: Pod) -> frozenset[str] | None:
@@ -50,26 +52,26 @@ def resize_patch(pod: Pod, change: PodChange) -> list[Operation]:
     """Return what is sent to the resize subresource; empty if there is nothing to resize."""
     operations = [
         operation
-        for found in change.containers
-        for operation in _of_container(pod.containers[found.index], found)
+        for item in change.containers
+        for operation in _of_container(pod.containers[item.index], item)
     ]
     return [test("/metadata/uid", pod.uid), *operations] if operations else []
 
 
 def _of_container(container: Container, change: ContainerChange) -> list[Operation]:
     path: tuple[str | int, ...] = ("spec", "containers", change.index)
-    present, place = container.resources, (*path, "resources")
+    present, resources = container.resources, (*path, "resources")
     operations: list[Operation] = []
     if present.requests is None and present.limits is None and not present.has_other:
-        operations.append(add(place, {}))
+        operations.append(add(resources, {}))
     for word, had, amounts in (
         ("requests", present.requests, change.requests),
         ("limits", present.limits, change.limits),
     ):
         if amounts and had is None:
-            operations.append(add((*place, word), {}))
+            operations.append(add((*resources, word), {}))
         operations += [
-            add((*place, word, resource), str(amounts[resource])) for resource in in_order(amounts)
+            add((*resources, word, name), str(amounts[name])) for name in in_order(amounts)
         ]
     return [test((*path, "name"), container.name), *operations] if operations else []
 
@@ -94,12 +96,8 @@ def raised_marks(
 ) -> Iterable[tuple[str, str | None]]:
     """Return the annotations of containers that get more memory."""
     for change in changes:
-        has = pod.containers[change.index].resources
-        for amounts, before in ((change.requests, has.request), (change.limits, has.limit)):
-            old = before(MEMORY)
-            if MEMORY in amounts and (old is None or amounts[MEMORY] > old):
-                yield RAISED_ANNOTATION + change.container, rfc3339(now)
-                break
+        if any(old is None or new > old for old, new in _memory(pod, change)):
+            yield RAISED_ANNOTATION + change.container, rfc3339(now)
 
 
 def without_raised_marks(
@@ -108,13 +106,17 @@ def without_raised_marks(
     """Return what takes those annotations from containers whose memory goes back again."""
     for change in changes:
         key = RAISED_ANNOTATION + change.container
-        asked = pod.containers[change.index].resources
-        for amounts, before in ((change.requests, asked.request), (change.limits, asked.limit)):
-            old = before(MEMORY)
-            is_less = MEMORY in amounts and old is not None and amounts[MEMORY] < old
-            if is_less and pod.annotation(key) is not None:
-                yield key, None
-                break
+        is_less = any(old is not None and new < old for old, new in _memory(pod, change))
+        if is_less and pod.annotation(key) is not None:
+            yield key, None
+
+
+def _memory(pod: Pod, change: ContainerChange) -> Iterator[tuple[Quantity | None, Quantity]]:
+    """Yield the request and the limit of memory that a change writes, behind what they were."""
+    asked = pod.containers[change.index].resources
+    for amounts, before in ((change.requests, asked.request), (change.limits, asked.limit)):
+        if MEMORY in amounts:
+            yield before(MEMORY), amounts[MEMORY]
 
 
 def memory_raised(pod: Pod, container: str, now: datetime) -> datetime | None:
@@ -138,6 +140,12 @@ def read_time(text: str | None) -> datetime | None:
         return None
 
 
+def has_boost_annotations(pod: Pod) -> bool:
+    """Whether a pod is boosted, or being brought back from its boost."""
+    prefixes = (BOOST_ANNOTATION, UNBOOST_PENDING_ANNOTATION)
+    return any(key.startswith(prefixes) for key in pod.annotations or ())
+
+
 def boosted_containers(pod: Pod) -> frozenset[str]:
     """Return the containers that the webhook marked as boosted."""
     return _marked(pod, BOOST_ANNOTATION)
@@ -145,7 +153,7 @@ def boosted_containers(pod: Pod) -> frozenset[str]:
 
 def pending_containers(pod: Pod) -> frozenset[str]:
     """Return the containers that are being brought back."""
-    return _marked(pod, MARK)
+    return _marked(pod, UNBOOST_PENDING_ANNOTATION)
 
 
 def _marked(pod: Pod, prefix: str) -> frozenset[str]:
@@ -156,6 +164,6 @@ def _marked(pod: Pod, prefix: str) -> frozenset[str]:
 
 def pending_since(pod: Pod, now: datetime) -> datetime | None:
     """Return since when a pod is being brought back, None if it is not, or not readably."""
-    marks = (pod.annotation(MARK + name) for name in pending_containers(pod))
+    marks = (pod.annotation(UNBOOST_PENDING_ANNOTATION + name) for name in pending_containers(pod))
     times = [believed(read_time(text), now) for text in marks]
     return min((moment for moment in times if moment is not None), default=None)

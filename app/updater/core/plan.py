@@ -28,8 +28,7 @@ from app.updater.core.blockers import plan_owner
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, NamespacedName, observed
 from app.updater.core.owners import Matcher, Overlap, by_owner, is_live
-from app.updater.core.plan_state import PlanState
-from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
+from app.updater.core.plan_state import Assessment, OwnerPods, PlanInputs, PlanState
 from app.updater.core.rules import UpdateRules
 from app.updater.core.targets import OwnerTargets
 
@@ -50,28 +49,28 @@ class Plan:
     @property
     def decisions(self) -> tuple[Decision, ...]:
         """All decisions, by namespace and pod."""
-        return tuple(chain.from_iterable(found.decisions for found in self.namespaces.values()))
+        return tuple(chain.from_iterable(part.decisions for part in self.namespaces.values()))
 
     @property
     def queues(self) -> tuple[ActionQueue, ...]:
         """What is to be carried out, per owner, the most urgent first; side by side if wanted."""
-        found = chain.from_iterable(found.queues for found in self.namespaces.values())
-        return tuple(sorted(found, key=attrgetter("rank")))
+        queues = chain.from_iterable(part.queues for part in self.namespaces.values())
+        return tuple(sorted(queues, key=attrgetter("rank")))
 
     @property
     def totals(self) -> tuple[VpaCounts, ...]:
         """How many pods each VPA has, and how many of them could be updated."""
-        return tuple(chain.from_iterable(found.totals for found in self.namespaces.values()))
+        return tuple(chain.from_iterable(part.totals for part in self.namespaces.values()))
 
     @property
     def lookups(self) -> tuple[Lookup, ...]:
         """The controllers that would have to be known to decide about more pods."""
-        return tuple(chain.from_iterable(found.lookups for found in self.namespaces.values()))
+        return tuple(chain.from_iterable(part.lookups for part in self.namespaces.values()))
 
     @property
     def overlaps(self) -> tuple[Overlap, ...]:
         """VPAs that claim the same pods."""
-        return tuple(chain.from_iterable(found.overlaps for found in self.namespaces.values()))
+        return tuple(chain.from_iterable(part.overlaps for part in self.namespaces.values()))
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +103,7 @@ def plan(
     now: datetime,
     options: PlanOptions = DEFAULT_OPTIONS,
 ) -> Plan:
-    """Decide about every controlled pod, or about some alone such as those just unboosted.
+    """Decide about every controlled pod, or about some alone such as those whose boost may be over.
 
     Raises:
         Unplannable: one namespace spoils the whole; it can be left out.
@@ -115,7 +114,7 @@ def plan(
     state = PlanState(inputs, snapshot.nodes)
     touched = memory.namespaces()
     before = _comparable(options.before, rules, gates, now)
-    found: dict[str, NamespacePlan] = {}
+    planned: dict[str, NamespacePlan] = {}
     for namespace, only in _wanted(_in_turn(snapshot, state), options.only):
         view = snapshot.of(namespace)
         if not view.vpas or not view.pods or not rules.covers(namespace):
@@ -126,14 +125,14 @@ def plan(
         old = before.get(namespace)
         is_quiet = old is not None and only is None and namespace not in touched
         if old is not None and is_quiet and old.still_holds(view, looked_up, now):
-            found[namespace] = old
+            planned[namespace] = old
             continue
         try:
-            found[namespace] = plan_namespace(namespace, view, looked_up, state, old=old, only=only)
+            planner = _NamespacePlanner(namespace, view, looked_up, state, old)
+            planned[namespace] = planner.plan(only)
         except Exception as error:
             raise Unplannable(namespace) from error
-    found = dict(sorted(found.items()))
-    return Plan(now, rules, gates, state.memory(), found, is_partial)
+    return Plan(now, rules, gates, state.memory(), dict(sorted(planned.items())), is_partial)
 
 
 def _in_turn(snapshot: Snapshot, state: PlanState) -> list[str]:
@@ -155,8 +154,8 @@ def _wanted(
     if only is None:
         yield from ((namespace, None) for namespace in namespaces)
         return
-    for namespace in sorted({place[0] for place in only}):
-        yield namespace, frozenset(place[1] for place in only if place[0] == namespace)
+    for namespace in sorted({namespace for namespace, _ in only}):
+        yield namespace, frozenset(name for other, name in only if other == namespace)
 
 
 def _comparable(
@@ -206,185 +205,146 @@ class NamespacePlan:
         )
 
 
-class _Planner:
+class _NamespacePlanner:
     """Plans one namespace."""
 
     def __init__(
-        self, namespace: str, view: NamespaceView, looked_up: LookedUp, state: PlanState
+        self,
+        namespace: str,
+        view: NamespaceView,
+        looked_up: LookedUp,
+        state: PlanState,
+        old: NamespacePlan | None,
     ) -> None:
-        self.namespace, self.view, self.looked_up = namespace, view, looked_up
-        self.inputs, self.state = state.inputs, state
-        self.matcher = Matcher(namespace, view, looked_up, state.inputs.gates)
-        self.old: NamespacePlan | None = None
-        self.only: frozenset[str] | None = None  # names of the pods to decide about, None for all
-        self.decisions: list[Decision] = []
-        self.queues: list[ActionQueue] = []
-        self.lasting: dict[str, Assessment] = {}
-        self.controlled: Counter[str] = Counter()
-        self.evictable: Counter[str] = Counter()
-        self.resizable: Counter[str] = Counter()
+        self._namespace, self._view, self._looked_up = namespace, view, looked_up
+        self._inputs, self._state, self._old = state.inputs, state, old
+        self._matcher = Matcher(namespace, view, looked_up, state.inputs.gates)
+        self._decisions: list[Decision] = []
+        self._queues: list[ActionQueue] = []
+        self._lasting: dict[str, Assessment] = {}
+        self._controlled, self._evictable, self._resizable = (Counter[str]() for _ in range(3))
 
-    def plan_owner(self, key: ObjectKey, pods: list[Pod]) -> None:
-        """Decide about the pods of one owner."""
-        owner = self._owner(key)
+    def plan(self, only: frozenset[str] | None) -> NamespacePlan:
+        """Decide about all controlled pods, or about those with some names alone."""
+        for key, pods in by_owner(self._view.pods.values()):
+            self._plan_owner(key, pods, only)
+        ends = (assessed.until for assessed in self._lasting.values())
+        return NamespacePlan(
+            self._view,
+            self._looked_up,
+            tuple(sorted(self._decisions, key=attrgetter("pod"))),
+            tuple(self._queues),
+            self._totals(),
+            tuple(self._matcher.lookups),
+            tuple(self._matcher.overlaps),
+            self._lasting,
+            until=min(filter(None, ends), default=None),
+        )
+
+    def _plan_owner(self, key: ObjectKey, pods: list[Pod], only: frozenset[str] | None) -> None:
+        known = self._view.workloads.get(key) or self._looked_up.get(key)
+        owner = known if isinstance(known, Workload) else None
         targets: dict[str, OwnerTargets] = {}
-        assessed: list[Assessment] = []
-        only = self.only
+        assessments: list[Assessment] = []
         wanted = pods if only is None else [pod for pod in pods if pod.name in only]
-        for pod, match in self.matcher.matches(wanted):
+        for pod, match in self._matcher.matches(wanted):
             vpa = match.vpa
             if vpa is None:
                 if match.reason is MatchReason.NO_VPA_SELECTOR_MATCH:
-                    self.decisions.append(_unselected(pod, match.message))
+                    self._decisions.append(_unselected(pod, match.message))
                 continue
-            found = targets.get(vpa.name)
-            if found is None:
-                found = OwnerTargets(vpa, owner, self.view.limits, self.inputs.rules)
-                targets[vpa.name] = found
-            assessed.append(self._assessed(pod, found))
+            if vpa.name not in targets:
+                limits, rules = self._view.limits, self._inputs.rules
+                targets[vpa.name] = OwnerTargets(vpa, owner, limits, rules)
+            assessments.append(self._assess(pod, targets[vpa.name]))
             if is_live(pod):
-                self.controlled[vpa.name] += 1
-        self._settle(key, owner, pods, assessed)
+                self._controlled[vpa.name] += 1
+        self._settle(key, owner, pods, assessments)
 
-    def _owner(self, key: ObjectKey) -> Workload | None:
-        found = self.view.workloads.get(key) or self.looked_up.get(key)
-        return found if isinstance(found, Workload) else None
+    def _assess(self, pod: Pod, targets: OwnerTargets) -> Assessment:
+        is_remembered = pod.uid in self._inputs.memory.pods
+        if not is_remembered and (known := self._known(pod, targets)) is not None:
+            self._lasting[pod.uid] = known
+            return known
+        assessed = assess(pod, targets, self._inputs, self._state.allocatable(pod))
+        self._state.remember(assessed)
+        if not is_remembered and _lasts(assessed):
+            self._lasting[pod.uid] = assessed
+        return assessed
 
-    # --- assessing
-
-    def _assessed(self, pod: Pod, targets: OwnerTargets) -> Assessment:
-        is_remembered = pod.uid in self.inputs.memory.pods
-        if not is_remembered and (lasting := self._lasting(pod, targets)) is not None:
-            self.lasting[pod.uid] = lasting
-            return lasting
-        node = self.state.nodes.get(pod.node)
-        found = assess(pod, targets, self.inputs, node.allocatable if node is not None else None)
-        self.state.remember(found)
-        if not is_remembered and _lasts(found):
-            self.lasting[pod.uid] = found
-        return found
-
-    def _lasting(self, pod: Pod, targets: OwnerTargets) -> Assessment | None:
+    def _known(self, pod: Pod, targets: OwnerTargets) -> Assessment | None:
         """Return what was assessed before, if it still holds."""
-        old = self.old
-        found = old.lasting.get(pod.uid) if old is not None else None
-        if found is None or old is None:
+        old, owner = self._old, targets.owner
+        known = old.lasting.get(pod.uid) if old is not None else None
+        if known is None or old is None:
             return None
-        if not _is_same(found.pod, pod) or found.vpa is not targets.vpa:
+        if not _is_same(known.pod, pod) or known.vpa is not targets.vpa:
             return None
-        if old.view.limits is not self.view.limits:
+        if old.view.limits is not self._view.limits or (
+            known.until is not None and self._inputs.now >= known.until
+        ):
             return None
-        if found.until is not None and self.inputs.now >= found.until:
-            return None
-        owner = targets.owner
         if owner is not None and old.view.workloads.get(owner.key) is not owner:
             return None
-        return found
-
-    # --- settling
+        return known
 
     def _settle(
         self,
         key: ObjectKey,
         owner: Workload | None,
         pods: list[Pod],
-        assessed: list[Assessment],
+        assessments: list[Assessment],
     ) -> None:
-        decisions = [found.decision for found in assessed if found.decision is not None]
-        is_quiet = len(decisions) == len(assessed)
-        if is_quiet and not self._has_to_be_settled(key, assessed):
-            self.decisions += decisions
+        """Take over the decisions about an owner's pods, or plan where something is proposed."""
+        decisions = [assessed.decision for assessed in assessments if assessed.decision is not None]
+        is_quiet = len(decisions) == len(assessments)
+        if is_quiet and not self._awaits_replacement(key, assessments):
+            self._decisions += decisions
             return
         live = tuple(pod for pod in pods if is_live(pod))
-        group = OwnerPods(self.namespace, key, owner, self.view, live, tuple(assessed))
-        owner_plan = plan_owner(group, self.state)
-        self.decisions += owner_plan.decisions.values()
-        self.evictable += owner_plan.evictable
-        self.resizable += owner_plan.resizable
+        group = OwnerPods(self._namespace, key, owner, self._view, live, tuple(assessments))
+        owner_plan = plan_owner(group, self._state)
+        self._decisions += owner_plan.decisions.values()
+        self._evictable += owner_plan.evictable
+        self._resizable += owner_plan.resizable
         if owner_plan.queue is not None:
-            self.queues.append(owner_plan.queue)
+            self._queues.append(owner_plan.queue)
 
-    def _has_to_be_settled(self, key: ObjectKey, assessed: list[Assessment]) -> bool:
-        names = {found.vpa.name for found in assessed}
-        proofs = (self.inputs.memory.proofs.get((self.namespace, key, name)) for name in names)
+    def _awaits_replacement(self, key: ObjectKey, assessments: list[Assessment]) -> bool:
+        names = {assessed.vpa.name for assessed in assessments}
+        proofs = (self._inputs.memory.proofs.get((self._namespace, key, name)) for name in names)
         return any(proof is not None and proof.awaited for proof in proofs)
 
-    def totals(self) -> tuple[VpaCounts, ...]:
+    def _totals(self) -> tuple[VpaCounts, ...]:
         """Return the counts of all VPAs with pods."""
         return tuple(
             VpaCounts(
-                self.namespace,
+                self._namespace,
                 name,
-                self.view.vpas[name].mode,
+                self._view.vpas[name].mode,
                 count,
-                self.evictable[name],
-                self.resizable[name],
+                self._evictable[name],
+                self._resizable[name],
             )
-            for name, count in sorted(self.controlled.items())
+            for name, count in sorted(self._controlled.items())
         )
 
 
-def plan_namespace(
-    namespace: str,
-    view: NamespaceView,
-    looked_up: LookedUp,
-    state: PlanState,
-    *,
-    old: NamespacePlan | None = None,
-    only: frozenset[str] | None = None,
-) -> NamespacePlan:
-    """Decide about the controlled pods of a namespace.
-
-    Args:
-        namespace: its name.
-        view: what is known of it.
-        looked_up: owners that the view does not hold.
-        state: what all namespaces share.
-        old: what was decided before.
-        only: the names of pods to decide about, None for all.
-    """
-    planner = _Planner(namespace, view, looked_up, state)
-    planner.old, planner.only = old, only
-    for key, pods in by_owner(view.pods.values()):
-        planner.plan_owner(key, pods)
-    planner.decisions.sort(key=attrgetter("pod"))
-    lasting = planner.lasting.values()
-    return NamespacePlan(
-        view,
-        looked_up,
-        tuple(planner.decisions),
-        tuple(planner.queues),
-        planner.totals(),
-        tuple(planner.matcher.lookups),
-        tuple(planner.matcher.overlaps),
-        planner.lasting,
-        until=min((found.until for found in lasting if found.until), default=None),
-    )
-
-
 def _is_same(one: Pod, other: Pod) -> bool:
-    if one is other:
-        return True
-    return bool(one.resource_version) and (
-        one.uid == other.uid and one.resource_version == other.resource_version
+    version = one.resource_version
+    return one is other or (
+        bool(version) and (one.uid, version) == (other.uid, other.resource_version)
     )
 
 
-def _lasts(found: Assessment) -> bool:
+def _lasts(assessed: Assessment) -> bool:
     """Whether an assessment holds until the pod changes or its time is over."""
-    decision = found.decision
+    decision = assessed.decision
     if decision is None:
         return False
     return decision.action is Action.NONE or decision.reason is Reason.BOOST_RUNNING
 
 
 def _unselected(pod: Pod, message: str) -> Decision:
-    return Decision(
-        pod.uid,
-        pod.namespace,
-        pod.name,
-        "",
-        Action.NONE,
-        Reason.NO_SELECTOR_MATCH,
-        message,
-    )
+    no_vpa, reason = "", Reason.NO_SELECTOR_MATCH
+    return Decision(pod.uid, pod.namespace, pod.name, no_vpa, Action.NONE, reason, message)

@@ -1,92 +1,237 @@
-"""What owners share while one plan is made: PodDisruptionBudgets, the breaker, new memories.
+"""What a plan is made with: its inputs, each pod with what would be right, and what owners share.
 
-Strategy: the only thing that changes while planning. Owners take their turns in a fixed order, so
+Strategy: what concerns one pod alone is assessed once and kept while the pod, its VPA and the
+time allow; what concerns the pods of an owner together comes afterwards, and only where there is
+a proposal. PlanState is the only thing that changes while planning. Owners have a fixed order, so
 the same snapshot gives the same plan at the same time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Final
 
+from app.model.gates import FeatureGates
+from app.model.kinds import ObjectKey
 from app.model.limits import DisruptionBudget, Node
 from app.model.pods import Pod
+from app.model.quantity import Quantity
 from app.model.snapshot import NamespaceView
-from app.updater.core.decisions import Reason, Why
+from app.model.vpa import Vpa
+from app.model.workloads import Workload
+from app.updater.core.decisions import Action, Decision, PodChange, PodNumbers, Reason, Why
 from app.updater.core.memory import (
+    Infeasible,
     Memory,
     NamespacedName,
+    Pause,
     PodMemory,
     ProofKey,
     SeenRollout,
+    pdb_key,
     with_pods,
     without_breaker_canary,
 )
+from app.updater.core.need import Rank
 from app.updater.core.owners import OngoingRollout
-from app.updater.core.proof import Breaker, Proof
-from app.updater.core.proposals import Assessment, PlanInputs
-from app.updater.core.rules import Prove
+from app.updater.core.proof import Proof
+from app.updater.core.resize_state import ResizeStage, ResizeState
+from app.updater.core.rules import Prove, UpdateRules
+from app.updater.core.targets import OwnerTargets, PodTarget
+
+RESIZE_REASONS: Final = {
+    ResizeStage.UNDER_WAY: Reason.RESIZE_IN_PROGRESS,
+    ResizeStage.UNKNOWN: Reason.RESIZE_IN_PROGRESS,
+    ResizeStage.FAILING: Reason.RESIZE_ERROR,
+    ResizeStage.DEFERRED: Reason.RESIZE_DEFERRED,
+    ResizeStage.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PlanInputs:
+    """What holds for everything that is decided at one moment."""
+
+    rules: UpdateRules
+    gates: FeatureGates
+    memory: Memory
+    now: datetime
+    webhook_is_healthy: bool = True
+    is_partial: bool = False  # only some pods are decided about
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """An eviction, a resize or the end of a boost that would be right for a pod."""
+
+    action: Action
+    message: str
+    rank: Rank
+    needs_slot: bool  # in the owner's budget
+    change: PodChange | None = None
+    unmet: str = ""  # the eviction requirement that is not met
+    may_evict: bool = False  # whether the update mode allows an eviction instead of a resize
+    revert_reason: Reason | None = None  # why a resize that was asked for before is reverted
+    revert_change: PodChange | None = None  # of an eviction: what is reverted if it may not be
+
+    @property
+    def is_disruptive(self) -> bool:
+        """Whether a change restarts a container."""
+        return self.change is not None and self.change.is_disruptive
+
+
+@dataclass(frozen=True, slots=True)
+class Assessment:
+    """A pod with either a decision or a proposal."""
+
+    pod: Pod
+    vpa: Vpa
+    decision: Decision | None = None
+    proposal: Proposal | None = None
+    numbers: PodNumbers | None = None
+    quick_oom: bool = False
+    until: datetime | None = None  # when it may change by itself
+    resizing_since: datetime | None = None  # the first sight of a resize that nothing dates
+    infeasible: Infeasible | None = None  # to be remembered from now on
+
+    def decided(self, action: Action, reason: Reason, message: str) -> Decision:
+        """Return a decision about this pod."""
+        return Decision(
+            self.pod.uid,
+            self.pod.namespace,
+            self.pod.name,
+            self.vpa.name,
+            action,
+            reason,
+            message,
+            self.numbers,
+            self.quick_oom,
+            until=self.until,
+        )
+
+    def waiting(self, reason: Reason, message: str) -> Assessment:
+        """Return the assessment with the decision that the pod has to wait."""
+        return replace(self, decision=self.decided(Action.WAIT, reason, message))
+
+
+@dataclass(frozen=True, slots=True)
+class PodContext:
+    """One pod and all that is needed to assess it."""
+
+    pod: Pod
+    vpa: Vpa
+    targets: OwnerTargets
+    inputs: PlanInputs
+    remembered: PodMemory
+    allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
+
+    @property
+    def rules(self) -> UpdateRules:
+        """The rules in force."""
+        return self.inputs.rules
+
+    @property
+    def pause(self) -> Pause | None:
+        """The pause after a call for the pod failed, None if there is none or it is over."""
+        pause = self.remembered.pause
+        return None if pause is None or pause.is_over(self.inputs.now) else pause
+
+    def assessed(
+        self,
+        action: Action,
+        reason: Reason,
+        message: str,
+        *,
+        numbers: PodNumbers | None = None,
+        until: datetime | None = None,
+    ) -> Assessment:
+        """Return the assessment of a pod for which nothing is proposed."""
+        found = Assessment(self.pod, self.vpa, numbers=numbers, until=until)
+        return replace(found, decision=found.decided(action, reason, message))
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """Why and how urgently a pod needs an update, and what it should become."""
+
+    target: PodTarget
+    message: str
+    rank: Rank
+    quick_oom: bool
+    unmet: str
+    state: ResizeState
+
+
+@dataclass(frozen=True, slots=True)
+class OwnerPods:
+    """The pods of one owner."""
+
+    namespace: str
+    key: ObjectKey
+    owner: Workload | None
+    view: NamespaceView
+    pods: tuple[Pod, ...]  # the live ones
+    assessments: tuple[Assessment, ...]
 
 
 class PlanState:
-    """What is used up and what is learnt while a plan is made."""
+    """What owners share while a plan is made: slots that are used up, and what is learnt."""
 
     def __init__(self, inputs: PlanInputs, nodes: Mapping[str, Node]) -> None:
-        self.inputs, self.nodes = inputs, nodes
-        breaker = inputs.memory.breaker
+        self.inputs = inputs
         self.evictions_left = _evictions_left(inputs)
-        self._breaker: Breaker = breaker
-        self._left: dict[NamespacedName, int] = {}
+        self._nodes = nodes
+        self._breaker = inputs.memory.breaker
+        self._left: dict[NamespacedName, int] = {}  # by PodDisruptionBudget
         self._pods: dict[str, PodMemory] = {}
         self._proofs: dict[ProofKey, Proof] = {}
         self._rollouts: dict[NamespacedName, SeenRollout] = {}
         self._unanswered: set[str] = set()
 
-    # --- PodDisruptionBudgets
+    def allocatable(self, pod: Pod) -> Mapping[str, Quantity] | None:
+        """Return what a pod's node can give, None if that is not known."""
+        node = self._nodes.get(pod.node)
+        return node.allocatable if node is not None else None
 
-    def guards(self, pod: Pod, view: NamespaceView) -> tuple[DisruptionBudget, ...]:
-        """Return the PodDisruptionBudgets over a pod."""
-        return tuple(
-            budget
-            for _, budget in sorted(view.budgets.items())
-            if budget.selector.matches(pod.labels)
-        )
+    # --- what is used up
 
-    def takes(self, guards: tuple[DisruptionBudget, ...], *, broken: bool) -> bool:
-        """Tell whether the budgets still allow an eviction, and count it."""
-        places = [(guard.namespace, guard.name) for guard in guards]
-        for place, guard in zip(places, guards, strict=True):
-            self._left.setdefault(place, guard.disruptions_allowed)
-        if not broken and any(self._left[place] <= 0 for place in places):
+    def reserve_pdbs(self, pdbs: tuple[DisruptionBudget, ...], *, broken: bool) -> bool:
+        """Count an eviction under PodDisruptionBudgets; return whether they still allow it."""
+        for pdb in pdbs:
+            self._left.setdefault(pdb_key(pdb), pdb.disruptions_allowed)
+        if not broken and any(self._left[pdb_key(pdb)] <= 0 for pdb in pdbs):
             return False
-        for place in places:
-            self._left[place] -= 1
+        for pdb in pdbs:
+            self._left[pdb_key(pdb)] -= 1
         return True
 
-    def takes_eviction(self) -> bool:
-        """Tell whether the breaker lets one more pod go, and count it."""
-        if self.evictions_left is None:
-            return True
-        self.evictions_left -= 1
-        return self.evictions_left >= 0
+    def reserve_eviction(self) -> bool:
+        """Count an eviction in the whole cluster; return whether the breaker still allows it."""
+        if self.evictions_left == 0:
+            return False
+        if self.evictions_left is not None:
+            self.evictions_left -= 1
+        return True
 
-    def without_eviction(self) -> Why:
-        """Return what is told of a pod for which no eviction is left."""
+    def no_eviction_left(self) -> Why:
+        """Return why a pod has to wait for which no eviction is left."""
         if self._breaker.is_open:
             return Reason.RECREATED_WITHOUT_CHANGE, "too many evictions did not help; all stop"
         return Reason.PROOF_PENDING, "pods of other workloads go first, to see that it helps"
 
     # --- what is learnt
 
-    def remember(self, found: Assessment) -> None:
+    def remember(self, assessed: Assessment) -> None:
         """Keep what an assessment wants to be remembered of its pod."""
-        if found.resizing_since is None and found.infeasible is None:
+        if assessed.resizing_since is None and assessed.infeasible is None:
             return
-        before = self.inputs.memory.of(found.pod)
-        self._pods[found.pod.uid] = replace(
+        before = self.inputs.memory.of(assessed.pod)
+        self._pods[assessed.pod.uid] = replace(
             before,
-            resizing_since=found.resizing_since or before.resizing_since,
-            infeasible=found.infeasible or before.infeasible,
+            resizing_since=assessed.resizing_since or before.resizing_since,
+            infeasible=assessed.infeasible or before.infeasible,
         )
 
     def proof(self, key: ProofKey) -> Proof | None:
@@ -97,7 +242,7 @@ class PlanState:
         """Keep what was learnt of a workload."""
         self._proofs[key] = proof
 
-    def judged(self, evicted: frozenset[str], *, helped: bool) -> None:
+    def note_replacement(self, evicted: frozenset[str], *, helped: bool) -> None:
         """Count the replacement of one of some evicted pods for the breaker."""
         rules, now = self.inputs.rules, self.inputs.now
         was_open = self._breaker.is_open
@@ -107,17 +252,17 @@ class PlanState:
         elif self._breaker.is_trusted and not self._breaker.is_open:
             self.evictions_left = None
 
-    def unanswered(self, uids: frozenset[str]) -> None:
+    def note_unanswered(self, uids: frozenset[str]) -> None:
         """Note evicted pods for which no replacement will come."""
         self._unanswered |= uids
 
-    def seems_stuck(self, place: NamespacedName, rolling: OngoingRollout) -> bool:
-        """Note a rollout, and tell whether it takes too long to be waited for."""
-        found = self.inputs.memory.rollouts.get(place)
-        if found is None or found.mark != rolling.mark:
-            found = SeenRollout(rolling.mark, self.inputs.now)
-        self._rollouts[place] = found
-        return self.inputs.now - found.since >= self.inputs.rules.rollout_patience
+    def note_rollout(self, key: NamespacedName, rollout: OngoingRollout) -> datetime:
+        """Note the rollout of an owner; return since when it is seen."""
+        seen = self.inputs.memory.rollouts.get(key)
+        if seen is None or seen.mark != rollout.mark:
+            seen = SeenRollout(rollout.mark, self.inputs.now)
+        self._rollouts[key] = seen
+        return seen.since
 
     def memory(self) -> Memory:
         """Return the memory with all that was learnt."""

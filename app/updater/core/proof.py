@@ -8,7 +8,7 @@ time; too many of them stop everything until one canary succeeds again.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
@@ -43,7 +43,7 @@ class Proof:
     awaited: tuple[str, ...] = ()  # uids of evicted pods not seen replaced yet, oldest first
     since: datetime | None = None  # the latest eviction
     known: frozenset[str] = frozenset()  # pods that are no replacement, or are judged already
-    expected: tuple[tuple[tuple[str, str], Quantity], ...] = ()
+    expected: Expected = field(default_factory=dict)
     failures: int = 0
     until: datetime | None = None  # no canary before
 
@@ -67,7 +67,7 @@ class Proof:
             awaited=(*self.without(uid).awaited, uid),
             since=now,
             known=self.known | pods if self.awaited else pods,
-            expected=tuple(sorted(expected.items())),
+            expected=expected,
         )
 
     def after_replacement(
@@ -95,15 +95,15 @@ def version_of(vpa: Vpa, template: tuple[Container, ...]) -> ProofVersion:
     return ProofVersion(vpa.uid, vpa.generation, template)
 
 
-def current_proof(found: Proof | None, version: ProofVersion) -> Proof:
+def current_proof(known: Proof | None, version: ProofVersion) -> Proof:
     """Return what is proven of this version; of a new one nothing is, but pauses go on."""
-    if found is None:
+    if known is None:
         return Proof(version)
-    if found.version == version:
-        return found
+    if known.version == version:
+        return known
     # What is awaited stays so: its answer tells of the new version as well. Failures stay:
     # a workload that is edited all the time would be evicted all the time.
-    return replace(found, version=version, is_proven=False)
+    return replace(known, version=version, is_proven=False)
 
 
 def expected_requests(numbers: PodNumbers) -> dict[tuple[str, str], Quantity]:

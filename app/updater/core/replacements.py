@@ -10,24 +10,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import datetime
-from enum import StrEnum
 
 from app.model.pods import BOOST_ANNOTATION, UPDATES_ANNOTATION, Pod
-from app.model.snapshot import Snapshot
+from app.model.quantity import CPU
 from app.model.times import doubled
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, ProofKey
 from app.updater.core.owners import Size
-from app.updater.core.plan_state import PlanState
+from app.updater.core.plan_state import Assessment, OwnerPods, PlanState
 from app.updater.core.proof import (
     Expected,
     Proof,
     current_proof,
     expected_requests,
     has_expected,
-    version_of,
 )
-from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
 from app.updater.core.rules import Prove, UpdateRules
 
 
@@ -43,26 +40,24 @@ def judge_replacements(group: OwnerPods, size: Size, state: PlanState) -> None:
 
 
 def _judge(group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: PlanState) -> None:
-    before, expected = proof, dict(proof.expected)
+    before = proof
     for assessed in group.assessments:
         pod = assessed.pod
         if assessed.vpa.name != key[2] or pod.deleted is not None:
             continue
         if pod.uid in proof.known or not proof.awaited:
             continue
-        good = _helped(assessed, expected, state.inputs.rules)
-        state.judged(proof.known, helped=good)
+        good = _helped(assessed, before.expected, state.inputs.rules)
+        state.note_replacement(proof.known, helped=good)
         proof = proof.after_replacement(
             pod.uid, helped=good, rules=state.inputs.rules, now=state.inputs.now
         )
-    if proof is before and _is_late(proof, state.inputs):
+    inputs, since = state.inputs, proof.since
+    is_late = since is not None and inputs.now - since >= inputs.rules.watch_lag
+    if proof is before and is_late:
         proof = _without_replacement(group, size, key, proof, state)
     if proof is not before:
         state.keep_proof(key, proof)
-
-
-def _is_late(proof: Proof, inputs: PlanInputs) -> bool:
-    return proof.since is not None and inputs.now - proof.since >= inputs.rules.watch_lag
 
 
 def _without_replacement(
@@ -77,13 +72,13 @@ def _without_replacement(
     if is_claimed:
         return proof
     if strange:
-        state.unanswered(proof.known)
+        state.note_unanswered(proof.known)
         return proof.after_replacement(
             strange, helped=False, rules=state.inputs.rules, now=state.inputs.now
         )
     # The owner has all the pods that it wants, so none will come.
     if size.configured is not None and len(group.pods) >= size.configured:
-        state.unanswered(proof.known)
+        state.note_unanswered(proof.known)
         return proof.without_answer()
     return proof
 
@@ -91,14 +86,14 @@ def _without_replacement(
 def _strange(group: OwnerPods, key: ProofKey, proof: Proof, state: PlanState) -> tuple[str, bool]:
     """Return a new pod that is another VPA's or none's, and whether that VPA awaits one too."""
     theirs = {assessed.pod.uid: assessed.vpa.name for assessed in group.assessments}
-    found, is_claimed = "", False
+    strange, is_claimed = "", False
     for pod in group.pods:
         other = state.proof((key[0], key[1], theirs.get(pod.uid, "")))
         if pod.uid in proof.known or (other is not None and pod.uid in other.known):
             continue
-        found = found or pod.uid
+        strange = strange or pod.uid
         is_claimed |= other is not None and bool(other.awaited)
-    return found, is_claimed
+    return strange, is_claimed
 
 
 def _helped(assessed: Assessment, expected: Expected, rules: UpdateRules) -> bool:
@@ -114,24 +109,16 @@ def _helped(assessed: Assessment, expected: Expected, rules: UpdateRules) -> boo
     return has_expected(pod, numbers.pairs, expected)
 
 
-class Trial(StrEnum):
-    """What a pod created on trial tells."""
-
-    HELPS = "helps"
-    USELESS = "useless"  # it came back as its template is
-    INCONCLUSIVE = "inconclusive"
-
-
 def needs_trial(step: QueueStep, rules: UpdateRules) -> bool:
     """Whether a pod has to be created on trial before this one goes."""
     return rules.prove is Prove.DRY_RUN and step.decision.is_canary and step.is_eviction
 
 
-def judge_trial(step: QueueStep, created: Pod | None) -> Trial:
-    """Tell what a trial says; None is a refusal of the trial itself."""
+def is_useless(step: QueueStep, created: Pod | None) -> bool:
+    """Whether a pod created on trial is as its template is; None, a refusal, tells nothing."""
     numbers = step.decision.numbers
     if created is None or numbers is None:
-        return Trial.INCONCLUSIVE
+        return False
     boosted = {
         container.name
         for container in created.containers
@@ -141,30 +128,17 @@ def judge_trial(step: QueueStep, created: Pod | None) -> Trial:
     pairs = [
         pair
         for pair in numbers.pairs
-        if pair.container in names and not (pair.resource == "cpu" and pair.container in boosted)
+        if pair.container in names and not (pair.resource == CPU and pair.container in boosted)
     ]
-    return (
-        Trial.HELPS if has_expected(created, pairs, expected_requests(numbers)) else Trial.USELESS
-    )
+    return not has_expected(created, pairs, expected_requests(numbers))
 
 
 def after_useless_trial(
-    memory: Memory,
-    queue: ActionQueue,
-    step: QueueStep,
-    snapshot: Snapshot,
-    rules: UpdateRules,
-    now: datetime,
+    memory: Memory, queue: ActionQueue, step: QueueStep, rules: UpdateRules, now: datetime
 ) -> Memory:
     """Return the memory after a trial showed that evicting would not help: the workload rests."""
-    view = snapshot.of(queue.namespace)
-    vpa = view.vpas.get(step.decision.vpa)
-    if vpa is None:
-        return memory
-    owner = view.workloads.get(queue.owner)
-    key = (queue.namespace, queue.owner, vpa.name)
-    version = version_of(vpa, owner.template if owner is not None else ())
-    proof = current_proof(memory.proofs.get(key), version)
+    key = (queue.namespace, queue.owner, step.decision.vpa)
+    proof = current_proof(memory.proofs.get(key), step.version)
     failed = proof.after_replacement("", helped=False, rules=rules, now=now)
     pause = doubled(rules.trial_pause, failed.failures, rules.longest_proof_pause)
     failed = replace(failed, awaited=proof.awaited, known=proof.known, since=now, until=now + pause)

@@ -53,17 +53,17 @@ SETTLED = ResizeState(ResizeStage.NONE)
 
 def resize_state(pod: Pod) -> ResizeState:
     """Return how far a pod's resize has come."""
-    found = [
+    reported = [
         item
         for item in pod.conditions
         if item.type in (PENDING, IN_PROGRESS) and item.status == "True"
     ]
-    pending = next((item for item in found if item.type == PENDING), None)
+    pending = next((item for item in reported if item.type == PENDING), None)
     if pending is not None:
         stages = {"Deferred": ResizeStage.DEFERRED, "Infeasible": ResizeStage.INFEASIBLE}
         return _state(stages.get(pending.reason, ResizeStage.UNKNOWN), pending)
-    if found:
-        return _state(_progress(found[0]), found[0])
+    if reported:
+        return _state(_progress(reported[0]), reported[0])
     if differs_from_status(pod):
         return ResizeState(ResizeStage.UNDER_WAY, None, "not reported as done")
     if pod.observed_generation and pod.observed_generation < pod.generation:
@@ -156,10 +156,10 @@ class QosClass(StrEnum):
 def qos_class(containers: Sequence[Resources]) -> QosClass:
     """Return the class of a pod with these containers, the init containers among them."""
     is_guaranteed, asks = True, False
-    for found in containers:
+    for resources in containers:
         for resource in SIZED:
-            limit = _some(found.limit(resource))
-            request = _some(found.request(resource)) or limit
+            limit = _some(resources.limit(resource))
+            request = _some(resources.request(resource)) or limit
             asks |= request is not None
             is_guaranteed &= limit is not None and request == limit
     if not asks:

@@ -32,7 +32,7 @@ class UpdateRules:
     oom_stays_recent: timedelta = timedelta(minutes=7)  # at least so long after the kill
     deferred_timeout: timedelta = timedelta(minutes=5)  # before eviction
     resize_timeout: timedelta = timedelta(hours=1)  # before eviction
-    give_back_timeout: timedelta = timedelta(hours=1)  # before a wanted size is taken back
+    revert_after: timedelta = timedelta(hours=1)  # a resize that does not come about
     infeasible_expiry: timedelta = timedelta(hours=6)
     rollout_patience: timedelta = timedelta(minutes=10)  # then a rollout counts as stuck
     unready_patience: timedelta = timedelta(minutes=10)  # then a pod counts as broken

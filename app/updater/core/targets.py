@@ -13,7 +13,7 @@ recreated; what a pod has been resized to would let them drift a little each tim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.model.limits import NamespaceLimits
@@ -23,7 +23,7 @@ from app.model.vpa import Vpa
 from app.model.workloads import Workload
 from app.sizing.sizing import CappedRecommendation, Sizes, capped, sizes
 from app.updater.core.decisions import ContainerChange, Pair, PodNumbers
-from app.updater.core.need import NeedCheck, Trigger, no_need, trigger
+from app.updater.core.need import Deviation, NeedCheck, no_need
 from app.updater.core.patching import observed_containers
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
@@ -44,7 +44,7 @@ def pairs_of(
         boosted: containers whose cpu is left out.
     """
     observed = observed_containers(pod)
-    found: list[Pair] = []
+    pairs: list[Pair] = []
     for container in pod.containers:
         name = container.name
         capped = amounts.get(name)
@@ -55,7 +55,7 @@ def pairs_of(
         for resource, target in capped.target.items():
             if resource == CPU and name in boosted:
                 continue
-            found.append(
+            pairs.append(
                 Pair(
                     name,
                     resource,
@@ -66,7 +66,7 @@ def pairs_of(
                     capped.is_own,
                 )
             )
-    return tuple(found)
+    return tuple(pairs)
 
 
 def _share(part: int, whole: int) -> float:
@@ -100,8 +100,8 @@ class _Sums:
         return self.difference
 
 
-def measure(pairs: tuple[Pair, ...], *, with_rise: bool = False) -> PodNumbers:
-    """Return how far the pairs together are from their targets; the rise alone takes more time."""
+def measure(pairs: tuple[Pair, ...]) -> PodNumbers:
+    """Return how far the pairs together are from their targets."""
     sums: dict[str, _Sums] = {}
     is_outside = is_up = False
     for pair in pairs:
@@ -126,19 +126,16 @@ def measure(pairs: tuple[Pair, ...], *, with_rise: bool = False) -> PodNumbers:
             pair.upper is not None and request > pair.upper
         ):
             is_outside = True
-    rise, rises_outside = _rise(pairs) if with_rise else (0.0, False)
     return PodNumbers(
         pairs,
         sum(total.difference for total in sums.values()),
         sum(total.gross_difference for total in sums.values()),
         is_outside,
         is_up,
-        rise,
-        rises_outside,
     )
 
 
-def _rise(pairs: tuple[Pair, ...]) -> tuple[float, bool]:
+def growth(pairs: tuple[Pair, ...]) -> Deviation:
     """Return the relative growth if nothing shrank, and whether some of it is below its bound."""
     sums: dict[str, _Sums] = {}
     is_outside = False
@@ -153,42 +150,30 @@ def _rise(pairs: tuple[Pair, ...]) -> tuple[float, bool]:
             is_outside |= pair.current is None or (
                 pair.lower is not None and pair.current < pair.lower
             )
-    return sum(_share(total.added, total.base) for total in sums.values()), is_outside
+    return Deviation(sum(_share(total.added, total.base) for total in sums.values()), is_outside)
 
 
 @dataclass(frozen=True, slots=True)
 class PodTarget:
-    """What decides about a pod's resources, beside its VPA."""
+    """What pods that look alike should be, and how far they are from it."""
 
-    pod: Pod  # the first one that looks like this
     boosted: frozenset[str]
-    observed: str | None
-    reported: list[tuple[str, Resources | None]]
     amounts: Mapping[str, CappedRecommendation]
     numbers: PodNumbers
-    trigger: Trigger  # what of the numbers decides
+    deviation: Deviation  # what of the numbers decides
     no_need: NeedCheck | None  # what keeps such pods from an update, unless one ran out of memory
 
-    def fits(self, pod: Pod, boosted: frozenset[str]) -> bool:
-        """Whether another pod looks the same."""
-        first = self.pod
-        return (
-            pod.containers == first.containers
-            and boosted == self.boosted
-            and _is_reported(pod, self.reported)
-            and pod.init_containers == first.init_containers
-            and pod.pod_resources == first.pod_resources
-            and pod.annotation(OBSERVED_ANNOTATION) == self.observed
-        )
 
-
-def _is_reported(pod: Pod, expected: list[tuple[str, Resources | None]]) -> bool:
-    if len(pod.statuses) != len(expected):
-        return False
-    for status, (name, resources) in zip(pod.statuses, expected, strict=True):
-        if status.name != name or status.resources != resources:
-            return False
-    return True
+def _looks(pod: Pod, boosted: frozenset[str]) -> tuple[object, ...]:
+    """Return all that decides about a pod's resources, beside its VPA."""
+    return (
+        pod.containers,
+        boosted,
+        [(status.name, status.resources) for status in pod.statuses],
+        pod.init_containers,
+        pod.pod_resources,
+        pod.annotation(OBSERVED_ANNOTATION),
+    )
 
 
 class OwnerTargets:
@@ -202,33 +187,25 @@ class OwnerTargets:
         rules: UpdateRules,
     ) -> None:
         self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
-        self._found: list[PodTarget] = []
+        self._targets: list[tuple[tuple[object, ...], PodTarget]] = []  # by how pods look
 
     def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> PodTarget:
         """Return what a pod should be; the cpu of boosted containers is left out of its numbers."""
-        for target in self._found:
-            if target.fits(pod, boosted):
+        looks = _looks(pod, boosted)
+        for known, target in self._targets:
+            if known == looks:
                 return target
         current = {container.name: pod.current_resources(container) for container in pod.containers}
-        reported = [(status.name, status.resources) for status in pod.statuses]
         bases = self.bases(pod)
         amounts = capped(pod, self.vpa, self.limits, bases)
         _let_stay(amounts, bases, current)
         pairs = pairs_of(pod, amounts, current, boosted)
-        only_upwards = self.vpa.allows.only_upwards
-        numbers = measure(pairs, with_rise=only_upwards)
-        found = trigger(numbers, upscale_only=only_upwards)
-        target = PodTarget(
-            pod,
-            boosted,
-            pod.annotation(OBSERVED_ANNOTATION),
-            reported,
-            amounts,
-            numbers,
-            found,
-            no_need(found, self.rules),
-        )
-        self._found.append(target)
+        numbers = measure(pairs)
+        deviation = Deviation(numbers.gross_difference, numbers.is_outside)
+        if self.vpa.allows.only_upwards:
+            deviation = growth(pairs)
+        target = PodTarget(boosted, amounts, numbers, deviation, no_need(deviation, self.rules))
+        self._targets.append((looks, target))
         return target
 
     def bases(self, pod: Pod) -> dict[str, Resources]:
@@ -274,16 +251,17 @@ class OwnerTargets:
         """Return what a resize has to write into a pod."""
         observed = observed_containers(pod)
         bases = self.bases(pod)
-        found: list[ContainerChange] = []
+        changes: list[ContainerChange] = []
         for index, container in enumerate(pod.containers):
             amounts = target.amounts.get(container.name)
             if amounts is None or (observed is not None and container.name not in observed):
                 continue
             wanted = sizes(amounts, bases[container.name], self.vpa, self.limits)
-            change = container_change(index, container, wanted, target.boosted)
+            resources = sized_resources(container.name, target.boosted)
+            change = container_change(index, container, wanted, resources)
             if change.requests or change.limits:
-                found.append(change)
-        return tuple(found)
+                changes.append(change)
+        return tuple(changes)
 
 
 def _let_stay(
@@ -311,27 +289,22 @@ def _set(amounts: dict[str, Quantity], resource: str, amount: Quantity | None) -
         amounts[resource] = amount
 
 
+def sized_resources(container: str, without_cpu: frozenset[str]) -> list[str]:
+    """Return the resources of a container that may be changed; cpu is left out of some."""
+    return [name for name in SIZED if not (name == CPU and container in without_cpu)]
+
+
 def container_change(
-    index: int, container: Container, wanted: Sizes, boosted: frozenset[str] = frozenset()
+    index: int, container: Container, wanted: Sizes, resources: Sequence[str]
 ) -> ContainerChange:
     """Return what differs between what a container asks for and what it should."""
     has = container.resources
-    names = [name for name in SIZED if not (name == CPU and container.name in boosted)]
-    return ContainerChange(
-        index,
-        container.name,
-        _differing(names, has.request, wanted.requests),
-        _differing(names, has.limit, wanted.limits),
+    requests, limits = (
+        {
+            name: amounts[name]
+            for name in resources
+            if name in amounts and not are_same(name, asked(name), amounts[name])
+        }
+        for asked, amounts in ((has.request, wanted.requests), (has.limit, wanted.limits))
     )
-
-
-def _differing(
-    names: Iterable[str],
-    has: Callable[[str], Quantity | None],
-    wanted: Mapping[str, Quantity],
-) -> dict[str, Quantity]:
-    return {
-        name: wanted[name]
-        for name in names
-        if name in wanted and not are_same(name, has(name), wanted[name])
-    }
+    return ContainerChange(index, container.name, requests, limits)

@@ -15,32 +15,30 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from enum import StrEnum
-from operator import methodcaller
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import orjson
 
 from app.model.errors import BadObject
 from app.model.fields import as_object, quantities_at
 from app.model.kinds import Condition
-from app.model.pods import BOOST_ANNOTATION, Container, Pod, Resources
-from app.model.quantity import CPU, ZERO, Quantity
+from app.model.pods import BOOST_ANNOTATION, Pod, Resources
+from app.model.quantity import CPU
 from app.model.times import believed, doubled, later, rfc3339
-from app.model.vpa import StartupBoost, Vpa
-from app.sizing.scaling import proportional_limit
-from app.sizing.sizing import CappedRecommendation, Sizes
-from app.updater.core.decisions import Action, ContainerChange, PodChange, Reason
-from app.updater.core.need import quick_oom
+from app.model.vpa import Vpa
+from app.sizing.sizing import CappedRecommendation, Sizes, sizes
+from app.updater.core.decisions import Action, ContainerChange, Decision, PodChange, Reason
+from app.updater.core.memory import Pause
+from app.updater.core.need import Deviation, rank
 from app.updater.core.patching import (
-    MARK,
+    UNBOOST_PENDING_ANNOTATION,
     boosted_containers,
     pending_containers,
     pending_since,
     updated_marks,
     without_raised_marks,
 )
-from app.updater.core.proposals import RESIZE_REASONS, Assessment, PodContext, Proposal
+from app.updater.core.plan_state import RESIZE_REASONS, Assessment, PodContext, Proposal
 from app.updater.core.resize import as_reported
 from app.updater.core.resize_state import (
     IN_PROGRESS,
@@ -54,9 +52,8 @@ from app.updater.core.resize_state import (
 from app.updater.core.targets import OwnerTargets, container_change
 
 _MOMENT: Final = timedelta(milliseconds=1)
-_is_mark = methodcaller("startswith", (BOOST_ANNOTATION, MARK))
-_FIRST: Final = timedelta(milliseconds=100)
-_LONGEST: Final = timedelta(seconds=30)
+_FIRST_PAUSE: Final = timedelta(milliseconds=100)
+_LONGEST_PAUSE: Final = timedelta(seconds=30)
 _LOOKS_WITHOUT_VPA: Final = 6
 _WATCHED: Final = ("Ready", PENDING, IN_PROGRESS)
 
@@ -65,14 +62,10 @@ def boost_lasts(vpa: Vpa, container: str) -> timedelta:
     """Return how long after Ready a container stays boosted; the VPA as it is now decides."""
     policy = vpa.policy(container)
     for boost in (policy.startup_boost if policy is not None else None, vpa.startup_boost):
-        lasts = _lasts(boost)
-        if lasts is not None:
-            return lasts
+        cpu = boost.cpu if boost is not None else None
+        if cpu is not None and cpu.lasts is not None:
+            return cpu.lasts
     return timedelta()
-
-
-def _lasts(boost: StartupBoost | None) -> timedelta | None:
-    return boost.cpu.lasts if boost is not None and boost.cpu is not None else None
 
 
 def ready_condition(pod: Pod) -> Condition | None:
@@ -87,10 +80,6 @@ class UnboostDue:
 
     containers: frozenset[str]  # their time is over, or they are on their way back already
     until: datetime | None = None  # when the next one is due, None if none is to come
-
-    def wait(self, now: datetime) -> timedelta:
-        """Return the time until the next container is due, zero if none is to come."""
-        return timedelta() if self.until is None else max(self.until - _MOMENT - now, timedelta())
 
 
 def unboost_due(pod: Pod, vpa: Vpa, now: datetime) -> UnboostDue:
@@ -111,9 +100,8 @@ def original_resources(pod: Pod, container: str) -> Resources | None:
     """Return what a container asked for before its boost, None if the mark cannot be read."""
     text = pod.annotation(BOOST_ANNOTATION + container)
     try:
-        found: Any = orjson.loads(text or "")
-        parts = as_object(found, "")
-        if not parts:
+        value: Any = orjson.loads(text or "")
+        if not (parts := as_object(value, "")):
             return None
         return Resources(quantities_at(parts, "requests", ""), quantities_at(parts, "limits", ""))
     except (orjson.JSONDecodeError, BadObject):
@@ -125,185 +113,163 @@ class BoostReturn:
     """What brings a pod back, and what hinders it."""
 
     containers: tuple[ContainerChange, ...]
-    lost: tuple[str, ...] = ()  # containers with nothing to go back to
+    lost: tuple[str, ...]  # containers with nothing to go back to
 
 
-def way_back(pod: Pod, due: frozenset[str], targets: OwnerTargets) -> BoostReturn:
+def _boost_return(pod: Pod, due: frozenset[str], targets: OwnerTargets) -> BoostReturn:
     """Return what has to be written to bring the due containers back."""
     target = targets.of(pod, boosted_containers(pod))
-    found: list[ContainerChange] = []
+    changes: list[ContainerChange] = []
     lost: list[str] = []
     for index, container in enumerate(pod.containers):
         if container.name not in due:
             continue
-        wanted = _cpu_without_boost(pod, container, target.amounts, targets)
+        wanted = _without_boost(pod, container.name, target.amounts, targets)
         if wanted is None:
             lost.append(container.name)
             continue
-        change = container_change(index, container, wanted)
+        change = container_change(index, container, wanted, (CPU,))
         if change.requests or change.limits:
-            found.append(change)
-    return BoostReturn(tuple(found), tuple(lost))
+            changes.append(change)
+    return BoostReturn(tuple(changes), tuple(lost))
 
 
-def _cpu_without_boost(
-    pod: Pod,
-    container: Container,
-    amounts: Mapping[str, CappedRecommendation],
-    targets: OwnerTargets,
+def _without_boost(
+    pod: Pod, name: str, amounts: Mapping[str, CappedRecommendation], targets: OwnerTargets
 ) -> Sizes | None:
-    """Return the cpu that a container goes back to, None if nothing tells it."""
-    name, vpa = container.name, targets.vpa
-    original = original_resources(pod, name)
-    base = original if original is not None else targets.bases(pod)[name]
-    policy = vpa.policy(name)
-    capped = amounts.get(name)
+    """Return what a container goes back to, None if nothing tells it."""
+    original, capped, vpa = original_resources(pod, name), amounts.get(name), targets.vpa
     if not vpa.is_off and capped is not None and capped.is_own and CPU in capped.target:
-        target = capped.target[CPU]
-        if policy is not None and policy.requests_only:
-            return Sizes({CPU: target}, {}, ())
-        usual = targets.limits.container.usual(CPU) if targets.limits.container else ZERO
-        limit = proportional_limit(CPU, base.limit(CPU), base.request(CPU), target, usual)
-        return Sizes({CPU: target}, _only_cpu(limit.amount), ())
-    if original is None:
-        template = targets.template(pod).get(name)
-        if template is None:
-            return None
-        original = template
-    if original.request(CPU) is None:
+        return sizes(capped, original or targets.bases(pod)[name], vpa, targets.limits)
+    original = original or targets.template(pod).get(name)
+    if original is None or original.request(CPU) is None:
         return None
-    return Sizes(_only_cpu(original.request(CPU)), _only_cpu(original.limit(CPU)), ())
+    return Sizes(original.requests or {}, original.limits or {}, ())
 
 
-def _only_cpu(amount: Quantity | None) -> dict[str, Quantity]:
-    return {} if amount is None else {CPU: amount}
-
-
-def unboost_change(pod: Pod, due: frozenset[str], back: BoostReturn, now: datetime) -> PodChange:
+def _unboost_change(context: PodContext, due: frozenset[str], back: BoostReturn) -> PodChange:
     """Return the change that sends the due containers back."""
-    marks = ((MARK + name, rfc3339(now)) for name in sorted(due - pending_containers(pod)))
-    return PodChange(
-        back.containers, (*updated_marks(None), *marks), is_disruptive(pod, back.containers)
+    pod, lost = context.pod, frozenset(back.lost)
+    started = sorted(due - lost - pending_containers(pod))
+    now = rfc3339(context.inputs.now)
+    annotations = (
+        *updated_marks(None),
+        *((UNBOOST_PENDING_ANNOTATION + name, now) for name in started),
+        *_without_boost_annotations(pod, lost).annotations,
     )
+    return PodChange(back.containers, annotations, is_disruptive(pod, back.containers))
 
 
-def without_marks(pod: Pod, containers: frozenset[str]) -> PodChange:
+def _without_boost_annotations(pod: Pod, containers: frozenset[str]) -> PodChange:
     """Return the change that takes the marks away, once the kubelet reports the smaller size."""
     present = pod.annotations or {}
-    marks = (prefix + name for name in sorted(containers) for prefix in (BOOST_ANNOTATION, MARK))
+    marks = (
+        prefix + name
+        for name in sorted(containers)
+        for prefix in (BOOST_ANNOTATION, UNBOOST_PENDING_ANNOTATION)
+    )
     return PodChange((), tuple((mark, None) for mark in marks if mark in present))
 
 
 def after_refusal(change: PodChange) -> PodChange:
     """Return what is still written when the resize itself was refused: since when it is tried."""
-    marks = (pair for pair in change.annotations if pair[0].startswith(MARK) and pair[1])
+    marks = (
+        pair
+        for pair in change.annotations
+        if pair[0].startswith(UNBOOST_PENDING_ANNOTATION) and pair[1]
+    )
     return PodChange((), tuple(marks))
 
 
-def has_marks(pod: Pod) -> bool:
-    """Whether a pod carries any mark of a boost."""
-    return any(map(_is_mark, pod.annotations or ()))
-
-
-def is_ordinary(context: PodContext) -> bool:
-    """Whether a marked pod is updated like any other, although it is boosted."""
-    pod, vpa, now = context.pod, context.vpa, context.inputs.now
-    if context.remembered.unboosted is not None or unboost_due(pod, vpa, now).containers:
-        return False
-    return quick_oom(pod, vpa, context.rules, context.inputs.gates, now) is not None
-
-
-def boosted(context: PodContext) -> Assessment:
-    """Assess a pod with marks of a boost; its numbers are those of all but the boosted cpu."""
+def assess_boosted(context: PodContext, due: UnboostDue) -> Assessment:
+    """Assess a pod with a boost; its numbers are those of all but the boosted cpu."""
     target = context.targets.of(context.pod, boosted_containers(context.pod))
-    return replace(_boosted(context), numbers=target.numbers)
+    return replace(_assess_boosted(context, due), numbers=target.numbers)
 
 
-def _boosted(context: PodContext) -> Assessment:
-    pod, now = context.pod, context.inputs.now
-    found = unboost_due(pod, context.vpa, now)
-    due, until = found.containers, found.until
+def _assess_boosted(context: PodContext, unboost: UnboostDue) -> Assessment:
+    pod, due, until = context.pod, unboost.containers, unboost.until
     if not due or pod.phase == "Pending":
-        told = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
-        return context.decided(Action.WAIT, Reason.BOOST_RUNNING, told, until=until)
+        message = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
+        return context.assessed(Action.WAIT, Reason.BOOST_RUNNING, message, until=until)
     if context.remembered.resized is not None:
         return _wait(context, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
-    back, path = way_back(pod, due, context.targets), _path(context)
+    back, resize = _boost_return(pod, due, context.targets), _ongoing_resize(context)
     if not back.containers:
-        return _arriving(context, due, back, path)
-    if path.state.is_ongoing and path.tried is None and not path.is_hopeless:
-        told = f"another resize is {path.state.stage}"
-        return replace(
-            _wait(context, RESIZE_REASONS[path.state.stage], told), resizing_since=path.since
-        )
-    if _is_paused(context):
-        return _paused(context, path.tried)
-    change = unboost_change(pod, due - frozenset(back.lost), back, now)
-    dropped = without_marks(pod, frozenset(back.lost)).annotations
-    change = replace(change, annotations=(*change.annotations, *dropped))
-    if path.is_hopeless:
+        return _arriving(context, due, back, resize)
+    stage = resize.state.stage
+    if resize.state.is_ongoing and resize.tried is None and not resize.is_hopeless:
+        waiting = _wait(context, RESIZE_REASONS[stage], f"another resize is {stage}")
+        return replace(waiting, resizing_since=resize.since)
+    if (pause := context.pause) is not None:
+        return _paused(context, pause, resize.tried)
+    change = _unboost_change(context, due, back)
+    if resize.is_hopeless:
         change = _with(change, pod, as_reported(pod, without_cpu=due))
-    names = ", ".join(found.container for found in back.containers)
+    names = ", ".join(change.container for change in back.containers)
     return _unboost(context, f"boost of {names} is over", change)
 
 
 @dataclass(frozen=True, slots=True)
-class _Path:
+class _OngoingResize:
     """The resize that a pod is in, if it is in one, on its way back or before."""
 
     state: ResizeState
     tried: datetime | None  # since when the pod is being brought back, None if it is not
     since: datetime  # the resize
     is_stuck: bool
-    is_hopeless: bool  # what is asked for beside the smaller cpu is not waited for any longer
+    is_hopeless: bool  # other changes that are pending are no longer waited for
 
 
-def _path(context: PodContext) -> _Path:
+def _ongoing_resize(context: PodContext) -> _OngoingResize:
     pod, now, rules = context.pod, context.inputs.now, context.rules
     state = resize_state(pod)
-    tried = pending_since(pod, now) or context.remembered.unboosted
-    told = (tried, believed(state.since, now), context.remembered.resizing_since)
-    since = max((moment for moment in told if moment is not None), default=now)
+    tried = pending_since(pod, now) or context.remembered.unboost_tried_at
+    moments = (tried, believed(state.since, now), context.remembered.resizing_since)
+    since = max(filter(None, moments), default=now)
     stuck = state.is_ongoing and is_stuck(state, since, rules, now)
     is_late = now - since > rules.deferred_timeout or state.stage is ResizeStage.INFEASIBLE
-    return _Path(state, tried, since, stuck, stuck and is_late)
+    return _OngoingResize(state, tried, since, stuck, stuck and is_late)
 
 
 def _wait(context: PodContext, reason: Reason, message: str) -> Assessment:
-    return context.decided(Action.WAIT, reason, message)
+    return context.assessed(Action.WAIT, reason, message)
 
 
-def _unboost(
-    context: PodContext, message: str, change: PodChange, *, is_free: bool = False
-) -> Assessment:
-    proposal = Proposal(Action.UNBOOST, message, change, is_free=is_free)
+def _unboost(context: PodContext, message: str, change: PodChange) -> Assessment:
+    """Propose the end of a boost: across owners after all that needs a change, within one first."""
+    least = rank(context.pod, Deviation(0, is_outside=False), is_up=False, quick_oom=False)
+    proposal = Proposal(Action.UNBOOST, message, least, change.is_disruptive, change)
     return Assessment(context.pod, context.vpa, proposal=proposal)
 
 
 def _arriving(
-    context: PodContext, due: frozenset[str], back: BoostReturn, path: _Path
+    context: PodContext, due: frozenset[str], back: BoostReturn, resize: _OngoingResize
 ) -> Assessment:
     """Assess a pod that asks for its smaller size already."""
-    pod, state = context.pod, path.state
+    pod, state = context.pod, resize.state
+    without_annotations = _without_boost_annotations(pod, due)
     if not state.is_ongoing:
-        told = "back from its boost"
+        message = "back from its boost"
         if back.lost:
-            told = f"nothing tells what {', '.join(back.lost)} had before the boost; left as it is"
-        return _unboost(context, told, without_marks(pod, due), is_free=True)
-    told = f"the resize is {state.stage}{': ' if state.message else ''}{state.message}"
-    if not path.is_stuck:
-        return replace(_wait(context, RESIZE_REASONS[state.stage], told), resizing_since=path.since)
-    if path.is_hopeless and not _is_paused(context):
+            names = ", ".join(back.lost)
+            message = f"nothing tells what {names} had before the boost; left as it is"
+        return _unboost(context, message, without_annotations)
+    progress = f"the resize is {state.stage}{': ' if state.message else ''}{state.message}"
+    if not resize.is_stuck:
+        waiting = _wait(context, RESIZE_REASONS[state.stage], progress)
+        return replace(waiting, resizing_since=resize.since)
+    if resize.is_hopeless and context.pause is None:
         if others := as_reported(pod, without_cpu=due):
-            message = f"still boosted: {told}; what else was asked for is taken back"
+            message = f"still boosted: {progress}; what else was asked for is taken back"
             return _unboost(context, message, _with(PodChange(), pod, others))
-        if _never_rises(context, path):
-            message = f"gets no more than in its boost: {told}"
-            return _unboost(context, message, _with(without_marks(pod, due), pod, as_reported(pod)))
-    return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {told}")
+        if _never_rises(context, resize):
+            message = f"gets no more than in its boost: {progress}"
+            return _unboost(context, message, _with(without_annotations, pod, as_reported(pod)))
+    return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {progress}")
 
 
-def _never_rises(context: PodContext, path: _Path) -> bool:
+def _never_rises(context: PodContext, resize: _OngoingResize) -> bool:
     """Whether a pod is to get more than in its boost, and its node has no room for that.
 
     The scheduler holds the room that it asks for, so it may not ask for ever.
@@ -313,77 +279,53 @@ def _never_rises(context: PodContext, path: _Path) -> bool:
         (has := change.requests.get(CPU)) and (asked[change.container].request(CPU) or has) > has
         for change in as_reported(context.pod)
     )
-    is_over = context.inputs.now - path.since > context.rules.give_back_timeout
-    return rises and (path.state.stage is ResizeStage.INFEASIBLE or is_over)
+    is_over = context.inputs.now - resize.since > context.rules.revert_after
+    return rises and (resize.state.stage is ResizeStage.INFEASIBLE or is_over)
 
 
 def _with(change: PodChange, pod: Pod, others: Iterable[ContainerChange]) -> PodChange:
-    """Return a change that takes back as well what else a pod asked for in vain."""
-    found = {item.index: item for item in change.containers}
+    """Return a change that also reverts what else a pod asked for in vain."""
+    changes = {item.index: item for item in change.containers}
     for item in others:
-        own = found.get(item.index, item)
+        own = changes.get(item.index, item)
         requests, limits = {**item.requests, **own.requests}, {**item.limits, **own.limits}
-        found[item.index] = replace(own, requests=requests, limits=limits)
-    containers = tuple(found[index] for index in sorted(found))
+        changes[item.index] = replace(own, requests=requests, limits=limits)
+    containers = tuple(changes[index] for index in sorted(changes))
     marks = without_raised_marks(pod, containers)
     return replace(change, containers=containers, annotations=(*change.annotations, *marks))
 
 
-def _is_paused(context: PodContext) -> bool:
-    pause = context.remembered.pause
-    return pause is not None and not pause.is_over(context.inputs.now)
-
-
-def _paused(context: PodContext, since: datetime | None) -> Assessment:
-    pause = context.remembered.pause
-    told = pause.message if pause is not None else ""
+def _paused(context: PodContext, pause: Pause, since: datetime | None) -> Assessment:
     if since is not None and context.inputs.now - since > context.rules.deferred_timeout:
-        return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {told}")
-    return _wait(context, Reason.RESIZE_ERROR, told)
+        return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {pause.message}")
+    return _wait(context, Reason.RESIZE_ERROR, pause.message)
 
 
-class BoostStep(StrEnum):
-    """What becomes of an entry."""
+class NextLook(NamedTuple):
+    """When to look at a boosted pod again, and how many looks in a row have failed by then."""
 
-    FORGET = "forget"  # until the pod changes
-    LATER = "later"  # a pause that counts
-    WHEN_DUE = "when due"  # and its pauses start again from the first
-    UNBOOST = "unboost"  # now
+    pause: timedelta
+    failed: int
 
 
-@dataclass(frozen=True, slots=True)
-class BoostCheck:
-    """What a look at an entry tells."""
-
-    next: BoostStep
-    wait: timedelta = timedelta()
-
-
-def pause_after(count: int) -> timedelta:
-    """Return the pause after so many earlier ones in a row."""
-    return doubled(_FIRST, count + 1, _LONGEST)
+def next_look(decision: Decision | None, count: int, now: datetime) -> NextLook | None:
+    """Return when to look again if a boost does not end now; without a VPA only a few times."""
+    if decision is not None and decision.until is not None:
+        return NextLook(decision.until - now, 0)
+    if (decision is None or not decision.vpa) and count >= _LOOKS_WITHOUT_VPA:
+        return None
+    return look_after_failure(count)
 
 
-def check_boost(pod: Pod | None, vpa: Vpa | None, count: int, now: datetime) -> BoostCheck:
-    """Tell what to do about an entry that came back after `count` pauses in a row."""
-    if pod is None or not (boosted_containers(pod) or pending_containers(pod)):
-        return BoostCheck(BoostStep.FORGET)
-    if vpa is None:
-        if count >= _LOOKS_WITHOUT_VPA:
-            return BoostCheck(BoostStep.FORGET)
-        return BoostCheck(BoostStep.LATER, pause_after(count))
-    due = unboost_due(pod, vpa, now)
-    if due.containers:
-        return BoostCheck(BoostStep.UNBOOST)
-    if wait := due.wait(now):
-        return BoostCheck(BoostStep.WHEN_DUE, wait)
-    return BoostCheck(BoostStep.LATER, pause_after(count))
+def look_after_failure(count: int) -> NextLook:
+    """Return when to look again after a look that failed, as so many in a row had before it."""
+    return NextLook(doubled(_FIRST_PAUSE, count + 1, _LONGEST_PAUSE), count + 1)
 
 
-def resets_pauses(before: Pod, after: Pod) -> bool:
-    """Whether a pod changed in a way that makes another look worth while at once."""
-    return _watched(before) != _watched(after)
-
-
-def _watched(pod: Pod) -> list[Condition]:
-    return [found for found in pod.conditions if found.type in _WATCHED]
+def is_news(before: Pod, after: Pod) -> bool:
+    """Whether a pod changed so that a look that failed before may succeed now."""
+    had, has = (
+        [condition for condition in pod.conditions if condition.type in _WATCHED]
+        for pod in (before, after)
+    )
+    return had != has or before.statuses != after.statuses or before.phase != after.phase

@@ -8,10 +8,11 @@ from datetime import timedelta
 
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory
-from app.updater.core.patching import MARK
+from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.updater.core.scenes import (
+    MINUTE,
     UNPROVEN,
     Scene,
     amounts,
@@ -22,7 +23,7 @@ from tests.updater.core.scenes import (
 )
 
 Json = make.Json
-SECOND, MINUTE = timedelta(seconds=1), timedelta(minutes=1)
+SECOND = timedelta(seconds=1)
 BOOST = "vpaCpuStartupBoost/"
 
 
@@ -110,6 +111,6 @@ UNBOOSTED = (Action.UNBOOST, Reason.UPDATED)
 
 def asks_for_less(ago: timedelta = SECOND, conditions: Sequence[Json] = ()) -> Json:
     """Return a pod whose resize back was accepted and not carried out yet."""
-    marks = {MARK + "app": make.time(ago) or ""}
+    marks = {UNBOOST_PENDING_ANNOTATION + "app": make.time(ago) or ""}
     pod = boosted(container("app", "200m/100Mi"), more=marks, conditions=conditions)
     return with_status(pod, "app", resources={"requests": amounts("300m/100Mi")})

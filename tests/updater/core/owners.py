@@ -24,7 +24,6 @@ Json = make.Json
 POD = running(container("app", "100m/100Mi"))
 FAR = [recommended("200m/200Mi = =")]
 NEAR = [recommended("100m/100Mi = =")]
-MINUTE = timedelta(minutes=1)
 
 
 def vpa(name: str = "web", **more: object) -> Json:

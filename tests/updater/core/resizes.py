@@ -6,11 +6,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
-from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Infeasible, Memory, PodMemory
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.updater.core.scenes import (
+    MINUTE,
     NOW,
     UNPROVEN,
     Scene,
@@ -23,20 +23,12 @@ from tests.updater.core.scenes import (
 )
 
 Json = make.Json
-MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 SMALL = container("app", "100m/100Mi")
 RESTARTS = container("app", "100m/100Mi", resize={"memory": "RestartContainer"})
 POD = running(SMALL)
 CALM = several(running(container("app", "200m/200Mi")), 3)[1:]  # as recommended
 EITHER, ONLY = "InPlaceOrRecreate", "InPlace"
 SKIPS = replace(UNPROVEN, skip_disruption_budget=True)
-RESIZED = (Action.RESIZE, Reason.UPDATED)
-EVICTED = (Action.EVICT, Reason.EVICTED)
-TOO_FEW = (Action.WAIT, Reason.TOO_FEW_REPLICAS)
-NO_PLACE = (Action.WAIT, Reason.BUDGET_EXHAUSTED)
-IN_PROGRESS = (Action.WAIT, Reason.RESIZE_IN_PROGRESS)
-DEFERRED = (Action.WAIT, Reason.RESIZE_DEFERRED)
-REMEMBERED = (Action.WAIT, Reason.INFEASIBLE_REMEMBERED)
 
 
 def asking(*conditions: Json, wanted: str = "200m/200Mi") -> Json:
@@ -54,13 +46,7 @@ def scene(
     min_replicas: int | None = None,
 ) -> Scene:
     """Return a scene of pods that are to be updated in place."""
-    return Scene(
-        pods,
-        mode=mode,
-        rules=rules,
-        replicas=replicas,
-        vpa={"min_replicas": min_replicas},
-    )
+    return Scene(pods, mode=mode, rules=rules, replicas=replicas, min_replicas=min_replicas)
 
 
 def remembering(found: Scene, wanted: str) -> Scene:

@@ -26,6 +26,15 @@ Json = dict[str, Any]
 OURS = UpdateRules()
 UNPROVEN = UpdateRules(prove=Prove.OFF)  # evicts at once, as nearly every case supposes
 NOW = make.NOW
+MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
+
+RESIZED = (Action.RESIZE, Reason.UPDATED)
+EVICTED = (Action.EVICT, Reason.EVICTED)
+TOO_FEW = (Action.WAIT, Reason.TOO_FEW_REPLICAS)
+NO_SLOT = (Action.WAIT, Reason.BUDGET_EXHAUSTED)
+IN_PROGRESS = (Action.WAIT, Reason.RESIZE_IN_PROGRESS)
+DEFERRED = (Action.WAIT, Reason.RESIZE_DEFERRED)
+REMEMBERED = (Action.WAIT, Reason.INFEASIBLE_REMEMBERED)
 
 
 def amounts(text: str) -> dict[str, str]:
@@ -157,6 +166,7 @@ class Scene:
     mode: str | None = "Recreate"
     replicas: int | None = None  # as many as there are pods
     owner: Json | None = None
+    min_replicas: int | None = None
     vpa: Mapping[str, Any] = field(default_factory=dict)  # further arguments of make.vpa_json
     others: Sequence[Json] = ()
     rules: UpdateRules = UNPROVEN
@@ -173,6 +183,7 @@ class Scene:
         owner = self.owner or make.workload_json(replicas=replicas)
         arguments: Json = {
             "mode": self.mode,
+            "min_replicas": self.min_replicas,
             "recommendations": list(self.recommendation),
         } | dict(self.vpa)
         return make.snapshot(*self.pods, owner, make.vpa_json(**arguments), *self.others)

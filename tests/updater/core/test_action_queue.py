@@ -3,35 +3,39 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
-from app.updater.core.action_queue import NO_RANK, ActionQueue, QueueCursor, QueueStep
+from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import NamespacedName
-from app.updater.core.owners import Budget
+from app.updater.core.need import Rank
+from app.updater.core.owners import OwnerBudget
+from app.updater.core.proof import ProofVersion
 from tests import make
 
 PDB: NamespacedName = ("default", "web")
+
+VERSION = ProofVersion("", 0, ())
 
 
 def step(
     name: str,
     action: Action = Action.EVICT,
     *,
-    takes_place: bool = True,
+    needs_slot: bool = True,
     broken: bool = False,
-    guards: tuple[NamespacedName, ...] = (),
+    pdbs: tuple[NamespacedName, ...] = (),
     may_evict: bool = False,
     vpa: str = "web",
+    rank: Rank = (0, 0.0, 0.0, "", ""),
 ) -> QueueStep:
     """Return a step."""
     pod = make.pod(name=name)
     decision = Decision(
         pod.uid, "default", name, vpa, action, Reason.EVICTED, "", may_evict_instead=may_evict
     )
-    return QueueStep(pod, decision, takes_place, broken, guards)
+    return QueueStep(pod, decision, needs_slot, broken, pdbs, rank, VERSION)
 
 
 def walk(
@@ -41,7 +45,7 @@ def walk(
     up: Mapping[str, Pod] | None = None,
 ) -> QueueCursor:
     """Return a walk through an owner of four, half of which may be down."""
-    budget = Budget(4, 0.5, running, running)
+    budget = OwnerBudget(4, 0.5, running, running)
     key = ObjectKey("", "StatefulSet", "web")
     pods = frozenset(item.pod.uid for item in steps)
     return QueueCursor(
@@ -65,7 +69,7 @@ def reasons(found: QueueCursor) -> dict[str, Reason]:
 def test_as_many_as_there_are_places() -> None:
     """Two of four; whoever needs no place goes as well."""
     assert names(walk(*map(step, "abcd"))) == ["a", "b"]
-    free = step("d", takes_place=False)
+    free = step("d", needs_slot=False)
     assert names(walk(step("a"), step("b"), step("c"), free)) == ["a", "b", "d"]
     assert names(walk(step("a"), step("b", broken=True), running=3)) == ["a"]
 
@@ -77,16 +81,16 @@ def up(*gone: str) -> dict[str, Pod]:
 
 def test_pods_that_others_take_down_take_places() -> None:
     """Our own are counted already; a step that needs no place goes on."""
-    found = walk(*map(step, "abcd"), step("e", takes_place=False), up=up())
+    found = walk(*map(step, "abcd"), step("e", needs_slot=False), up=up())
     first, second = found.next(), found.next()
     assert first is not None
     assert second is not None
     assert found.has_still_room(first, up("a"))
     assert found.has_still_room(second, up("a", "b"))
     assert not found.has_still_room(second, up("a", "c"))
-    assert found.has_still_room(step("e", takes_place=False), up("a", "c", "d"))
+    assert found.has_still_room(step("e", needs_slot=False), up("a", "c", "d"))
     found.came_to_nothing(second)
-    assert found.budget == Budget(4, 0.5, 2, 2, 1, 1)
+    assert found.budget == OwnerBudget(4, 0.5, 2, 2, 1, 1)
     assert names(found) == ["e"]
     assert found.has_still_room(first, up("a"))
     assert names(found) == ["c"]
@@ -100,28 +104,28 @@ def test_a_failed_call_makes_room_for_the_next() -> None:
         tried.append(item.pod.name)
         found.came_to_nothing(item)
     assert tried == ["a", "b", "c", "d"]
-    assert found.budget == Budget(4, 0.5, 4, 4)
-    free = walk(step("a", takes_place=False))
+    assert found.budget == OwnerBudget(4, 0.5, 4, 4)
+    free = walk(step("a", needs_slot=False))
     taken = free.next()
     assert taken is not None
     free.came_to_nothing(taken)
-    assert free.budget == Budget(4, 0.5, 4, 4)
+    assert free.budget == OwnerBudget(4, 0.5, 4, 4)
 
 
 def test_a_budget_that_refused_is_not_asked_again() -> None:
     """Its pods are skipped, the others go on."""
-    found = walk(step("a", guards=(PDB,)), step("b", guards=(PDB,)), step("c"))
+    found = walk(step("a", pdbs=(PDB,)), step("b", pdbs=(PDB,)), step("c"))
     first = found.next()
     assert first is not None
     found.came_to_nothing(first)
-    found.close(first.guards)
+    found.close(first.pdbs)
     assert names(found) == ["c"]
     assert reasons(found) == {"b": Reason.PDB_BLOCKED}
 
 
 def test_resizes_pass_closed_budgets() -> None:
     """They are none of a PodDisruptionBudget's business."""
-    found = walk(step("a", Action.RESIZE, guards=(PDB,)))
+    found = walk(step("a", Action.RESIZE, pdbs=(PDB,)))
     found.close((PDB,))
     assert names(found) == ["a"]
 
@@ -160,14 +164,14 @@ def test_a_refused_resize_may_become_an_eviction() -> None:
 
 def test_an_eviction_instead_is_told_as_one() -> None:
     """What was planned as a resize is carried out and told as an eviction."""
-    found = walk(step("a", Action.RESIZE, takes_place=False, may_evict=True))
+    found = walk(step("a", Action.RESIZE, needs_slot=False, may_evict=True))
     first = found.next()
     assert first is not None
     found.evict_later(first)
     later = found.next()
     assert later is not None
     assert later.is_eviction
-    assert later.takes_place
+    assert later.needs_slot
     assert later.decision.reason is Reason.EVICTED
     assert later.decision.message.endswith("its resize was refused")
     never = walk(step("a", Action.RESIZE))
@@ -194,10 +198,9 @@ def test_who_finds_no_place_is_told_of_the_owner() -> None:
 
 
 def test_the_most_urgent_step_ranks_a_queue() -> None:
-    """An empty one is of no interest."""
+    """Be it not the first one."""
     ranks = [(2, -1.0, 0.0, "", ""), (0, -9.0, 0.0, "", "")]
-    steps = tuple(replace(step(str(number)), rank=rank) for number, rank in enumerate(ranks))
+    steps = tuple(step(str(number), rank=rank) for number, rank in enumerate(ranks))
     key = ObjectKey("", "StatefulSet", "web")
-    queue = ActionQueue("default", key, Budget(4, 0.5, 4, 4), steps, frozenset(), frozenset())
+    queue = ActionQueue("default", key, OwnerBudget(4, 0.5, 4, 4), steps, frozenset(), frozenset())
     assert queue.rank == ranks[1]
-    assert replace(queue, steps=()).rank == NO_RANK

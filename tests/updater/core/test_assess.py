@@ -14,11 +14,12 @@ from app.model.limits import NO_LIMITS
 from app.updater.core.assess import mode_blocker
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import NOTHING, Memory
-from app.updater.core.proposals import Assessment, PlanInputs, PodContext
+from app.updater.core.plan_state import Assessment, PlanInputs, PodContext
 from app.updater.core.targets import OwnerTargets
 from tests import make
 from tests.make import ALL_GATES, NO_GATES
 from tests.updater.core.scenes import (
+    EVICTED,
     NOW,
     OURS,
     Scene,
@@ -33,7 +34,6 @@ from tests.updater.core.scenes import (
 )
 
 Json = make.Json
-EVICTED = (Action.EVICT, Reason.EVICTED)
 YOUNG = timedelta(hours=1)
 
 
@@ -327,7 +327,7 @@ def test_cases_decide_for_good() -> None:
     targets = OwnerTargets(VPA, None, NO_LIMITS, OURS)
     case = PodContext(POD, VPA, targets, PlanInputs(OURS, NO_GATES, Memory(), NOW), NOTHING)
     assert case.rules is OURS
-    found = case.decided(Action.NONE, Reason.TOO_YOUNG, "young", until=NOW)
+    found = case.assessed(Action.NONE, Reason.TOO_YOUNG, "young", until=NOW)
     assert found.proposal is None
     assert found.until == NOW
     assert found.decision is not None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
@@ -11,15 +10,19 @@ import pytest
 from app.model.kinds import ObjectKey
 from app.model.workloads import scaled_workload
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.memory import Memory, Pause, PodMemory, SeenRollout, unseen_budget
+from app.updater.core.memory import Memory, Pause, PodMemory, SeenRollout, unseen_pdb_key
 from app.updater.core.plan import PlanOptions
-from app.updater.core.rules import Prove, UpdateRules
+from app.updater.core.rules import Prove
 from tests import make
 from tests.updater.core import boosts
 from tests.updater.core.resizes import EITHER, POD, waits
 from tests.updater.core.scenes import (
+    EVICTED,
+    MINUTE,
+    NO_SLOT,
     NOW,
     OURS,
+    TOO_FEW,
     UNPROVEN,
     Scene,
     container,
@@ -32,37 +35,9 @@ from tests.updater.core.scenes import (
 )
 
 Json = make.Json
-MINUTE = timedelta(minutes=1)
 SMALL = container("app", "100m/100Mi")
-EVICTED = (Action.EVICT, Reason.EVICTED)
-NO_PLACE = (Action.WAIT, Reason.BUDGET_EXHAUSTED)
-TOO_FEW = (Action.WAIT, Reason.TOO_FEW_REPLICAS)
 BLOCKED = (Action.WAIT, Reason.PDB_BLOCKED)
 STALE = PlanOptions(webhook_is_healthy=False)
-
-
-def scene(
-    pods: Sequence[Json],
-    *,
-    rules: UpdateRules = UNPROVEN,
-    replicas: int | None = None,
-    mode: str = "Recreate",
-    min_replicas: int | None = None,
-    others: Sequence[Json] = (),
-    owner: Json | None = None,
-    memory: Memory | None = None,
-) -> Scene:
-    """Return a scene of pods that are all too small."""
-    return Scene(
-        pods,
-        mode=mode,
-        rules=rules,
-        replicas=replicas,
-        others=others,
-        owner=owner,
-        memory=memory or Memory(),
-        vpa={"min_replicas": min_replicas},
-    )
 
 
 # --- how many there are
@@ -83,7 +58,7 @@ def scene(
 def test_evictions_in_one_round(count: int, missing: int, tolerance: float, expected: int) -> None:
     """As many pods go as the budget allows, the others stand by."""
     rules = replace(UNPROVEN, eviction_tolerance=tolerance)
-    found = scene(several(POD, count), rules=rules, replicas=count + missing)
+    found = Scene(several(POD, count), rules=rules, replicas=count + missing)
     assert found.count(Action.EVICT) == expected
     assert found.count(Action.WAIT) == count - expected
 
@@ -91,19 +66,19 @@ def test_evictions_in_one_round(count: int, missing: int, tolerance: float, expe
 def test_pending_pods_go_freely() -> None:
     """Three of four do not run yet: they may go, the running one may not."""
     pods = [POD, *(pending(running(SMALL, name=f"new-{number}")) for number in range(3))]
-    found = scene(pods)
+    found = Scene(pods)
     assert found.count(Action.EVICT) == 3
-    assert found.told() == NO_PLACE
+    assert found.told() == NO_SLOT
 
 
 def test_too_few_pods() -> None:
     """An owner with fewer pods than required is left alone."""
-    assert scene([POD]).told() == TOO_FEW
-    assert scene([POD], min_replicas=1).told() == EVICTED
+    assert Scene([POD]).told() == TOO_FEW
+    assert Scene([POD], min_replicas=1).told() == EVICTED
     many = replace(UNPROVEN, min_replicas=10)
-    assert scene(several(POD, 5), rules=many).told() == TOO_FEW
+    assert Scene(several(POD, 5), rules=many).told() == TOO_FEW
     pods = [POD, pending(running(SMALL, name="new"))]
-    assert scene(pods, replicas=2).told() == NO_PLACE
+    assert Scene(pods, replicas=2).told() == NO_SLOT
 
 
 def test_boosts_do_not_lift_min_replicas() -> None:
@@ -111,7 +86,7 @@ def test_boosts_do_not_lift_min_replicas() -> None:
     boosted = running(
         SMALL, name="web-1", ready=False, annotations={"vpaCpuStartupBoost/app": "{}"}
     )
-    found = scene([POD, boosted], min_replicas=3)
+    found = Scene([POD, boosted], min_replicas=3)
     assert found.told() == TOO_FEW
 
 
@@ -159,7 +134,7 @@ def test_unready_pods_are_down_already() -> None:
         running(SMALL, name=f"sick-{number}", ready=False, age=5 * MINUTE) for number in range(5)
     ]
     pods = [*several(POD, 5), *sick]
-    assert scene(pods).count(Action.EVICT) == 0
+    assert Scene(pods).count(Action.EVICT) == 0
 
 
 @pytest.mark.parametrize("ready", [True, False])
@@ -168,7 +143,7 @@ def test_an_owner_whose_pods_all_run_out_of_memory_is_repaired(ready: bool) -> N
     pods = [
         killed(running(SMALL, name=f"web-{number}", ready=ready, age=MINUTE)) for number in range(3)
     ]
-    found = scene(pods)
+    found = Scene(pods)
     assert found.count(Action.EVICT) == 1
     assert found.decision().quick_oom
 
@@ -177,7 +152,7 @@ def test_broken_pods_go_without_taking_from_the_ready() -> None:
     """A pod that has been unready for long may go where a ready one may not."""
     sick = running(SMALL, name="sick", ready=False, age=timedelta(hours=1))
     pods = [*several(POD, 3), sick]
-    found = scene(pods)
+    found = Scene(pods)
     assert found.decisions()["sick"].action is Action.EVICT
     assert found.count(Action.EVICT) == 2
 
@@ -185,7 +160,7 @@ def test_broken_pods_go_without_taking_from_the_ready() -> None:
 def test_own_actions_count_until_they_are_seen() -> None:
     """A pod whose eviction was accepted is gone, whatever the watch still shows."""
     gone = Memory(pods={"uid-web-0": PodMemory("default", "web-0", evicted=NOW)})
-    found = scene(several(POD, 3), memory=gone)
+    found = Scene(several(POD, 3), memory=gone)
     assert found.told() == (Action.NONE, Reason.POD_TERMINATING)
     assert found.count(Action.EVICT) == 0
     late = replace(found, now=NOW + 3 * MINUTE)
@@ -277,8 +252,8 @@ def test_a_rollout_that_goes_on_is_waited_for_however_long_it_takes() -> None:
 def test_a_stale_webhook_holds_back_evictions_only() -> None:
     """UP-04: a recreated pod would be no better; a resize needs nobody."""
     stale = (Action.WAIT, Reason.LEASE_STALE)
-    assert scene(several(POD, 3)).told(STALE) == stale
-    in_place = scene(several(POD, 3), mode="InPlaceOrRecreate")
+    assert Scene(several(POD, 3)).told(STALE) == stale
+    in_place = Scene(several(POD, 3), mode="InPlaceOrRecreate")
     found = in_place.decision(STALE)
     assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
 
@@ -287,30 +262,30 @@ def test_disruption_budgets_are_known_beforehand() -> None:
     """What a budget refuses is not tried."""
     ten = several(POD, 10)
     none = make.budget_json(allowed=0)
-    assert scene(ten, others=[none]).count(Action.EVICT) == 0
-    assert scene(ten, others=[none]).told() == BLOCKED
-    three = scene(ten, others=[make.budget_json(allowed=3)])
+    assert Scene(ten, others=[none]).count(Action.EVICT) == 0
+    assert Scene(ten, others=[none]).told() == BLOCKED
+    three = Scene(ten, others=[make.budget_json(allowed=3)])
     assert three.count(Action.EVICT) == 3
     assert sum(found.reason is Reason.PDB_BLOCKED for found in three.plan().decisions) == 7
     elsewhere = make.budget_json(allowed=0, labels={"app": "other"})
-    assert scene(ten, others=[elsewhere]).count(Action.EVICT) == 5
+    assert Scene(ten, others=[elsewhere]).count(Action.EVICT) == 5
 
 
 def test_budgets_that_cannot_say_yes() -> None:
     """Two over one pod are an error of the server; one that was just changed knows nothing."""
     two = [make.budget_json(), make.budget_json("other")]
-    found = scene(several(POD, 3), others=two).decision()
+    found = Scene(several(POD, 3), others=two).decision()
     assert found.reason is Reason.PDB_BLOCKED
     assert found.message == "several PodDisruptionBudgets match the pod: other, web"
     changed = make.budget_json(observed=0)
-    assert scene(several(POD, 3), others=[changed]).told() == BLOCKED
+    assert Scene(several(POD, 3), others=[changed]).told() == BLOCKED
 
 
 def test_a_budget_that_refused_rests() -> None:
     """Its pause holds for all its pods."""
     pause = Pause(Reason.PDB_BLOCKED, "refused", 1, NOW + MINUTE)
-    memory = Memory(budget_pauses={("default", "web"): pause})
-    found = scene(several(POD, 3), others=[make.budget_json()], memory=memory)
+    memory = Memory(pdb_pauses={("default", "web"): pause})
+    found = Scene(several(POD, 3), others=[make.budget_json()], memory=memory)
     assert found.told() == BLOCKED
     assert replace(found, now=NOW + MINUTE).told() == EVICTED
 
@@ -318,8 +293,8 @@ def test_a_budget_that_refused_rests() -> None:
 def test_a_budget_that_is_not_seen_rests() -> None:
     """For want of a right perhaps: its pause holds for all pods of the owner that it guards."""
     pause = Pause(Reason.PDB_BLOCKED, "refused", 1, NOW + MINUTE)
-    place = unseen_budget("default", ObjectKey("", "StatefulSet", "web"))
-    found = scene(several(POD, 3), memory=Memory(budget_pauses={place: pause}))
+    place = unseen_pdb_key("default", ObjectKey("", "StatefulSet", "web"))
+    found = Scene(several(POD, 3), memory=Memory(pdb_pauses={place: pause}))
     assert found.told() == BLOCKED
     assert replace(found, now=NOW + MINUTE).told() == EVICTED
     assert replace(found, others=[make.budget_json()]).told() == EVICTED
@@ -329,16 +304,16 @@ def test_a_budget_that_is_not_seen_rests() -> None:
 def test_budgets_do_not_guard_what_does_not_run_or_is_broken() -> None:
     """The API server lets pending pods go; a broken one is worth the question."""
     none = make.budget_json(allowed=0)
-    assert scene([pending(POD), *several(POD, 3)[1:]], others=[none]).told() == EVICTED
+    assert Scene([pending(POD), *several(POD, 3)[1:]], others=[none]).told() == EVICTED
     sick = running(SMALL, ready=False, age=timedelta(hours=1))
-    assert scene([sick, *several(POD, 3)[1:]], others=[none]).told() == EVICTED
+    assert Scene([sick, *several(POD, 3)[1:]], others=[none]).told() == EVICTED
 
 
 def test_a_resize_may_not_become_an_eviction_that_is_blocked() -> None:
     """SX-28 and SX-29: what forbids an eviction also forbids it instead of a resize."""
     many = several(POD, 3)
-    assert scene(many, mode="InPlaceOrRecreate").decision().may_evict_instead
-    blocked = scene(many, mode="InPlaceOrRecreate", others=[make.budget_json(allowed=0)])
+    assert Scene(many, mode="InPlaceOrRecreate").decision().may_evict_instead
+    blocked = Scene(many, mode="InPlaceOrRecreate", others=[make.budget_json(allowed=0)])
     assert not blocked.decision().may_evict_instead
 
 
@@ -346,7 +321,7 @@ def test_a_pause_of_the_pod_is_kept() -> None:
     """After a failed call a pod rests."""
     pause = Pause(Reason.EVICTION_ERROR, "refused: no", 1, NOW + MINUTE)
     memory = Memory(pods={"uid-web-0": PodMemory("default", "web-0", pause=pause)})
-    found = scene(several(POD, 3), memory=memory)
+    found = Scene(several(POD, 3), memory=memory)
     assert found.told() == (Action.WAIT, Reason.EVICTION_ERROR)
     assert replace(found, now=NOW + MINUTE).told() == EVICTED
 
@@ -354,7 +329,7 @@ def test_a_pause_of_the_pod_is_kept() -> None:
 def test_dry_run_proves_like_a_canary() -> None:
     """The trial comes before the first pod goes, it does not stand for it."""
     rules = replace(OURS, prove=Prove.DRY_RUN)
-    found = scene(several(POD, 4), rules=rules)
+    found = Scene(several(POD, 4), rules=rules)
     assert found.count(Action.EVICT) == 1
     assert found.decision().is_canary
 

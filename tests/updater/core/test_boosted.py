@@ -10,7 +10,7 @@ import pytest
 from app.model.patches import merge
 from app.updater.core.decisions import Action, PodChange, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, Resized
-from app.updater.core.patching import MARK, annotation_patch, resize_patch
+from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION, annotation_patch, resize_patch
 from app.updater.core.plan import PlanOptions
 from tests import make
 from tests.make import NO_GATES
@@ -18,7 +18,6 @@ from tests.updater.core.boosts import (
     AT,
     BOOST,
     BUSY,
-    MINUTE,
     SECOND,
     UNBOOSTED,
     Json,
@@ -29,6 +28,7 @@ from tests.updater.core.boosts import (
     written,
 )
 from tests.updater.core.scenes import (
+    MINUTE,
     NOW,
     amounts,
     container,
@@ -160,7 +160,9 @@ def waits_for(
     pod = boosted(
         container("app", requests),
         since=2 * 60 * MINUTE,
-        more={MARK + "app": make.time(timedelta(seconds=ago)) or ""} if tried else None,
+        more={UNBOOST_PENDING_ANNOTATION + "app": make.time(timedelta(seconds=ago)) or ""}
+        if tried
+        else None,
         conditions=conditions if stage else (),
     )
     return with_status(pod, "app", resources={"requests": amounts(has)})
@@ -230,7 +232,10 @@ def test_a_boost_that_is_less_than_is_recommended(stage: str, ago: float, told: 
     if told is Reason.UPDATED:
         assert written(found) == {"app.requests.cpu": "300m"}
         assert found.change is not None
-        assert found.change.annotations == ((BOOST + "app", None), (MARK + "app", None))
+        assert found.change.annotations == (
+            (BOOST + "app", None),
+            (UNBOOST_PENDING_ANNOTATION + "app", None),
+        )
 
 
 def test_taking_back_rests_after_a_refusal() -> None:
@@ -243,10 +248,12 @@ def test_taking_back_rests_after_a_refusal() -> None:
 
 def test_a_return_that_arrived_is_unmarked() -> None:
     """When the kubelet reports the smaller size, both marks go and the pod is like any other."""
-    pod = boosted(container("app", "200m/100Mi"), more={MARK + "app": AT})
+    pod = boosted(container("app", "200m/100Mi"), more={UNBOOST_PENDING_ANNOTATION + "app": AT})
     found = scene(pod).decision()
     assert (found.action, found.message) == (Action.UNBOOST, "back from its boost")
-    assert found.change == PodChange((), ((BOOST + "app", None), (MARK + "app", None)))
+    assert found.change == PodChange(
+        (), ((BOOST + "app", None), (UNBOOST_PENDING_ANNOTATION + "app", None))
+    )
 
 
 def test_a_return_follows_the_recommendation() -> None:
@@ -262,10 +269,10 @@ def test_a_return_follows_the_recommendation() -> None:
 
 def test_a_marked_pod_stays_marked_when_it_gets_unready() -> None:
     """It is brought back all the same, and not evicted for want of memory either."""
-    pod = killed(boosted(since=None, more={MARK + "app": AT}))
+    pod = killed(boosted(since=None, more={UNBOOST_PENDING_ANNOTATION + "app": AT}))
     found = scene(*several(pod, 3), recommendation=[recommended("200m/2Gi = =")])
     assert found.told() == UNBOOSTED
-    tried = Memory(pods={"uid-web-0": PodMemory("default", "web-0", unboosted=NOW - MINUTE)})
+    tried = Memory(pods={"uid-web-0": PodMemory("default", "web-0", unboost_tried_at=NOW - MINUTE)})
     only_tried = killed(boosted(since=None))
     assert scene(*several(only_tried, 3), memory=tried).told() == BUSY
 
@@ -275,7 +282,7 @@ def test_refused_returns_pause_and_are_told() -> None:
     pause = Pause(Reason.RESIZE_ERROR, "refused: no", 3, NOW + MINUTE)
 
     def remembered(ago: timedelta) -> Memory:
-        found = PodMemory("default", "web-0", pause=pause, unboosted=NOW - ago)
+        found = PodMemory("default", "web-0", pause=pause, unboost_tried_at=NOW - ago)
         return Memory(pods={"uid-web-0": found})
 
     assert scene(boosted(), memory=remembered(MINUTE)).told() == (

@@ -22,17 +22,16 @@ from app.updater.core.memory import (
     is_remembered,
     observed,
     shifted,
-    unseen_budget,
+    unseen_pdb_key,
     wanted_requests,
     with_pods,
     without_breaker_canary,
 )
 from app.updater.core.proof import Breaker, Proof, ProofVersion
 from tests import make
-from tests.updater.core.scenes import NOW, OURS, amounts, container, running
+from tests.updater.core.scenes import MINUTE, NOW, OURS, amounts, container, running
 
 Json = make.Json
-MINUTE = timedelta(minutes=1)
 POD = running(container("app", "1"))
 OWNER = ObjectKey("", "StatefulSet", "web")
 PROOF = Proof(ProofVersion("uid-web", 1, ()), since=NOW)
@@ -92,7 +91,7 @@ def test_what_needs_no_time_stays() -> None:
 def test_the_end_of_a_boost_is_remembered_until_it_is_reached(mark: str | None) -> None:
     """A pod that is back and lost its marks is like any other, and costs nothing any more."""
     pod = running(container("app", "1"), annotations={mark: "{}"} if mark else None)
-    found = PodMemory("default", "web-0", unboosted=NOW)
+    found = PodMemory("default", "web-0", unboost_tried_at=NOW)
     assert after(found, pod) == (found if mark else None)
 
 
@@ -100,7 +99,7 @@ def test_owners_and_vpas_that_are_gone_are_forgotten() -> None:
     """A custom owner that nobody lists is kept for a day."""
     memory = Memory(
         proofs={("default", OWNER, "web"): PROOF},
-        budget_pauses={("default", "web"): Pause(Reason.PDB_BLOCKED, "no", 1, NOW)},
+        pdb_pauses={("default", "web"): Pause(Reason.PDB_BLOCKED, "no", 1, NOW)},
     )
     whole = make.snapshot(make.workload_json(), make.vpa_json(), make.budget_json())
     same = observed(memory, whole, OURS, NOW + timedelta(days=9))
@@ -108,7 +107,7 @@ def test_owners_and_vpas_that_are_gone_are_forgotten() -> None:
     unlisted = make.snapshot(make.vpa_json())
     assert observed(memory, unlisted, OURS, NOW).proofs == memory.proofs
     later = observed(memory, unlisted, OURS, NOW + timedelta(days=1))
-    assert (later.proofs, later.budget_pauses) == ({}, {})
+    assert (later.proofs, later.pdb_pauses) == ({}, {})
     assert observed(memory, make.snapshot(make.workload_json()), OURS, NOW).proofs == {}
 
 
@@ -188,11 +187,11 @@ def test_who_was_away_remembers_how_long_to_rest() -> None:
 
 def test_a_budget_that_is_not_seen_rests_a_day_at_most() -> None:
     """It stands under its owner, for nobody knows its name."""
-    place = unseen_budget("default", OWNER)
-    memory = Memory(budget_pauses={place: Pause(Reason.PDB_BLOCKED, "no", 1, NOW)})
+    place = unseen_pdb_key("default", OWNER)
+    memory = Memory(pdb_pauses={place: Pause(Reason.PDB_BLOCKED, "no", 1, NOW)})
     for hours, kept in ((23, True), (24, False)):
         found = observed(memory, make.snapshot(), OURS, NOW + timedelta(hours=hours))
-        assert (place in found.budget_pauses) is kept
+        assert (place in found.pdb_pauses) is kept
 
 
 PAUSE = Pause(Reason.RESIZE_ERROR, "no", 1, NOW)
@@ -206,7 +205,7 @@ FULL = Memory(
             resizing_since=NOW,
             infeasible=Infeasible({}, frozenset(), NOW, None),
             pause=PAUSE,
-            unboosted=NOW,
+            unboost_tried_at=NOW,
         ),
         "b": PodMemory("default", "b", evicted=NOW),
     },
@@ -216,7 +215,7 @@ FULL = Memory(
         )
     },
     breaker=Breaker(((NOW, True),), is_open=True, until=NOW),
-    budget_pauses={("default", "web"): PAUSE},
+    pdb_pauses={("default", "web"): PAUSE},
     rollouts={("default", "web"): SeenRollout("", NOW)},
 )
 

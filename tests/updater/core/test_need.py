@@ -5,30 +5,30 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
-from random import Random
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from app.model.gates import FeatureGates
 from app.model.vpa import EvictionRequirement
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.need import (
+    Deviation,
     NeedCheck,
-    Priority,
     QuickOom,
-    Trigger,
+    Rank,
     check_need,
     percent,
     quick_oom,
+    rank,
     requirement_text,
 )
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.make import ALL_GATES, NO_GATES
 from tests.updater.core.scenes import (
+    HOUR,
+    MINUTE,
     NOW,
     OURS,
     Scene,
@@ -41,7 +41,6 @@ from tests.updater.core.scenes import (
     with_status,
 )
 
-HOUR = timedelta(hours=1)
 OOM = QuickOom("app", NOW + timedelta(minutes=10))
 
 
@@ -55,7 +54,7 @@ def needed(
 ) -> NeedCheck:
     """Return whether a pod of some age needs an update."""
     since = None if age is None else NOW - age
-    return check_need(Trigger(difference, outside), oom, since, rules, NOW)
+    return check_need(Deviation(difference, outside), oom, since, rules, NOW)
 
 
 HALF = replace(OURS, update_threshold=0.5)
@@ -121,20 +120,15 @@ def priority(
     oom: bool = False,
     age: datetime | timedelta | None = timedelta(days=1),
     name: str = "web-0",
-) -> Priority:
+) -> Rank:
     """Return what sorts a pod."""
     pod = make.pod(name=name, created=age)
-    return Priority(pod, up, Trigger(difference, outside), oom)
+    return rank(pod, Deviation(difference, outside), is_up=up, quick_oom=oom)
 
 
-def in_order(found: list[Priority]) -> list[Priority]:
-    """Return pods in the order in which they are updated."""
-    return sorted(found, key=Priority.key)
-
-
-def differences(found: list[Priority]) -> list[float]:
+def differences(found: list[Rank]) -> list[float]:
     """Return the differences in order."""
-    return [item.found.difference for item in in_order(found)]
+    return [-difference for _, difference, *_ in sorted(found)]
 
 
 def test_order() -> None:
@@ -170,45 +164,23 @@ def test_ties_are_broken_by_age_then_name() -> None:
         priority(1.0, age=old, name="b"),
         priority(1.0, age=unknown, name="d"),
     ]
-    assert [item.pod.name for item in in_order(found)] == ["d", "b", "c", "a"]
-
-
-PRIORITIES = st.builds(
-    priority,
-    st.floats(0, 10),
-    up=st.booleans(),
-    outside=st.booleans(),
-    oom=st.booleans(),
-    name=st.text("abc", min_size=1, max_size=3),
-)
-
-
-@given(
-    st.lists(PRIORITIES, max_size=8, unique_by=lambda item: item.pod.name),
-    st.randoms(use_true_random=False),
-)
-def test_order_does_not_depend_on_the_input(found: list[Priority], random: Random) -> None:
-    """The same pods always come in the same order."""
-    shuffled = list(found)
-    random.shuffle(shuffled)
-    assert in_order(shuffled) == in_order(found)
+    assert [name for *_, name in sorted(found)] == ["d", "b", "c", "a"]
 
 
 Json = make.Json
 HIGHER, LOWER = "TargetHigherThanRequests", "TargetLowerThanRequests"
 APP = container("app", "500m/10Gi")
-TWO = (container("app", "500m/10Gi"), container("b", "500m/10Gi"))
 
 
-def require(*words: str) -> list[Json]:
-    """Read requirements such as `cpu,memory H`."""
-    found = []
-    for word in words:
-        resources, _, change = word.partition(" ")
+def require(text: str) -> list[Json]:
+    """Read requirements such as `cpu,memory H; cpu L`."""
+    requirements = []
+    for part in text.split("; "):
+        resources, _, change = part.partition(" ")
         names = resources.split(",") if resources else []
         change = {"H": HIGHER, "L": LOWER}.get(change, change)
-        found.append({"resources": names, "changeRequirement": change})
-    return found
+        requirements.append({"resources": names, "changeRequirement": change})
+    return requirements
 
 
 def admits(
@@ -241,135 +213,83 @@ B = " 1m/1Mi 2m/2Mi"  # bounds that every pod of these cases is above
 
 
 @pytest.mark.parametrize(
-    ("requirements", "recommendations", "containers", "expected"),
+    ("requirements", "recommendations", "requests", "expected"),
     [
-        pytest.param(None, {"app": "600m/10Gi"}, (APP,), True, id="none"),
-        pytest.param([], {"app": "600m/10Gi"}, (APP,), True, id="empty"),
+        pytest.param(None, "600m/10Gi", "500m/10Gi", True, id="none"),
+        pytest.param("", "600m/10Gi", "500m/10Gi", True, id="empty"),
         pytest.param(
-            require("cpu H"),
-            {"app": "600m/10Gi"},
-            (APP,),
-            True,
-            id="more cpu is wanted and asked for",
+            "cpu H", "600m/10Gi", "500m/10Gi", True, id="more cpu is wanted and asked for"
         ),
         pytest.param(
-            require("cpu L"),
-            {"app": "400m/10Gi"},
-            (APP,),
-            True,
-            id="less cpu is wanted and asked for",
+            "cpu L", "400m/10Gi", "500m/10Gi", True, id="less cpu is wanted and asked for"
         ),
         pytest.param(
-            require("cpu,memory H"),
-            {"app": "500m/11Gi"},
-            (APP,),
-            True,
-            id="one of two resources is enough",
+            "cpu,memory H", "500m/11Gi", "500m/10Gi", True, id="one of two resources is enough"
+        ),
+        pytest.param("memory L", "500m/9Gi", "500m/10Gi", True, id="less memory is wanted"),
+        pytest.param(
+            "cpu,memory H", "500m/9Gi", "500m/10Gi", False, id="neither of two resources grows"
         ),
         pytest.param(
-            require("memory L"), {"app": "500m/9Gi"}, (APP,), True, id="less memory is wanted"
+            "cpu H; memory L", "600m/9Gi", "500m/10Gi", True, id="two requirements are met"
+        ),
+        pytest.param("cpu L", "1000m/9Gi", "500m/10Gi", False, id="more cpu is no less cpu"),
+        pytest.param(
+            "cpu H; memory H", "600m/9Gi", "500m/10Gi", False, id="one of two requirements is unmet"
         ),
         pytest.param(
-            require("cpu,memory H"),
-            {"app": "500m/9Gi"},
-            (APP,),
-            False,
-            id="neither of two resources grows",
-        ),
-        pytest.param(
-            require("cpu H", "memory L"),
-            {"app": "600m/9Gi"},
-            (APP,),
-            True,
-            id="two requirements are met",
-        ),
-        pytest.param(
-            require("cpu L"), {"app": "1000m/9Gi"}, (APP,), False, id="more cpu is no less cpu"
-        ),
-        pytest.param(
-            require("cpu H", "memory H"),
-            {"app": "600m/9Gi"},
-            (APP,),
-            False,
-            id="one of two requirements is unmet",
-        ),
-        pytest.param(
-            require("cpu H"),
-            {"app": "200m/10Gi", "b": "700m/10Gi"},
-            TWO,
+            "cpu H",
+            "200m/10Gi + 700m/10Gi",
+            "500m/10Gi + 500m/10Gi",
             True,
             id="one of two containers is enough",
         ),
         pytest.param(
-            require("cpu H"),
-            {"app": "200m/10Gi", "b": "300m/10Gi"},
-            TWO,
+            "cpu H",
+            "200m/10Gi + 300m/10Gi",
+            "500m/10Gi + 500m/10Gi",
             False,
             id="no container grows",
         ),
         pytest.param(
-            require("cpu H"),
-            {"b": "300m/10Gi"},
-            TWO,
+            "cpu H",
+            " + 300m/10Gi",
+            "500m/10Gi + 500m/10Gi",
             False,
             id="only the other container has a target",
         ),
         pytest.param(
-            require("cpu H", "memory L"),
-            {"app": "600m/10Gi", "b": "500m/9Gi"},
-            TWO,
+            "cpu H; memory L",
+            "600m/10Gi + 500m/9Gi",
+            "500m/10Gi + 500m/10Gi",
             True,
             id="containers meet different requirements",
         ),
         pytest.param(
-            require("cpu H", "cpu L"),
-            {"app": "600m/10Gi", "b": "400m/10Gi"},
-            TWO,
+            "cpu H; cpu L",
+            "600m/10Gi + 400m/10Gi",
+            "500m/10Gi + 500m/10Gi",
             True,
             id="containers meet opposite requirements",
         ),
-        pytest.param(
-            require("cpu H"),
-            {"app": "400m"},
-            (container("app", "500m"),),
-            False,
-            id="less cpu is no more cpu",
-        ),
-        pytest.param(
-            require("memory L"), {"app": "600m"}, (APP,), False, id="a resource without a target"
-        ),
-        pytest.param(
-            require("cpu,memory H"),
-            {"app": "600m/1Gi"},
-            (container("app"),),
-            True,
-            id="no request counts as nothing",
-        ),
-        pytest.param(
-            require(" H"), {"app": "600m/10Gi"}, (APP,), False, id="a requirement without resources"
-        ),
-        pytest.param(
-            require("cpu Sideways"), {"app": "600m/10Gi"}, (APP,), False, id="unknown word"
-        ),
-        pytest.param(require("CPU H"), {"app": "600m/10Gi"}, (APP,), True, id="capitals"),
-        pytest.param(
-            require("cpu L"),
-            {"app": "600m/1Gi"},
-            (container("app", "-/2Gi"),),
-            False,
-            id="what is not requested cannot fall",
-        ),
+        pytest.param("cpu H", "400m", "500m", False, id="less cpu is no more cpu"),
+        pytest.param("memory L", "600m", "500m/10Gi", False, id="a resource without a target"),
+        pytest.param("cpu,memory H", "600m/1Gi", "-", True, id="no request counts as nothing"),
+        pytest.param(" H", "600m/10Gi", "500m/10Gi", False, id="a requirement without resources"),
+        pytest.param("cpu Sideways", "600m/10Gi", "500m/10Gi", False, id="unknown word"),
+        pytest.param("CPU H", "600m/10Gi", "500m/10Gi", True, id="capitals"),
+        pytest.param("cpu L", "600m/1Gi", "-/2Gi", False, id="what is not requested cannot fall"),
     ],
 )
 def test_what_meets_requirements(
-    requirements: list[Json] | None,
-    recommendations: dict[str, str],
-    containers: tuple[Json, ...],
-    expected: bool,
+    requirements: str | None, recommendations: str, requests: str, expected: bool
 ) -> None:
     """Each requirement has to be met by some container that the VPA controls."""
-    far = {name: text + B for name, text in recommendations.items()}
-    assert admits(requirements, far, containers) == expected
+    targets = zip(("app", "b"), recommendations.split(" + "), strict=False)
+    far = {name: text + B for name, text in targets if text}
+    has = zip(("app", "b"), requests.split(" + "), strict=False)
+    found = None if requirements is None else require(requirements) if requirements else []
+    assert admits(found, far, [container(name, text) for name, text in has]) == expected
 
 
 def test_equal_never_meets() -> None:
@@ -417,7 +337,6 @@ def test_words_for_people() -> None:
     assert requirement_text(EvictionRequirement((), LOWER)) == f"{LOWER} of nothing"
 
 
-MINUTE = timedelta(minutes=1)
 DAY = timedelta(days=1)
 POD = running(container("app", "1/1Gi"))
 OFF = {"policies": [make.policy_json("app", mode="Off")]}
@@ -430,75 +349,55 @@ def counts(
     pod: make.Json,
     vpa: Mapping[str, Any] | None = None,
     *,
-    rules: UpdateRules = OURS,
     gates: FeatureGates = ALL_GATES,
 ) -> bool:
     """Whether a kill of the pod counts now."""
-    found = make.vpa(**(vpa or {}))
-    return quick_oom(read(pod), found, rules, gates, NOW) is not None
+    return quick_oom(read(pod), make.vpa(**(vpa or {})), OURS, gates, NOW) is not None
+
+
+def observed(names: str) -> make.Json:
+    """Return a pod of which the webhook saw some containers."""
+    return running(container("app", "1/1Gi"), annotations={"vpaObservedContainers": names})
 
 
 SECONDS = timedelta(seconds=5)
 
 
 @pytest.mark.parametrize(
-    ("pod", "vpa", "gates", "expected"),
+    ("pod", "vpa", "expected"),
     [
-        pytest.param(killed(POD), {}, ALL_GATES, True, id="killed two minutes after its start"),
-        pytest.param(killed(POD, lived=57 * MINUTE), {}, ALL_GATES, False, id="killed late"),
+        pytest.param(killed(POD), {}, True, id="killed two minutes after its start"),
+        pytest.param(killed(POD, lived=57 * MINUTE), {}, False, id="killed late"),
+        pytest.param(killed(POD, lived=10 * MINUTE), {}, False, id="killed at the threshold"),
+        pytest.param(killed(POD), OFF, False, id="a container that takes no part"),
+        pytest.param(killed(POD), ALL_OFF, False, id="by *"),
         pytest.param(
-            killed(POD, lived=10 * MINUTE), {}, ALL_GATES, False, id="killed at the threshold"
+            killed(observed("b")), {}, False, id="a container that the webhook did not see"
         ),
-        pytest.param(killed(POD), OFF, ALL_GATES, False, id="a container that takes no part"),
-        pytest.param(killed(POD), ALL_OFF, ALL_GATES, False, id="by *"),
-        pytest.param(
-            killed(running(container("app", "1/1Gi"), annotations={"vpaObservedContainers": "b"})),
-            {},
-            ALL_GATES,
-            False,
-            id="a container that the webhook did not see",
-        ),
-        pytest.param(
-            killed(
-                running(container("app", "1/1Gi"), annotations={"vpaObservedContainers": "app"})
-            ),
-            {},
-            ALL_GATES,
-            True,
-            id="observed",
-        ),
-        pytest.param(
-            killed(POD, lived=SECONDS), HELD, ALL_GATES, True, id="earlier than its VPA says"
-        ),
-        pytest.param(
-            killed(POD, lived=SECONDS), SHORT, ALL_GATES, False, id="later than its VPA says"
-        ),
-        pytest.param(
-            killed(POD, lived=SECONDS), SHORT, NO_GATES, True, id="what the VPA says needs a gate"
-        ),
-        pytest.param(killed(POD, ago=10 * DAY), {}, ALL_GATES, False, id="killed ten days ago"),
-        pytest.param(
-            killed(POD, ago=10 * MINUTE), {}, ALL_GATES, False, id="killed ten minutes ago"
-        ),
-        pytest.param(
-            killed(POD, ago=10 * MINUTE - SECONDS), {}, ALL_GATES, True, id="just in time"
-        ),
-        pytest.param(killed(POD, reason="Error"), {}, ALL_GATES, False, id="another end"),
-        pytest.param(POD, {}, ALL_GATES, False, id="no end"),
+        pytest.param(killed(observed("app")), {}, True, id="observed"),
+        pytest.param(killed(POD, lived=SECONDS), HELD, True, id="earlier than its VPA says"),
+        pytest.param(killed(POD, lived=SECONDS), SHORT, False, id="later than its VPA says"),
+        pytest.param(killed(POD, ago=10 * DAY), {}, False, id="killed ten days ago"),
+        pytest.param(killed(POD, ago=10 * MINUTE), {}, False, id="killed ten minutes ago"),
+        pytest.param(killed(POD, ago=10 * MINUTE - SECONDS), {}, True, id="just in time"),
+        pytest.param(killed(POD, reason="Error"), {}, False, id="another end"),
+        pytest.param(POD, {}, False, id="no end"),
         pytest.param(
             with_status(POD, "app", lastState={"terminated": {"reason": "OOMKilled"}}),
             {},
-            ALL_GATES,
             False,
             id="no times",
         ),
     ],
 )
-def test_which_kills_count(
-    pod: make.Json, vpa: Mapping[str, Any], gates: FeatureGates, expected: bool
-) -> None:
+def test_which_kills_count(pod: make.Json, vpa: Mapping[str, Any], expected: bool) -> None:
     """A kill counts if it was early in the container's life and not long ago."""
-    assert counts(pod, vpa, rules=OURS, gates=gates) == expected
+    assert counts(pod, vpa) == expected
+
+
+def test_a_threshold_of_a_vpa_needs_a_gate() -> None:
+    """Without it the flag decides."""
+    assert counts(killed(POD, lived=SECONDS), SHORT, gates=NO_GATES)
 
 
 def test_a_short_threshold_does_not_forget_at_once() -> None:

@@ -12,9 +12,9 @@ from app.model.kinds import ObjectKey
 from app.model.workloads import Absent, Workload, scaled_workload
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.owners import (
-    Budget,
     OngoingRollout,
     Overlap,
+    OwnerBudget,
     budget_of,
     configured_size,
     is_broken,
@@ -414,11 +414,11 @@ def test_what_has_no_owner_is_not_rolled_out() -> None:
     )
 
 
-def spent(budget: Budget, *, broken: bool = False) -> int:
+def spent(budget: OwnerBudget, *, broken: bool = False) -> int:
     """Return how many pods can go one after another."""
     count = 0
-    while budget.has_place(broken=broken) and count < 200:
-        budget = budget.less_one(broken=broken)
+    while budget.has_slot(broken=broken) and count < 200:
+        budget = budget.after(1, broken=broken)
         count += 1
     return count
 
@@ -453,34 +453,34 @@ def test_worked_cases(
     configured: int, running: int, tolerance: float, tolerated: int, expected: int
 ) -> None:
     """The share that may be down is cut off, not rounded, and one of a whole owner may go."""
-    budget = Budget(configured, tolerance, running, running)
+    budget = OwnerBudget(configured, tolerance, running, running)
     assert budget.tolerated == tolerated
     assert spent(budget) == spent(budget, broken=True) == expected
 
 
 def test_whatever_goes_takes_a_place() -> None:
     """After one accepted resize one eviction is left."""
-    assert spent(Budget(4, 0.5, 4, 4).less_one()) == 1
+    assert spent(OwnerBudget(4, 0.5, 4, 4).after(1)) == 1
 
 
 def test_what_did_not_go_gives_its_place_back() -> None:
     """A refused call leaves the budget as it was."""
-    budget = Budget(10, 0.5, 10, 10)
+    budget = OwnerBudget(10, 0.5, 10, 10)
     for broken in (False, True):
-        assert budget.less_one(broken=broken).plus_one(broken=broken) == budget
+        assert budget.after(1, broken=broken).after(-1, broken=broken) == budget
 
 
 def test_unready_pods_are_down_already() -> None:
     """Ten pods, five of them not ready: no ready one may go, but the broken ones may."""
-    budget = Budget(10, 0.5, 10, alive=5)
+    budget = OwnerBudget(10, 0.5, 10, alive=5)
     assert spent(budget) == 0
     assert spent(budget, broken=True) == 5
 
 
 def test_all_broken_can_be_repaired_one_by_one() -> None:
     """An owner all of whose pods are broken is not lost."""
-    assert spent(Budget(3, 0.5, 3, alive=0), broken=True) == 1
-    assert spent(Budget(1, 0.5, 1, alive=0), broken=True) == 1
+    assert spent(OwnerBudget(3, 0.5, 3, alive=0), broken=True) == 1
+    assert spent(OwnerBudget(1, 0.5, 1, alive=0), broken=True) == 1
 
 
 SIZES = st.integers(0, 30)
@@ -492,14 +492,14 @@ def test_never_more_than_tolerated(
 ) -> None:
     """However ready and broken pods take turns, no more are down than tolerance or one allow."""
     unready = min(unready, running)
-    budget = Budget(configured, tolerance, running, running - unready)
+    budget = OwnerBudget(configured, tolerance, running, running - unready)
     alive, up, broken_left = running - unready, running, unready
     for broken in order:
         if broken and not broken_left:
             continue
-        if not budget.has_place(broken=broken):
+        if not budget.has_slot(broken=broken):
             continue
-        budget = budget.less_one(broken=broken)
+        budget = budget.after(1, broken=broken)
         up -= 1
         alive -= not broken
         broken_left -= broken

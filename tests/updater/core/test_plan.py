@@ -27,7 +27,6 @@ from tests.updater.core.boosts import boost, boosted
 from tests.updater.core.owners import (
     FAR,
     KEY,
-    MINUTE,
     NEAR,
     OLD,
     POD,
@@ -40,6 +39,7 @@ from tests.updater.core.owners import (
 )
 from tests.updater.core.resizes import asking
 from tests.updater.core.scenes import (
+    MINUTE,
     NOW,
     OURS,
     UNPROVEN,

@@ -11,9 +11,8 @@ from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Reason
 from app.updater.core.memory import Infeasible, Memory, PodMemory, SeenRollout
 from app.updater.core.owners import OngoingRollout
-from app.updater.core.plan_state import PlanState
+from app.updater.core.plan_state import Assessment, PlanInputs, PlanState
 from app.updater.core.proof import Breaker, Proof, ProofVersion
-from app.updater.core.proposals import Assessment, PlanInputs
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.make import NO_GATES
@@ -25,7 +24,7 @@ POD, VPA = make.pod(), make.vpa()
 def state(
     memory: Memory | None = None, *, is_partial: bool = False, rules: UpdateRules = OURS
 ) -> PlanState:
-    """Return a fresh ledger."""
+    """Return the state of a new plan."""
     return PlanState(
         PlanInputs(rules, NO_GATES, memory or Memory(), NOW, is_partial=is_partial), {}
     )
@@ -34,29 +33,22 @@ def state(
 def test_budgets_are_used_up() -> None:
     """By name, across owners; a broken pod is tried all the same."""
     found = state()
-    guard = (make.budget(allowed=2),)
-    assert [found.takes(guard, broken=False) for _ in range(3)] == [True, True, False]
-    assert found.takes(guard, broken=True)
-    assert found.takes((), broken=False)
-
-
-def test_guards_are_found_by_labels() -> None:
-    """In a fixed order."""
-    items = [make.budget_json(name) for name in ("b", "a")]
-    other = make.budget_json("c", labels={"app": "other"})
-    view = make.snapshot(*items, other).of("default")
-    assert [guard.name for guard in state().guards(POD, view)] == ["a", "b"]
+    pdbs = (make.budget(allowed=2),)
+    assert [found.reserve_pdbs(pdbs, broken=False) for _ in range(3)] == [True, True, False]
+    assert found.reserve_pdbs(pdbs, broken=True)
+    assert found.reserve_pdbs((), broken=False)
 
 
 def test_the_breaker_counts() -> None:
     """Closed: any number; open: one, or none while a canary is out."""
-    assert all(state().takes_eviction() for _ in range(9))
+    assert all(state().reserve_eviction() for _ in range(9))
     opened = Memory(breaker=Breaker(is_open=True))
     found = state(opened)
-    assert [found.takes_eviction() for _ in range(3)] == [True, False, False]
+    assert [found.reserve_eviction() for _ in range(3)] == [True, False, False]
+    assert found.evictions_left == 0  # owners that come later are blocked at once
     out = Breaker(is_open=True, canary="x", until=NOW + timedelta(minutes=1))
     waiting = replace(opened, breaker=out)
-    assert not state(waiting).takes_eviction()
+    assert not state(waiting).reserve_eviction()
 
 
 def started(awaited: int = 0, useless: int = 0, minutes_ago: float = 1) -> Memory:
@@ -93,19 +85,19 @@ def test_after_a_start_ten_pods_go_first(
 def test_a_verdict_counts_at_once() -> None:
     """For the owners that come later in the same plan."""
     found = state(started(awaited=10))
-    assert not found.takes_eviction()
-    assert found.without_eviction()[0] is Reason.PROOF_PENDING
-    found.judged(frozenset(), helped=True)
-    assert found.takes_eviction()
+    assert not found.reserve_eviction()
+    assert found.no_eviction_left()[0] is Reason.PROOF_PENDING
+    found.note_replacement(frozenset(), helped=True)
+    assert found.reserve_eviction()
     for _ in range(4):
-        found.judged(frozenset(), helped=False)
-    assert not found.takes_eviction()
-    assert found.without_eviction()[0] is Reason.RECREATED_WITHOUT_CHANGE
+        found.note_replacement(frozenset(), helped=False)
+    assert not found.reserve_eviction()
+    assert found.no_eviction_left()[0] is Reason.RECREATED_WITHOUT_CHANGE
 
 
 def test_what_is_learnt_is_added() -> None:
     """To what was remembered before; nothing learnt changes nothing."""
-    before = PodMemory("default", "web-0", unboosted=NOW, resizing_since=NOW)
+    before = PodMemory("default", "web-0", unboost_tried_at=NOW, resizing_since=NOW)
     memory = Memory(pods={POD.uid: before})
     found = state(memory)
     found.remember(Assessment(POD, VPA))
@@ -117,10 +109,10 @@ def test_what_is_learnt_is_added() -> None:
 
 def test_rollouts_are_seen_while_they_last() -> None:
     """A whole plan forgets those that are over, a part of one does not."""
-    place = ("default", "ReplicaSet/web")
-    memory = Memory(rollouts={place: SeenRollout("a", NOW)})
+    key = ("default", "ReplicaSet/web")
+    memory = Memory(rollouts={key: SeenRollout("a", NOW)})
     assert state(memory).memory().rollouts == {}
     assert state(memory, is_partial=True).memory().rollouts == memory.rollouts
     found = state(memory)
-    assert not found.seems_stuck(place, OngoingRollout("b", ""))
-    assert found.memory().rollouts == {place: SeenRollout("b", NOW)}
+    assert found.note_rollout(key, OngoingRollout("b", "")) == NOW
+    assert found.memory().rollouts == {key: SeenRollout("b", NOW)}

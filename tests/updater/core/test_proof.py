@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import datetime
 
 import pytest
 
@@ -19,9 +19,8 @@ from app.updater.core.proof import (
 )
 from app.updater.core.targets import measure
 from tests import make
-from tests.updater.core.scenes import NOW, OURS, UNPROVEN, amounts, container, read, running
+from tests.updater.core.scenes import MINUTE, NOW, OURS, UNPROVEN, amounts, container, read, running
 
-MINUTE = timedelta(minutes=1)
 VERSION = ProofVersion("uid-web", 1, ())
 PODS = frozenset({"a", "b"})
 

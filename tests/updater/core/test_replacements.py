@@ -16,13 +16,12 @@ from app.updater.core.memory import Memory, Pause, PodMemory, ProofKey
 from app.updater.core.outcomes import Outcome, learn
 from app.updater.core.plan import Plan, PlanOptions
 from app.updater.core.proof import Breaker, Proof, ProofVersion
-from app.updater.core.replacements import Trial, after_useless_trial, judge_trial, needs_trial
+from app.updater.core.replacements import after_useless_trial, is_useless, needs_trial
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
-from tests.updater.core.scenes import NOW, OURS, Scene, container, named, running, several
+from tests.updater.core.scenes import MINUTE, NOW, OURS, Scene, container, named, running, several
 
 Json = make.Json
-MINUTE = timedelta(minutes=1)
 OLD, NEW = running(container("app", "100m/100Mi")), running(container("app", "200m/200Mi"))
 
 
@@ -56,8 +55,7 @@ class Story:
                 if planned.action is Action.EVICT:
                     gone.append(step.pod.name)
                     outcomes.append(Outcome(queue, step, self.scene.now))
-        snapshot = self.scene.snapshot()
-        self.memory = learn(plan.memory, outcomes, snapshot, self.rules)
+        self.memory = learn(plan.memory, outcomes, self.rules)
         self.pods = [pod for pod in self.pods if pod["metadata"]["name"] not in gone]
         for _ in gone if replacement is not None else ():
             assert replacement is not None
@@ -433,39 +431,35 @@ def test_who_needs_a_trial() -> None:
 @pytest.mark.parametrize(
     ("pod", "expected"),
     [
-        (created("200m/200Mi"), Trial.HELPS),
-        (created("100m/100Mi"), Trial.USELESS),
-        (created("600m/200Mi"), Trial.USELESS),
-        (created("600m/200Mi", **{"vpaCpuStartupBoost/app": "{}"}), Trial.HELPS),
-        (make.pod(container("other")), Trial.HELPS),
-        (None, Trial.INCONCLUSIVE),
+        (created("200m/200Mi"), False),
+        (created("100m/100Mi"), True),
+        (created("600m/200Mi"), True),
+        (created("600m/200Mi", **{"vpaCpuStartupBoost/app": "{}"}), False),
+        (make.pod(container("other")), False),
+        (None, False),
     ],
 )
-def test_judge_trial(pod: Pod | None, expected: Trial) -> None:
+def test_is_useless(pod: Pod | None, expected: bool) -> None:
     """It helps if what is recommended comes back; a boost may add cpu to it."""
-    assert judge_trial(planned()[1], pod) is expected
+    assert is_useless(planned()[1], pod) is expected
 
 
 def test_without_numbers_there_is_nothing_to_judge() -> None:
     """Nobody knows what to expect."""
     _, step = planned()
     bare = replace(step, decision=replace(step.decision, numbers=None))
-    assert judge_trial(bare, created("1")) is Trial.INCONCLUSIVE
+    assert not is_useless(bare, created("1"))
 
 
 def test_a_useless_trial_stops_the_workload() -> None:
     """Like a useless eviction, but not for long: nobody was evicted."""
     queue, step = planned()
-    memory = after_useless_trial(Memory(), queue, step, SCENE.snapshot(), RULES, NOW)
+    memory = after_useless_trial(Memory(), queue, step, RULES, NOW)
     (proof,) = memory.proofs.values()
     assert (proof.failures, proof.awaited, proof.known) == (1, (), frozenset())
     assert not proof.allows(RULES, NOW)
     assert proof.allows(RULES, NOW + timedelta(seconds=10))
-    again = after_useless_trial(memory, queue, step, SCENE.snapshot(), RULES, NOW)
+    again = after_useless_trial(memory, queue, step, RULES, NOW)
     (proof,) = again.proofs.values()
     assert proof.failures == 2
     assert not proof.allows(RULES, NOW + timedelta(seconds=19))
-    bare = make.snapshot(make.vpa_json())
-    assert len(after_useless_trial(Memory(), queue, step, bare, RULES, NOW).proofs) == 1
-    gone = after_useless_trial(Memory(), queue, step, make.snapshot(), RULES, NOW)
-    assert gone == Memory()

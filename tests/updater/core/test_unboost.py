@@ -10,11 +10,15 @@ from typing import Any
 import pytest
 
 from app.model.pods import Resources
-from app.updater.core.decisions import Action, PodChange, Reason
-from app.updater.core.patching import MARK, pending_since
+from app.updater.core.decisions import Action, Decision, PodChange, Reason
+from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION, pending_since
 from app.updater.core.unboost import (
+    NextLook,
     after_refusal,
     boost_lasts,
+    is_news,
+    look_after_failure,
+    next_look,
     original_resources,
     unboost_due,
 )
@@ -25,9 +29,9 @@ from tests.updater.core.boosts import (
     C1,
     C2,
     LIMITED,
-    MINUTE,
     SECOND,
     TWO,
+    UNBOOSTED,
     Json,
     boost,
     boosted,
@@ -37,10 +41,13 @@ from tests.updater.core.boosts import (
     written,
 )
 from tests.updater.core.scenes import (
+    MINUTE,
     NOW,
     container,
+    killed,
     read,
     recommended,
+    resize_condition,
     running,
 )
 
@@ -146,8 +153,8 @@ def test_boost_lasts(duration: Mapping[str, Any], expected: int) -> None:
 )
 def test_remaining(pod: Json, vpa: Mapping[str, Any], expected: float) -> None:
     """The shortest time until another container is due."""
-    found = unboost_due(read(pod), make.vpa(**vpa), NOW).wait(NOW)
-    assert found.total_seconds() == pytest.approx(expected, abs=0.01)
+    until = unboost_due(read(pod), make.vpa(**vpa), NOW).until
+    assert ((until - NOW) // SECOND if until else 0) == expected
 
 
 @pytest.mark.parametrize(
@@ -230,6 +237,12 @@ def test_original_resources(text: str, expected: Resources | None) -> None:
             {"app.requests.cpu": "200m"},
             id="RequestsOnly leaves the limit",
         ),
+        pytest.param(
+            boosted(LIMITED, marks={"app": mark("100m/100Mi", "600m/100Mi")}),
+            {"policies": [make.policy_json("app", values="Sometimes")]},
+            {"app.requests.cpu": "200m"},
+            id="unknown controlledValues leave the limit, as the boost did",
+        ),
     ],
 )
 def test_what_it_goes_back_to(
@@ -240,7 +253,10 @@ def test_what_it_goes_back_to(
     assert (found.action, found.reason) == (Action.UNBOOST, Reason.UPDATED)
     assert written(found) == expected
     assert found.change is not None
-    assert dict(found.change.annotations) == {"vpaInPlaceUpdated": "true", MARK + "app": AT}
+    assert dict(found.change.annotations) == {
+        "vpaInPlaceUpdated": "true",
+        UNBOOST_PENDING_ANNOTATION + "app": AT,
+    }
 
 
 def test_a_usual_limit_of_the_namespace_follows() -> None:
@@ -284,7 +300,7 @@ def test_what_is_lost_does_not_hold_up_the_others() -> None:
     assert found.change is not None
     assert dict(found.change.annotations) == {
         "vpaInPlaceUpdated": "true",
-        MARK + "c1": AT,
+        UNBOOST_PENDING_ANNOTATION + "c1": AT,
         BOOST + "c2": None,
     }
 
@@ -293,17 +309,69 @@ def test_what_is_still_written_after_a_refusal() -> None:
     """Since when it is tried, so that nobody evicts the pod after a restart of ours."""
     found = scene(boosted()).decision()
     assert found.change is not None
-    assert after_refusal(found.change) == PodChange((), ((MARK + "app", AT),))
+    assert after_refusal(found.change) == PodChange((), ((UNBOOST_PENDING_ANNOTATION + "app", AT),))
 
 
 def test_a_refusal_takes_no_mark_away() -> None:
     """What a resize would have ended goes on."""
-    change = PodChange((), ((BOOST + "app", None), (MARK + "app", None)))
+    change = PodChange((), ((BOOST + "app", None), (UNBOOST_PENDING_ANNOTATION + "app", None)))
     assert after_refusal(change) == PodChange()
 
 
 def test_since_when() -> None:
     """The oldest readable mark counts."""
-    more = {MARK + "a": make.time(MINUTE) or "", MARK + "b": AT, MARK + "c": "garbage"}
+    more = {
+        UNBOOST_PENDING_ANNOTATION + "a": make.time(MINUTE) or "",
+        UNBOOST_PENDING_ANNOTATION + "b": AT,
+        UNBOOST_PENDING_ANNOTATION + "c": "garbage",
+    }
     assert pending_since(read(boosted(more=more)), NOW) == NOW - MINUTE
     assert pending_since(read(boosted()), NOW) is None
+
+
+SOON = NextLook(SECOND / 10, 1)
+
+
+def look(found: Decision | None, count: int = 0) -> NextLook | None:
+    """Return when the next look is."""
+    return next_look(found, count, NOW)
+
+
+@pytest.mark.parametrize("pod", [boosted(since=90 * SECOND), killed(boosted(since=90 * SECOND))])
+def test_a_pod_is_looked_at_again_when_its_boost_is_over(pod: Json) -> None:
+    """With pauses that begin again, also if the pod is about to be updated for another reason."""
+    again = look(scene(pod, startup=boost(300)).decision(), 3)
+    assert again is not None
+    assert (again.failed, again.pause // SECOND) == (0, 210)
+
+
+def test_what_is_due_or_not_ready_is_looked_at_soon() -> None:
+    """The end of a boost may fail, and the time of one that is not ready is not known."""
+    due = scene(boosted()).decision()
+    assert ((due.action, due.reason), look(due)) == (UNBOOSTED, SOON)
+    assert look(scene(boosted(since=None)).decision()) == SOON
+
+
+def test_without_a_vpa_a_few_looks_are_enough() -> None:
+    """At 0, 0.1, 0.3, 0.7, 1.5, 3.1 and 6.3 seconds, then it is dropped."""
+    for unmatched in (None, replace(scene(boosted()).decision(), vpa="")):
+        moment, moments, found = timedelta(), list[float](), NextLook(timedelta(), 0)
+        while (again := look(unmatched, found.failed)) is not None:
+            moments.append(moment / SECOND)
+            moment, found = moment + again.pause, again
+        assert [*moments, moment / SECOND] == [0, 0.1, 0.3, 0.7, 1.5, 3.1, 6.3]
+
+
+def test_pauses_double() -> None:
+    """From 100 ms to half a minute."""
+    pauses = [look_after_failure(count).pause / SECOND for count in range(4)]
+    assert pauses == [0.1, 0.2, 0.4, 0.8]
+    assert look_after_failure(100) == (30 * SECOND, 101)
+
+
+def test_what_starts_the_pauses_again() -> None:
+    """A change of readiness or of the resize, and nothing else."""
+    pod = boosted()
+    assert is_news(read(pod), read(boosted(since=3 * SECOND)))
+    assert is_news(read(pod), read(boosted(conditions=[resize_condition("InProgress")])))
+    assert not is_news(read(pod), read(boosted(more={"seen": "yes"})))

@@ -12,26 +12,26 @@ from app.updater.core.plan import PlanOptions
 from tests import make
 from tests.updater.core.resizes import (
     CALM,
-    DEFERRED,
     EITHER,
-    EVICTED,
-    HOUR,
-    IN_PROGRESS,
-    MINUTE,
     MOMENT,
-    NO_PLACE,
     ONLY,
     POD,
-    RESIZED,
     SMALL,
-    TOO_FEW,
     asking,
     remembering,
     scene,
     waits,
 )
 from tests.updater.core.scenes import (
+    DEFERRED,
+    EVICTED,
+    HOUR,
+    IN_PROGRESS,
+    MINUTE,
+    NO_SLOT,
     NOW,
+    RESIZED,
+    TOO_FEW,
     UNPROVEN,
     amounts,
     container,
@@ -72,7 +72,7 @@ def test_resizes_under_way(
 def test_evicting_a_stuck_pod_takes_a_place() -> None:
     """With one of three pods missing a stuck one has to wait."""
     pods = [waits("Pending", "Infeasible"), CALM[0], pending(running(SMALL, name="new"))]
-    assert scene(pods).told() == NO_PLACE
+    assert scene(pods).told() == NO_SLOT
 
 
 def test_time_counts_from_the_accepted_patch() -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import datetime
 
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
 from app.model.patches import apply, merge
@@ -18,7 +18,7 @@ from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory, after_absence
 from app.updater.core.outcomes import Outcome, learn
-from app.updater.core.patching import MARK, annotation_patch, resize_patch
+from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION, annotation_patch, resize_patch
 from app.updater.core.plan import Plan, plan
 from app.updater.core.rules import UpdateRules
 from tests import make
@@ -174,7 +174,7 @@ class World:
             while (step := walk.next()) is not None:
                 outcomes += self._call(queue, step, walk, answers)
                 between()
-        self.memory = learn(found.memory, outcomes, self.shown, self.rules)
+        self.memory = learn(found.memory, outcomes, self.rules)
 
     def _call(
         self, queue: ActionQueue, step: QueueStep, walk: QueueCursor, answers: Iterator[int]
@@ -221,7 +221,7 @@ def _is_ready(pod: Json) -> bool:
 
 def is_being_brought_back(pod: Json) -> bool:
     """Whether a pod carries the mark of an end of its boost that was tried."""
-    return any(key.startswith(MARK) for key in pod["metadata"].get("annotations") or {})
-
-
-MINUTE = timedelta(minutes=1)
+    return any(
+        key.startswith(UNBOOST_PENDING_ANNOTATION)
+        for key in pod["metadata"].get("annotations") or {}
+    )
