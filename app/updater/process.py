@@ -232,7 +232,7 @@ class Process:
         if parts.boosts is not None:
             yield loop("boosts", parts.boosts.tick, longest_retry_seconds=longest)
         yield loop("rounds", parts.updater.tick, longest_retry_seconds=longest)
-        yield loop("doubts", parts.executor.settle_unconfirmed, longest_retry_seconds=longest)
+        yield loop("doubts", parts.executor.unconfirmed.tick, longest_retry_seconds=longest)
 
     def _reporters(self) -> Iterator[Loop]:
         if self._parts.recorder is not None:

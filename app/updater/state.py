@@ -11,11 +11,11 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
@@ -47,21 +47,26 @@ class UpdaterContext:
 
 
 @dataclass(frozen=True, slots=True)
-class StateUpdate:
-    """Something to be remembered: an outcome with what was planned upon, or a plain change."""
-
-    outcome: Outcome | None = None
-    snapshot: Snapshot = field(default_factory=Snapshot)
-    change: Callable[[Memory], Memory] | None = None
-    origin: datetime | None = None  # of the clock that tells its moments, None for the one now
-
-
-@dataclass(frozen=True, slots=True)
 class PlanVersion:
     """Which loop made a plan, and how many calls were over when it was begun."""
 
     loop: str
     calls: int
+
+
+class _Learnt(NamedTuple):
+    """An outcome to be remembered."""
+
+    origin: datetime  # of the clock that tells its moment
+    snapshot: Snapshot  # that was planned upon
+    outcome: Outcome
+
+
+class _Change(NamedTuple):
+    """A plain change of the memory."""
+
+    origin: datetime  # of the clock that tells its moments
+    apply: Callable[[Memory], Memory]
 
 
 class ClaimResult(StrEnum):
@@ -81,8 +86,7 @@ class UpdaterState:
         self._changed = threading.Condition()
         self._origin = self._begun_origin = self._memory_origin = _origin(clock)
         self._memory = after_absence(Memory())
-        # Since the last plan of everything began, each with the clock that tells its moments.
-        self._updates: list[tuple[datetime, StateUpdate]] = []
+        self._updates: list[_Learnt | _Change] = []  # since the last plan of everything began
         self._applied = 0  # how many of them are in the memory
         self._calls = 0  # that are over
         self._calls_before = 0  # the last plan of everything
@@ -120,11 +124,15 @@ class UpdaterState:
         with self._changed:
             self._memory, self._memory_origin, self._applied = memory, self._begun_origin, 0
 
-    def record(self, update: StateUpdate) -> None:
-        """Remember an update."""
+    def record(self, outcome: Outcome, snapshot: Snapshot, origin: datetime) -> None:
+        """Remember an outcome, the snapshot planned upon, and which clock told its moment."""
         with self._changed:
-            self._check_clock()
-            self._updates.append((update.origin or self._origin, update))
+            self._updates.append(_Learnt(origin, snapshot, outcome))
+
+    def change(self, apply: Callable[[Memory], Memory], origin: datetime) -> None:
+        """Change the memory; the origin is that of the clock which tells the moments of it."""
+        with self._changed:
+            self._updates.append(_Change(origin, apply))
 
     def clock_origin(self) -> datetime:
         """Return the clock by which moments are told now, as the time of day when it began."""
@@ -136,9 +144,8 @@ class UpdaterState:
         self._check_clock()
         fresh = self._updates[self._applied :]
         self._applied = len(self._updates)
-        for (origin, _, _), found in groupby(fresh, key=_kind):
-            updates = [update for _, update in found]
-            self._memory = _updated(self._as_told_from(origin), updates, self._rules)
+        for (origin, _), updates in groupby(fresh, key=_batch):
+            self._memory = _updated(self._as_told_from(origin), list(updates), self._rules)
         self._memory = self._as_told_from(self._origin)
         return self._memory
 
@@ -207,17 +214,15 @@ def _origin(clock: Clock) -> datetime:
     return clock.now() - timedelta(seconds=clock.monotonic())
 
 
-def _kind(recorded: tuple[datetime, StateUpdate]) -> tuple[datetime, int, bool]:
-    origin, update = recorded
-    return origin, id(update.snapshot), update.change is None
+def _batch(update: _Learnt | _Change) -> tuple[datetime, int]:
+    """Return what is equal for outcomes that are learnt together; a change stands alone."""
+    return update.origin, id(update.snapshot if isinstance(update, _Learnt) else update)
 
 
-def _updated(memory: Memory, updates: Sequence[StateUpdate], rules: UpdateRules) -> Memory:
-    """Return the memory after updates of one kind."""
-    outcomes = [update.outcome for update in updates if update.outcome is not None]
-    if outcomes:
-        memory = learn(memory, outcomes, updates[0].snapshot, rules)
-    for update in updates:
-        if update.change is not None:
-            memory = update.change(memory)
-    return memory
+def _updated(memory: Memory, batch: Sequence[_Learnt | _Change], rules: UpdateRules) -> Memory:
+    match batch[0]:
+        case _Change(_, apply):
+            return apply(memory)
+        case _Learnt(_, snapshot):
+            outcomes = [update.outcome for update in batch if isinstance(update, _Learnt)]
+            return learn(memory, outcomes, snapshot, rules)

@@ -190,7 +190,7 @@ class Stage:
         self.parts = parts = updater_parts(self.settings, context)
         looped = (parts.boosts, parts.updater, parts.recorder, parts.summaries)
         ticks = [self._beat, self._watch, *(part.tick for part in looped if part is not None)]
-        ticks.append(parts.executor.settle_unconfirmed)
+        ticks.append(parts.executor.unconfirmed.tick)
         self._loops = [_Loop(tick, self.clock.monotonic()) for tick in ticks]
         if self.parts.boosts is not None:
             self.parts.boosts.refill()

@@ -199,7 +199,7 @@ def test_a_new_term_has_no_unconfirmed_calls() -> None:
     assert looks(stage) == 1
     stage.parts.executor.forget()
     stage.leads = True
-    stage.parts.executor.settle_unconfirmed(stage.clock.now())
+    stage.parts.executor.unconfirmed.tick(stage.clock.now())
     assert looks(stage) == 1
 
 
@@ -216,7 +216,7 @@ def test_a_lesson_that_is_not_learnt_comes_again() -> None:
     stage.clock.advance(16)
     stage.asked.before = fail
     with pytest.raises(ZeroDivisionError):
-        stage.parts.executor.settle_unconfirmed(stage.clock.now())
+        stage.parts.executor.unconfirmed.tick(stage.clock.now())
     stage.asked.before = lambda _call: None
     stage.run(100)
     assert stage.metric("in_place_updated_pods_total") == stage.carried.count("patch", "resize")

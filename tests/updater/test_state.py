@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -12,7 +12,7 @@ from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, after_absence
 from app.updater.core.outcomes import Outcome
 from app.updater.core.rules import UpdateRules
-from app.updater.state import ClaimResult, StateUpdate, UpdaterState
+from app.updater.state import ClaimResult, UpdaterState
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import NOW, Scene, container, running, several
 from tests.updater.set_clock import SetClock
@@ -26,9 +26,9 @@ def queue() -> ActionQueue:
     return found
 
 
-def evicted(step: QueueStep) -> StateUpdate:
-    """Return what is learnt from an eviction."""
-    return StateUpdate(Outcome(queue(), step, NOW), SCENE.snapshot())
+def learn(state: UpdaterState, step: QueueStep, now: datetime = NOW) -> None:
+    """Let an eviction be remembered."""
+    state.record(Outcome(queue(), step, now), SCENE.snapshot(), state.clock_origin())
 
 
 def uids(memory: Memory) -> set[str]:
@@ -39,10 +39,10 @@ def uids(memory: Memory) -> set[str]:
 def test_what_is_learnt_during_a_plan_comes_on_top() -> None:
     """A plan that began before a call ended takes nothing away from what the call taught."""
     state, (first, second, *_) = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue().steps
-    state.record(evicted(first))
+    learn(state, first)
     memory, _ = state.begin_plan("rounds")
     assert uids(memory) == {first.pod.uid}
-    state.record(evicted(second))
+    learn(state, second)
     planned = replace(memory, pods={})  # as if the watch had shown the first one
     state.finish_plan(planned)
     assert uids(state.read("boosts")[0]) == {second.pod.uid}
@@ -57,15 +57,11 @@ def test_when_the_clock_is_set_memory_moves_along(by: timedelta) -> None:
     """What was learnt before, during and after a plan counts as long as ever."""
     clock = SetClock(SteppedClock(NOW))
     state, (first, second, third, *_) = UpdaterState(UpdateRules(), clock), queue().steps
-
-    def learn(step: QueueStep) -> None:
-        state.record(StateUpdate(Outcome(queue(), step, clock.now()), SCENE.snapshot()))
-
-    learn(first)
+    learn(state, first, clock.now())
     memory, _ = state.begin_plan("rounds")
-    learn(second)
+    learn(state, second, clock.now())
     clock.ahead += by
-    learn(third)
+    learn(state, third, clock.now())
     state.finish_plan(memory)
     found = state.begin_plan("rounds")[0]
     assert {pod.evicted for pod in found.pods.values()} == {NOW + by}
@@ -77,10 +73,10 @@ def test_when_the_clock_is_set_memory_moves_along(by: timedelta) -> None:
 def test_changes_are_remembered_in_their_order() -> None:
     """A change is made to what was learnt before it."""
     state, (first, *_) = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue().steps
-    state.record(evicted(first))
-    state.record(StateUpdate(change=lambda memory: replace(memory, pods={})))
+    learn(state, first)
+    state.change(lambda memory: replace(memory, pods={}), state.clock_origin())
     assert uids(state.read("any")[0]) == set()
-    state.record(evicted(first))
+    learn(state, first)
     assert uids(state.read("any")[0]) == {first.pod.uid}
     state.forget()
     assert state.read("any")[0] == after_absence(Memory())

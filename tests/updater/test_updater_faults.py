@@ -16,12 +16,13 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import PODS, VPAS, Ref
+from app.ports import PODS, VPAS, PatchKind, Ref
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.updater.stage import Call, Stage, budget, vpa
 
 Json = dict[str, Any]
+RESTART = "RestartContainer"
 BOOST = "vpaCpuStartupBoost/"
 SILENCE = Unavailable("no answer in time")
 BROKEN = Unavailable("internal error", status=500)
@@ -392,6 +393,25 @@ def test_a_clock_that_is_set_while_tokens_are_waited_for(hours: int) -> None:
     assert len(seen(stage)) == 3
 
 
+def test_a_plan_from_before_another_loop_disturbed_the_owner() -> None:
+    """Once the end of a boost took a place meanwhile, the rest is left to the next plan."""
+    stage = staged("--update-concurrency=1", "--eviction-rate-limit=0.1", replicas=6, cpu=RESTART)
+
+    def end_boost() -> None:
+        name = stage.pods()[-1]["metadata"]["name"]
+        body = {"metadata": {"annotations": {BOOST + "app": "{}"}}}
+        stage.sandbox.cluster.patch(Ref(PODS, "default", name), body, kind=PatchKind.MERGE)
+        stage.run_watch()
+        assert stage.parts.boosts is not None
+        stage.parts.boosts.tick(stage.wall.now())
+
+    stage.sandbox.clock.call_later(5, end_boost)
+    stage.round()
+    assert (len(seen(stage)), stage.carried.count("patch", "resize")) == (1, 1)
+    told = "something else was done for the same owner meanwhile"
+    assert any(told in item.message for item in stage.parts.decisions.decisions())
+
+
 # --- resizes
 
 
@@ -438,7 +458,7 @@ def test_resizes_that_never_work_after_a_start(prove: str) -> None:
 @pytest.mark.parametrize("error", [SILENCE, BROKEN])
 def test_a_resize_without_an_answer(error: ClusterError) -> None:
     """A resize that was carried out all the same counts as done, and restarts are not doubled."""
-    stage = staged(mode="InPlaceOrRecreate", cpu="RestartContainer")
+    stage = staged(mode="InPlaceOrRecreate", cpu=RESTART)
     stage.faults.order(resizes(error, 100, too_late=True))
     stage.run(900)
     assert stage.requests() == ["200m"] * 4
@@ -449,7 +469,7 @@ def test_a_resize_without_an_answer(error: ClusterError) -> None:
 @pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
 def test_an_api_server_that_dies_in_the_middle(mode: str, too_late: bool) -> None:
     """Once it is back the workload goes on, and nothing is done twice."""
-    stage = staged("--update-concurrency=1", mode=mode, cpu="RestartContainer")
+    stage = staged("--update-concurrency=1", mode=mode, cpu=RESTART)
     stage.faults.order(Fault(SILENCE, "", PODS, times=1000))
     if too_late:
         stage.faults.order(Fault(SILENCE, "evict", times=2, too_late=True))
@@ -490,7 +510,7 @@ def test_a_pod_that_goes_while_its_resize_is_silent() -> None:
 
 def test_an_api_server_that_stays_silent() -> None:
     """Nothing is looked at more than once a round, and nothing is remembered for ever."""
-    stage = staged("--update-concurrency=1", mode="InPlaceOrRecreate", cpu="RestartContainer")
+    stage = staged("--update-concurrency=1", mode="InPlaceOrRecreate", cpu=RESTART)
     stage.faults.order(Fault(SILENCE, "", PODS, times=100_000))
     stage.run(600)
     assert stage.carried.count("patch", "resize") == 0
