@@ -36,11 +36,10 @@ from app.updater.api import add_decisions
 from app.updater.boosts import BoostQueue
 from app.updater.core.rules import UpdateRules
 from app.updater.executor import Executor
-from app.updater.flags import UpdaterSettings
+from app.updater.flags import UpdaterSettings, update_rules
 from app.updater.metrics import UpdaterMetrics
 from app.updater.notifications import EventRecorder, SummaryWriter
 from app.updater.report import DecisionLog, Reporter
-from app.updater.rules import lease_rules, update_rules
 from app.updater.state import UpdaterContext, UpdaterState
 from app.updater.updater import Planner, Updater
 from app.updater.webhook_lease import WebhookLease
@@ -104,7 +103,7 @@ def updater_parts(settings: UpdaterSettings, context: UpdaterContext) -> Updater
     summaries = SummaryWriter(context.reporting) if acting.summaries and not is_dry else None
     reporter = Reporter(context.metrics, decisions, recorder, summaries)
     state = UpdaterState(rules, clock)
-    lease = WebhookLease(context.acting, lease_rules(settings.admission), clock)
+    lease = WebhookLease(context.acting, settings.admission, clock)
     executor = Executor(context, rules, limits, state, lease, reporter)
 
     def planner() -> Planner:  # each loop has its own

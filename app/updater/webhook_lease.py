@@ -20,6 +20,7 @@ from app.model.fields import object_at, time_at
 from app.model.times import later
 from app.ports import LEASES, Clock, Cluster, Json, Ref
 from app.updater.core.rules import is_fresh
+from app.updater.flags import AdmissionCheck
 from app.updater.metrics import LeaseTrouble
 
 log = logging.getLogger("updater.webhook_lease")
@@ -27,16 +28,6 @@ log = logging.getLogger("updater.webhook_lease")
 _RETRY_SECONDS: Final = (0.1, 0.3)
 _BELIEVED_SECONDS: Final = 10.0
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseRules:
-    """Which Lease is read, and for how long a heartbeat is fresh."""
-
-    namespace: str
-    name: str
-    timeout: timedelta
-    is_on: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +56,7 @@ def _lease_times(lease: Json) -> tuple[datetime | None, datetime | None]:
     return created, time_at(object_at(lease, "spec", ""), "renewTime", "spec")
 
 
-def webhook_health(lease: Json, rules: LeaseRules, now: datetime) -> WebhookHealth:
+def webhook_health(lease: Json, rules: AdmissionCheck, now: datetime) -> WebhookHealth:
     """Return what a Lease says of the webhook."""
     try:
         created, renewed = _lease_times(lease)
@@ -80,7 +71,7 @@ def webhook_health(lease: Json, rules: LeaseRules, now: datetime) -> WebhookHeal
 class WebhookLease:
     """Reads the Lease."""
 
-    def __init__(self, cluster: Callable[[], Cluster], rules: LeaseRules, clock: Clock) -> None:
+    def __init__(self, cluster: Callable[[], Cluster], rules: AdmissionCheck, clock: Clock) -> None:
         self._cluster = cluster
         self._rules = rules
         self._clock = clock
