@@ -106,7 +106,7 @@ def main() -> int:
     server, clock = Server(), SystemClock()
     words = ["--prove=off", "--use-admission-controller-status=false", "--updater-interval=10m"]
     context = UpdaterContext(
-        acting=lambda: cast("Cluster", server),
+        cluster_for_calls=lambda: cast("Cluster", server),
         reporting=cast("Cluster", server),
         owners=NoOwners(),
         snapshot=lambda: snapshot,

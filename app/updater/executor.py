@@ -3,7 +3,7 @@
 Strategy: each worker takes the most urgent item, makes its call and puts the cursor back; so owners
 are served side by side, and no owner twice at a time. A step without a token is put aside and
 delays no other. A step whose pod or VPA changed since the plan was made is left to the next plan.
-A place stays taken unless it is known that the pod is where it was.
+A slot stays taken unless it is known that the pod is where it was.
 """
 
 from __future__ import annotations
@@ -54,24 +54,24 @@ class Skip:
 
     reason: Reason
     message: str
-    frees_place: bool = True  # its pod is where it was, so that another one may have its place
+    frees_slot: bool = True  # its pod is where it was, so that another one may have its slot
     lacks_token: bool = False
 
 
-_OVER = Skip(Reason.RATE_LIMITED, "the round was over before its turn", frees_place=False)
+_OVER = Skip(Reason.RATE_LIMITED, "the round was over before its turn", frees_slot=False)
 _NO_TOKEN = Skip(*RATE_LIMITED, lacks_token=True)
-_NO_TOKEN_BEFORE_END = replace(_NO_TOKEN, frees_place=False)
+_NO_TOKEN_BEFORE_END = replace(_NO_TOKEN, frees_slot=False)
 _POD_TAKEN = Skip(
     Reason.BUDGET_EXHAUSTED,
     "something else was done for the same owner meanwhile",
-    frees_place=False,
+    frees_slot=False,
 )
 _OWNER_CHANGED = replace(_POD_TAKEN)
 _FALLEN = Skip(Reason.BUDGET_EXHAUSTED, "another pod of its owner went down meanwhile")
 _WITHOUT_WEBHOOK = Skip(Reason.LEASE_STALE, "the admission webhook gives no sign of life")
 _USELESS = Skip(Reason.RECREATED_WITHOUT_CHANGE, "a pod created on trial came back unchanged")
 _CHANGED = Skip(Reason.NO_RECOMMENDATION, "its VPA or its labels changed meanwhile")
-_GONE = Skip(Reason.POD_TERMINATING, "the pod went meanwhile", frees_place=False)
+_GONE = Skip(Reason.POD_TERMINATING, "the pod went meanwhile", frees_slot=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class BatchResult:
 
     def skip(self, item: WorkItem, skip: Skip) -> None:
         """Add that a step is not taken."""
-        if skip.frees_place:
+        if skip.frees_slot:
             item.cursor.came_to_nothing(item.step)
         if skip.lacks_token:
             self.limited.append(item.step.decision)
@@ -155,8 +155,8 @@ class Executor:
         self._state = state
         self._lease = lease
         self._reporter = reporter
-        self._calls = PodCalls(context.acting)
-        self.unconfirmed = UnconfirmedCalls(self._calls, state, reporter, rules, context)
+        self._calls = PodCalls(context.cluster_for_calls)
+        self.unconfirmed = UnconfirmedCalls(self._calls, state, reporter, context)
         self._evictions = RateLimiter(limits, self._clock)
         self._resizes = RateLimiter(limits, self._clock)
 
@@ -217,14 +217,14 @@ class Executor:
         claim = self._state.claim(step, queue, plan)
         if claim is not ClaimResult.GRANTED:
             return _OWNER_CHANGED if claim is ClaimResult.OWNER_CHANGED else _POD_TAKEN
-        took_place = step.takes_place
+        took_slot = step.takes_place
         self.unconfirmed.forget(step.pod)
         try:
             skip = self._last_look(run, item)
-            took_place = skip is None and self._call(run, item)
+            took_slot = skip is None and self._call(run, item)
             return skip
         finally:
-            self._state.release(step, queue, plan, took_place=took_place)
+            self._state.release(step, queue, plan, took_slot=took_slot)
 
     # --- before a call
 
@@ -235,7 +235,7 @@ class Executor:
         return self._blocker(run, item) or self._without_room(run, item)
 
     def _without_room(self, run: _Run, item: WorkItem) -> Skip | None:
-        """Return why a step has lost its place, None if it has not."""
+        """Return why a step has lost its slot, None if it has not."""
         before, now = self._views(run, item)
         has_room = now is before or item.cursor.has_still_room(item.step, now.pods)
         return None if has_room else _FALLEN
@@ -272,7 +272,7 @@ class Executor:
     def _is_useless(self, run: _Run, item: WorkItem) -> bool:
         """Create a pod on trial; return whether evicting would not help, and pause it then."""
         step, queue = item.step, item.queue
-        created = dry_run_pod(self._context.acting(), queue.owner, step.pod)
+        created = dry_run_pod(self._context.cluster_for_calls(), queue.owner, step.pod)
         if judge_trial(step, created) is not Trial.USELESS:
             return False
         now, snapshot = self._clock.now(), run.batch.snapshot
@@ -287,7 +287,7 @@ class Executor:
     # --- the call
 
     def _call(self, run: _Run, item: WorkItem) -> bool:
-        """Make the call; return whether its place stays taken."""
+        """Make the call; return whether its slot stays taken."""
         step, snapshot = item.step, run.batch.snapshot
         now, origin = self._clock.now(), self._state.clock_origin()
         change = step.decision.change

@@ -40,7 +40,7 @@ class UpdaterContext:
     may_act: Callable[[], bool]  # whether we lead, see the cluster, and were not told to stop
     leads: Callable[[], bool]
     owners: Owners
-    acting: Callable[[], Cluster]  # its calls are given up before another process may lead
+    cluster_for_calls: Callable[[], Cluster]  # they end before another may lead
     reporting: Cluster  # where events and annotations are written
     clock: Clock
     metrics: UpdaterMetrics
@@ -91,7 +91,7 @@ class UpdaterState:
         self._calls = 0  # that are over
         self._calls_before = 0  # the last plan of everything
         self._last_on_pod: dict[str, PlanVersion] = {}  # the last call, by uid
-        # The last call of each loop that took a place of an owner.
+        # The last call of each loop that took a slot of an owner.
         self._last_on_owner: dict[tuple[str, ObjectKey], dict[str, int]] = {}
         self._busy_pods: set[str] = set()
         self._busy_owners: set[tuple[str, ObjectKey]] = set()
@@ -165,7 +165,7 @@ class UpdaterState:
     # --- claims
 
     def claim(self, step: QueueStep, queue: ActionQueue, plan: PlanVersion) -> ClaimResult:
-        """Claim a pod, and its owner if a place is taken; unless granted nothing is claimed."""
+        """Claim a pod, and its owner if a slot is taken; unless granted nothing is claimed."""
         owner, uid = (queue.namespace, queue.owner), step.pod.uid
         with self._changed:
             if step.takes_place:
@@ -185,14 +185,14 @@ class UpdaterState:
             return ClaimResult.GRANTED
 
     def release(
-        self, step: QueueStep, queue: ActionQueue, plan: PlanVersion, *, took_place: bool
+        self, step: QueueStep, queue: ActionQueue, plan: PlanVersion, *, took_slot: bool
     ) -> None:
         """Let others act on the pod and its owner again; call it after `record`."""
         owner = (queue.namespace, queue.owner)
         with self._changed:
             self._calls += 1
             self._last_on_pod[step.pod.uid] = PlanVersion(plan.loop, self._calls)
-            if took_place:
+            if took_slot:
                 self._last_on_owner.setdefault(owner, {})[plan.loop] = self._calls
             self._busy_pods.discard(step.pod.uid)
             if step.takes_place:

@@ -31,7 +31,7 @@ Bucket = tuple[bool, str]  # of evictions or not; of one namespace, or empty for
 
 
 class WorkItem(NamedTuple):
-    """The next step of a cursor, its place taken already."""
+    """The next step of a cursor, its slot taken already."""
 
     rank: Rank
     number: int

@@ -177,7 +177,7 @@ class Stage:
         cluster = cast("Cluster", self.asked)
         self.watch_lags, self._version = False, -1
         context = UpdaterContext(
-            acting=lambda: cluster,
+            cluster_for_calls=lambda: cluster,
             reporting=cluster,
             owners=NoOwners(),
             snapshot=self._seen,

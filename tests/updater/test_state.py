@@ -90,23 +90,23 @@ def test_no_two_act_on_one_pod() -> None:
     _, other = state.read("other")
     assert state.claim(step, found, one) is ClaimResult.GRANTED
     assert state.claim(step, found, other) is ClaimResult.POD_TAKEN
-    state.release(step, found, one, took_place=False)
+    state.release(step, found, one, took_slot=False)
     assert state.claim(step, found, other) is ClaimResult.POD_TAKEN
     assert state.claim(step, found, one) is ClaimResult.GRANTED
-    state.release(step, found, one, took_place=False)
+    state.release(step, found, one, took_slot=False)
     assert state.claim(step, found, state.read("other")[1]) is ClaimResult.GRANTED
 
 
-@pytest.mark.parametrize("took_place", [True, False])
-def test_a_place_that_others_took_makes_a_plan_stale(took_place: bool) -> None:
+@pytest.mark.parametrize("took_slot", [True, False])
+def test_a_place_that_others_took_makes_a_plan_stale(took_slot: bool) -> None:
     """Who planned before another took a place of the owner has to plan again."""
     state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
     _, rounds = state.begin_plan("rounds")
     _, boosts = state.read("boosts")
     assert state.claim(first, found, boosts) is ClaimResult.GRANTED
-    state.release(first, found, boosts, took_place=took_place)
-    expected = ClaimResult.OWNER_CHANGED if took_place else ClaimResult.GRANTED
+    state.release(first, found, boosts, took_slot=took_slot)
+    expected = ClaimResult.OWNER_CHANGED if took_slot else ClaimResult.GRANTED
     assert state.claim(second, found, rounds) is expected
 
 
@@ -125,7 +125,7 @@ def test_an_owner_is_served_one_call_at_a_time() -> None:
     thread = threading.Thread(target=enter, daemon=True)
     thread.start()
     assert not entered.is_set()
-    state.release(first, found, actor, took_place=True)
+    state.release(first, found, actor, took_slot=True)
     assert entered.wait(10)
     thread.join()
 
@@ -136,7 +136,7 @@ def test_old_traces_are_dropped() -> None:
     step = found.steps[0]
     _, boosts = state.read("boosts")
     state.claim(step, found, boosts)
-    state.release(step, found, boosts, took_place=True)
+    state.release(step, found, boosts, took_slot=True)
     for _ in range(3):
         _, rounds = state.begin_plan("rounds")
     assert state.claim(step, found, replace(rounds, calls=0)) is ClaimResult.GRANTED
