@@ -109,6 +109,12 @@ class BatchResult:
             self.limited.append(item.step.decision)
         self.put_off(item.step, skip.reason, skip.message)
 
+    def add_unexpected(self, step: QueueStep) -> None:
+        """Add a step at which our own code failed, unless it is known what came of it."""
+        if step.pod.uid not in self.decisions:
+            reason = Reason.EVICTION_ERROR if step.is_eviction else Reason.RESIZE_ERROR
+            self.put_off(step, reason, "an error of ours, which the log tells of")
+
     def put_off(self, step: QueueStep, reason: Reason, message: str) -> None:
         """Add that nothing came of a step."""
         message = f"{step.decision.message}; {message}"
@@ -185,6 +191,7 @@ class Executor:
                 self._step(run, item)
             except Exception:
                 log.exception("a step failed unexpectedly", extra={"pod": item.step.decision.pod})
+                run.result.add_unexpected(item.step)
                 run.work.put_back(item)
 
     def _step(self, run: _Run, item: WorkItem) -> None:

@@ -345,20 +345,25 @@ def test_a_leader_that_goes_during_a_trial() -> None:
     assert seen(stage) == []
 
 
-def test_an_unreadable_step_ends_no_round() -> None:
-    """An error of our own is one pod's matter."""
-    stage = staged("--update-concurrency=1")
-    calls = 0
+@pytest.mark.parametrize(
+    ("mode", "reasons"),
+    [
+        ("Recreate", ["BudgetExhausted", "BudgetExhausted", "Evicted", "EvictionError"]),
+        ("InPlaceOrRecreate", ["BudgetExhausted", "BudgetExhausted", "ResizeError", "Updated"]),
+    ],
+)
+def test_an_error_of_ours_ends_no_round(mode: str, reasons: list[str]) -> None:
+    """It is one pod's matter, of which it is not told that it was updated."""
+    stage = staged("--update-concurrency=1", mode=mode)
 
     def fail(call: Call) -> None:
-        nonlocal calls
-        calls += call.verb == "evict"
-        if call.verb == "evict" and calls == 1:
+        if call.verb == "evict" or call.subresource == "resize":
+            stage.asked.before = lambda _call: None
             raise ZeroDivisionError
 
     stage.asked.before = fail
     stage.round()
-    assert calls == 2
+    assert sorted(stage.reasons()) == reasons
 
 
 @pytest.mark.parametrize("hours", [-24, -1, 1, 24])
