@@ -298,8 +298,10 @@ class Executor:
         step, snapshot = item.step, run.batch.snapshot
         now, origin = self._clock.now(), self._state.clock_origin()
         change = step.decision.change
-        if step.is_eviction or change is None:
+        if step.is_eviction:
             found = self._calls.evict(step.pod)
+        elif change is None:
+            raise ValueError(f"nothing to write: {step.decision.message}")
         else:
             found = self._calls.resize(step.pod, change, step.decision.action)
         outcome = Outcome(

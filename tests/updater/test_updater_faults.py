@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
@@ -17,8 +18,15 @@ from app.model.errors import (
     Unavailable,
 )
 from app.ports import PODS, VPAS, PatchKind, Ref
+from app.updater.core.decisions import Reason
+from app.updater.core.memory import Memory
+from app.updater.core.plan import plan
+from app.updater.core.rules import UpdateRules
+from app.updater.executor import Batch
+from app.updater.state import PlanVersion
 from tests.faults import Fault
-from tests.sandbox.worlds import container, deployment
+from tests.make import ALL_GATES
+from tests.sandbox.worlds import container, deployment, snapshot_of
 from tests.updater.stage import Call, Stage, budget, vpa
 
 Json = dict[str, Any]
@@ -522,6 +530,22 @@ def test_an_api_server_that_stays_silent() -> None:
     stage.faults.clear()
     stage.run(900)
     assert stage.requests() == ["200m"] * 4
+
+
+def test_a_resize_that_says_not_what_to_write_evicts_no_pod() -> None:
+    """Only a decision to evict evicts; such a resize is an error of ours."""
+    stage = staged("--update-concurrency=1", mode="InPlaceOrRecreate")
+    stage.run_watch()
+    snapshot = snapshot_of(stage.sandbox)
+    made = plan(snapshot, UpdateRules(), ALL_GATES, Memory(), stage.clock.now())
+    (queue,) = made.queues
+    steps = [replace(step, decision=replace(step.decision, change=None)) for step in queue.steps]
+    queues = [replace(queue, steps=tuple(steps))]
+    until = stage.clock.monotonic() + 60
+    batch = Batch(queues, snapshot, PlanVersion("rounds", 0), 1, until)
+    result = stage.parts.executor.carry_out(batch)
+    assert stage.asked.count("evict") == 0
+    assert Reason.RESIZE_ERROR in {found.reason for found in result.decisions.values()}
 
 
 def test_mode_in_place_never_evicts() -> None:
