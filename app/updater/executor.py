@@ -197,6 +197,8 @@ class Executor:
     def _step(self, run: _Run, item: WorkItem) -> None:
         """Take a step if it may be taken now, unless it has to wait for a token."""
         skip = self._blocker(run, item)
+        if skip is _OVER and item.has_waited:
+            skip = _NO_TOKEN_BEFORE_END
         if skip is None and (wait := self._take_token(item.step, item.queue.namespace)):
             not_before = self._clock.monotonic() + max(wait.seconds, _MOMENT_SECONDS)
             if not_before < run.batch.until:
@@ -250,7 +252,7 @@ class Executor:
     def _blocker(self, run: _Run, item: WorkItem) -> Skip | None:
         """Return why a step is not taken, None if it is."""
         if run.is_over():
-            return _NO_TOKEN_BEFORE_END if item.has_waited else _OVER
+            return _OVER
         if skip := self._changed(run, item):
             return skip
         if item.step.is_eviction and not self._lease.is_fresh():

@@ -308,6 +308,25 @@ def test_a_stop_ends_the_waiting() -> None:
     assert stage.clock.monotonic() - began < 6
 
 
+def test_what_had_its_token_was_not_rate_limited() -> None:
+    """A round that ends while its trial goes on is not the limiter's fault."""
+    stage = Stage("--prove=dry-run", "--update-concurrency=1", "--eviction-rate-limit=0.04")
+    for name in ("far", "near"):
+        stage.apply(web(2, name), vpa(name, target=f"Deployment/{name}"))
+    stage.run(20)
+    for name in ("far", "near"):
+        stage.recommend("200m/200Mi = =", name)
+
+    def dawdle(call: Call) -> None:
+        if call.verb == "create" and stage.asked.count("evict") == 1:
+            stage.clock.advance(60)
+
+    stage.asked.after = dawdle
+    stage.round()
+    assert stage.asked.count("evict") == 1
+    assert stage.metric("failed_eviction_attempts_total") == 0
+
+
 def test_the_urgent_go_first() -> None:
     """What is too small is served before what is too big, across all workloads."""
     stage = Stage("--prove=off", "--eviction-rate-limit=0.001", "--update-concurrency=1")
