@@ -61,16 +61,19 @@ class Skip:
 _OVER = Skip(Reason.RATE_LIMITED, "the round was over before its turn", frees_slot=False)
 _NO_TOKEN = Skip(*RATE_LIMITED, lacks_token=True)
 _NO_TOKEN_BEFORE_END = replace(_NO_TOKEN, frees_slot=False)
-_POD_TAKEN = Skip(
-    Reason.BUDGET_EXHAUSTED,
-    "something else was done for the same owner meanwhile",
-    frees_slot=False,
+_STOPPED = Skip(
+    Reason.PLAN_OUTDATED, "this process may no longer act on its plan", frees_slot=False
 )
-_OWNER_CHANGED = replace(_POD_TAKEN)
+_POD_TAKEN = Skip(
+    Reason.PLAN_OUTDATED, "something else was done to the pod meanwhile", frees_slot=False
+)
+_OWNER_CHANGED = Skip(
+    Reason.PLAN_OUTDATED, "something else was done for the same owner meanwhile", frees_slot=False
+)
 _FALLEN = Skip(Reason.BUDGET_EXHAUSTED, "another pod of its owner went down meanwhile")
 _WITHOUT_WEBHOOK = Skip(Reason.LEASE_STALE, "the admission webhook gives no sign of life")
 _USELESS = Skip(Reason.RECREATED_WITHOUT_CHANGE, "a pod created on trial came back unchanged")
-_CHANGED = Skip(Reason.NO_RECOMMENDATION, "its VPA or its labels changed meanwhile")
+_CHANGED = Skip(Reason.PLAN_OUTDATED, "its VPA or its labels changed meanwhile")
 _GONE = Skip(Reason.POD_TERMINATING, "the pod went meanwhile", frees_slot=False)
 
 
@@ -133,15 +136,17 @@ class _Run:
     def __init__(self, batch: Batch, context: UpdaterContext) -> None:
         self.batch = batch
         self.result = BatchResult()
+        self.end: Skip | None = None  # why what is left is not even tried
         self._context = context
-        self._is_over = False
         self.work = WorkQueue(batch.queues, context.clock, self.is_over)
 
     def is_over(self) -> bool:
         """Whether what is left is not even tried; once it is over it stays so."""
-        is_late = self._context.clock.monotonic() > self.batch.until
-        self._is_over = self._is_over or is_late or not self._context.may_act()
-        return self._is_over
+        if self.end is None and not self._context.may_act():
+            self.end = _STOPPED
+        elif self.end is None and self._context.clock.monotonic() > self.batch.until:
+            self.end = _OVER
+        return self.end is not None
 
 
 class Executor:
@@ -252,7 +257,7 @@ class Executor:
     def _blocker(self, run: _Run, item: WorkItem) -> Skip | None:
         """Return why a step is not taken, None if it is."""
         if run.is_over():
-            return _OVER
+            return run.end
         if skip := self._changed(run, item):
             return skip
         if item.step.is_eviction and not self._lease.is_fresh():

@@ -327,6 +327,16 @@ def test_what_had_its_token_was_not_rate_limited() -> None:
     assert stage.metric("failed_eviction_attempts_total") == 0
 
 
+def test_a_lost_lead_is_no_rate_limit() -> None:
+    """What is left undone then says so."""
+    stage = staged("--prove=off", "--update-concurrency=1", "--eviction-rate-limit=0.1")
+    stage.sandbox.clock.call_later(5, lambda: setattr(stage, "leads", False))
+    stage.round()
+    budget, outdated = "BudgetExhausted", "PlanOutdated"
+    assert sorted(stage.reasons()) == [budget, budget, "Evicted", outdated]
+    assert stage.metric("failed_eviction_attempts_total") == 0
+
+
 def test_the_urgent_go_first() -> None:
     """What is too small is served before what is too big, across all workloads."""
     stage = Stage("--prove=off", "--eviction-rate-limit=0.001", "--update-concurrency=1")
