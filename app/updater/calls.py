@@ -2,7 +2,7 @@
 
 Strategy: a call that was not answered may still have been carried out. So after one the pod is
 read again; only what is seen to be undone counts as failed, and what cannot be seen is kept as
-unconfirmed. It cannot be told why a pod went meanwhile. One that went counts as evicted, also if
+unconfirmed. Why a pod went meanwhile is not known. One that went counts as evicted, also if
 a user deleted it: its place is empty either way, and its replacement proves as much.
 """
 
@@ -289,7 +289,7 @@ class UnconfirmedCalls:
 def dry_run_pod(cluster: Cluster, owner: ObjectKey, pod: Pod) -> Pod | None:
     """Create a pod like the next one of the owner of `pod`, with `dryRun`; return what it is like.
 
-    None means that it cannot be told: whatever goes wrong tells nothing about the webhook.
+    None where that is not known: whatever goes wrong says nothing about the webhook.
     """
     resource = _BUILT_IN.get(owner.kind) if owner.is_built_in else None
     if resource is None:

@@ -17,7 +17,7 @@ from app.runtime.sizes import size_log2
 from app.updater.core.memory import NamespacedName
 
 _VPA: Final = ("vpa_name", "vpa_namespace")
-_PUBLISHED_SIZES: Final = range(20)  # also at zero, where no mode is told
+_PUBLISHED_SIZES: Final = range(20)  # also at zero, where the mode is no label
 
 
 class RoundStep(StrEnum):
@@ -66,8 +66,8 @@ class PerRound(StrEnum):
     VPAS_WITH_IN_PLACE_UPDATED_PODS = "vpas_with_in_place_updated_pods_total"
 
     @property
-    def tells_mode(self) -> bool:
-        """Whether it is told by update mode."""
+    def has_mode(self) -> bool:
+        """Whether the update mode is a label."""
         return "in_place" not in self
 
 
@@ -83,7 +83,7 @@ _MEANINGS: Final[Mapping[PerRound, str]] = {
 
 
 class VpaLabels(NamedTuple):
-    """A VPA as it is told: how many pods it has now, its update mode, its name."""
+    """A VPA in labels: how many pods it has now, its update mode, its name."""
 
     pods: int
     mode: str
@@ -103,7 +103,7 @@ class Round:
     def add(self, what: PerRound, vpa: VpaLabels, amount: int = 1) -> None:
         """Add pods, or the VPA itself."""
         size = str(size_log2(vpa.pods))
-        self.counts[what][(size, vpa.mode) if what.tells_mode else (size,)] += amount
+        self.counts[what][(size, vpa.mode) if what.has_mode else (size,)] += amount
 
 
 class UpdaterMetrics:
@@ -114,7 +114,7 @@ class UpdaterMetrics:
         by_size = ("vpa_size_log2",)
         by_mode = ("vpa_size_log2", "update_mode")
         self._per_round = {
-            each: families.gauge(each, _MEANINGS[each], *(by_mode if each.tells_mode else by_size))
+            each: families.gauge(each, _MEANINGS[each], *(by_mode if each.has_mode else by_size))
             for each in PerRound
         }
         self._decisions = families.gauge(
@@ -155,17 +155,17 @@ class UpdaterMetrics:
         self._execution = lru_cache(execution.labels)
 
     def publish(self, found: Round) -> None:
-        """Tell what a round found, and no more what an earlier one did."""
+        """Publish what a round found, and no more what an earlier one did."""
         for each, gauge in self._per_round.items():
             counts: dict[tuple[str, ...], int] = found.counts[each]
-            if not each.tells_mode:
+            if not each.has_mode:
                 counts = {(str(size),): 0 for size in _PUBLISHED_SIZES} | counts
             gauge.clear()
             for labels, count in counts.items():
                 gauge.labels(*labels).set(count)
 
     def decided(self, reasons: Mapping[str, int]) -> None:
-        """Tell how many pods each reason stands for; one that is gone stays, at zero."""
+        """Publish how many pods each reason stands for; one that is gone stays, at zero."""
         for reason in self._reasons.difference(reasons):
             self._decisions.labels(reason).set(0)
         for reason, count in reasons.items():
@@ -186,7 +186,7 @@ class UpdaterMetrics:
         return list(self._series)
 
     def forget(self, gone: Collection[NamespacedName]) -> None:
-        """Tell no more of VPAs that are gone."""
+        """Publish no more of VPAs that are gone."""
         for place in gone:
             for counter, labels in self._series.pop(place, ()):
                 with suppress(KeyError):

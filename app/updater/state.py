@@ -37,7 +37,7 @@ class UpdaterContext:
 
     snapshot: Callable[[], Snapshot]  # what the watch shows now
     is_known: Callable[[], bool]  # whether the snapshot is whole
-    may_act: Callable[[], bool]  # whether we lead, see the cluster, and were not told to stop
+    may_act: Callable[[], bool]  # we lead, watches are not stale, and we are not stopping
     leads: Callable[[], bool]
     owners: Owners
     cluster_for_calls: Callable[[], Cluster]  # they end before another may lead
@@ -125,7 +125,7 @@ class UpdaterState:
             self._memory, self._memory_origin, self._applied = memory, self._begun_origin, 0
 
     def record(self, outcome: Outcome, snapshot: Snapshot, origin: datetime) -> None:
-        """Remember an outcome, the snapshot planned upon, and which clock told its moment."""
+        """Remember an outcome, with what was planned upon and which clock gave its moment."""
         with self._changed:
             self._updates.append(_Learnt(origin, snapshot, outcome))
 
@@ -135,7 +135,7 @@ class UpdaterState:
             self._updates.append(_Change(origin, apply))
 
     def clock_origin(self) -> datetime:
-        """Return the clock by which moments are told now, as the time of day when it began."""
+        """Return the time of day when the clock began that gives moments now."""
         with self._changed:
             self._check_clock()
             return self._origin

@@ -64,8 +64,8 @@ def webhook_health(lease: Json, rules: AdmissionCheck, now: datetime) -> Webhook
         return WebhookHealth(LeaseTrouble.INVALID, f"Lease {rules.namespace}/{rules.name}: {error}")
     if is_fresh(created, renewed, rules.timeout, now):
         return HEALTHY
-    told = f"Lease {rules.namespace}/{rules.name} was not renewed for {rules.timeout}"
-    return WebhookHealth(LeaseTrouble.INVALID, told)
+    message = f"Lease {rules.namespace}/{rules.name} was not renewed for {rules.timeout}"
+    return WebhookHealth(LeaseTrouble.INVALID, message)
 
 
 class WebhookLease:
@@ -100,12 +100,10 @@ class WebhookLease:
         self._checked = (health, self._clock.monotonic())
         if health.message != self._said:
             self._said = health.message
-            told = "the webhook is alive" if health.is_healthy else "the webhook gives no sign"
-            log.log(
-                logging.INFO if health.is_healthy else logging.WARNING,
-                told,
-                extra={"reason": health.message},
-            )
+            if health.is_healthy:
+                log.info("the webhook is alive", extra={"reason": ""})
+            else:
+                log.warning("the webhook gives no sign", extra={"reason": health.message})
         return health
 
     def _by_its_clock(self, lease: Json) -> datetime:

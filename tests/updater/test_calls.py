@@ -179,7 +179,7 @@ def test_ends_of_boosts_do_not_wait_for_unconfirmed_calls() -> None:
 
 
 def test_a_new_term_has_no_unconfirmed_calls() -> None:
-    """Whoever led before may have been followed by others; and who does not lead does nothing."""
+    """Other processes may have led meanwhile; and a process that does not lead does nothing."""
     stage = one_by_one("--prove=off", mode="InPlaceOrRecreate")
     stage.faults.order(Fault(SILENCE, "patch", PODS, subresource="resize", too_late=True))
     silent(stage, "get", times=1)
@@ -193,7 +193,7 @@ def test_a_new_term_has_no_unconfirmed_calls() -> None:
     assert looks(stage) == 1
 
 
-def test_a_lesson_that_is_not_learnt_comes_again() -> None:
+def test_a_call_that_could_not_be_settled_is_settled_later() -> None:
     """An error of ours on the way loses nothing."""
     stage = one_by_one("--prove=off", mode="InPlaceOrRecreate", replicas=2)
     stage.faults.order(Fault(SILENCE, "patch", PODS, subresource="resize", too_late=True))

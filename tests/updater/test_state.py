@@ -98,8 +98,8 @@ def test_no_two_act_on_one_pod() -> None:
 
 
 @pytest.mark.parametrize("took_slot", [True, False])
-def test_a_place_that_others_took_makes_a_plan_stale(took_slot: bool) -> None:
-    """Who planned before another took a place of the owner has to plan again."""
+def test_a_slot_that_others_took_makes_a_plan_stale(took_slot: bool) -> None:
+    """A plan from before another loop took a slot of the owner has to be made again."""
     state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
     _, rounds = state.begin_plan("rounds")
@@ -111,7 +111,7 @@ def test_a_place_that_others_took_makes_a_plan_stale(took_slot: bool) -> None:
 
 
 def test_an_owner_is_served_one_call_at_a_time() -> None:
-    """Who needs a place waits until the other's call is over."""
+    """A call that needs a slot waits until the other one is over."""
     state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
     _, actor = state.begin_plan("rounds")

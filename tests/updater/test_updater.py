@@ -26,7 +26,7 @@ def workloads(*names: str, flags: Sequence[str] = (), replicas: int = 2) -> Stag
 
 
 def test_the_first_round_comes_at_once() -> None:
-    """Nobody waits for an interval after a start; from then on rounds keep their distance."""
+    """No interval passes after a start; from then on rounds keep their distance."""
     stage = staged("--prove=off")
     stage.restart()
     stage.run(1)
@@ -52,7 +52,7 @@ def test_after_a_start_few_pods_go_first(works: bool, counts: list[int]) -> None
 
 
 def test_nothing_is_done_without_leading() -> None:
-    """Who does not lead makes no rounds, and counts as alive all the same."""
+    """A standby makes no rounds, and counts as alive all the same."""
     stage = staged()
     stage.leads = False
     stage.restart()
@@ -61,7 +61,7 @@ def test_nothing_is_done_without_leading() -> None:
     assert stage.parts.updater.ended_at == pytest.approx(stage.clock.monotonic(), abs=0.2)
 
 
-def test_who_leads_no_more_tells_no_more() -> None:
+def test_a_process_that_leads_no_more_publishes_no_more() -> None:
     """Its last numbers would stay for ever, and with them the alerts that they raised."""
     stage = staged()
     stage.round()
@@ -127,7 +127,7 @@ def test_many_useless_evictions_stop_all() -> None:
 
 
 def test_without_proof_nothing_is_learnt() -> None:
-    """Who asks for no proof evicts in each round, whatever comes back."""
+    """With --prove=off each round evicts, whatever comes back."""
     stage = staged("--prove=off", replicas=10)
     stage.webhook_works = False
     stage.run(600)
@@ -358,10 +358,10 @@ def test_a_stale_webhook_is_counted() -> None:
     assert stage.metric("admission_controller_status_invalid_total", reason="invalid") >= 5
 
 
-def test_the_last_deed_is_known() -> None:
+def test_the_last_action_is_known() -> None:
     """For each pod that was acted upon, what was done and when."""
     stage = staged("--prove=off", mode="InPlaceOrRecreate")
     stage.run(61)
-    deeds = stage.parts.decisions.last_actions()
-    assert {(deed.action, deed.error) for deed in deeds.values()} == {("Resize", "")}
-    assert deeds.keys() <= stage.uids()
+    actions = stage.parts.decisions.last_actions()
+    assert {(last.action, last.error) for last in actions.values()} == {("Resize", "")}
+    assert actions.keys() <= stage.uids()

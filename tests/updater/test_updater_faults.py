@@ -72,7 +72,7 @@ def delete_vpa(stage: Stage) -> None:
     ],
 )
 def test_an_eviction_that_fails(fault: Fault, in_first_round: int) -> None:
-    """A place is given back only if the pod is known to be where it was; in the end all go."""
+    """A slot is given back only if the pod is known to be where it was; in the end all go."""
     stage = unproven()
     stage.faults.order(fault)
     counts: list[int] = []
@@ -112,7 +112,7 @@ def test_an_eviction_that_fails(fault: Fault, in_first_round: int) -> None:
     ],
 )
 def test_decisions_are_told_as_they_came_out(fault: Fault, mode: str, reasons: list[str]) -> None:
-    """Who asks is not told of an eviction that was planned, but of what became of it."""
+    """What is published is not the eviction that was planned, but what became of it."""
     stage = unproven(mode=mode)
     stage.faults.order(fault)
     stage.round()

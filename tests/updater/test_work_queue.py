@@ -88,7 +88,7 @@ def test_a_step_that_waits_delays_no_other() -> None:
 
 
 def test_each_rate_has_its_room() -> None:
-    """Who waits for its namespace alone comes back when that one may."""
+    """A step that waits for its namespace alone comes back when that one may."""
     work = Work(queue(("a", 1)), queue(("b", 2)))
     work.queue.wait(work.take(), SHOP, 50)
     work.queue.wait(work.take(), ALL, 5)
@@ -139,7 +139,7 @@ def test_tokens(rules: RateLimits, namespaces: str, expected: list[int]) -> None
 
 
 def test_no_token_is_reserved() -> None:
-    """Who asks in vain is told for which bucket to wait, and takes nothing of the other."""
+    """Without a token it is said which bucket to wait for, and nothing is taken of the other."""
     clock = SteppedClock()
     limiter = RateLimiter(RateLimits(0.5, 2, 0.1, 1), clock)
     assert limiter.take("a") is None
