@@ -18,7 +18,6 @@ from prometheus_client import CollectorRegistry
 from app.flags.command_line import parse
 from app.model.errors import NotFound
 from app.model.snapshot import Replacement, Snapshot, replacement
-from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Cluster
 from app.runtime.clock import SystemClock
 from app.updater.flags import UpdaterSettings
@@ -27,6 +26,7 @@ from app.updater.process import updater_parts
 from app.updater.state import UpdaterContext
 from tests import make
 from tests.updater.core.scenes import container, recommended, running
+from tests.updater.stage import NoOwners
 
 Json = dict[str, Any]
 
@@ -34,15 +34,6 @@ OWNERS = 400
 PODS = 16
 ANSWER_SECONDS = 0.005
 LEAST_PER_SECOND = 200
-
-
-class NoOwners:
-    """Custom kinds that do not exist."""
-
-    def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
-        """Find nothing."""
-        del lookup, deadline_seconds
-        return Absent()
 
 
 @dataclass
@@ -106,7 +97,7 @@ def main() -> int:
     server, clock = Server(), SystemClock()
     words = ["--prove=off", "--use-admission-controller-status=false", "--updater-interval=10m"]
     context = UpdaterContext(
-        acting=lambda: cast("Cluster", server),
+        cluster_for_calls=lambda: cast("Cluster", server),
         reporting=cast("Cluster", server),
         owners=NoOwners(),
         snapshot=lambda: snapshot,

@@ -56,7 +56,7 @@ from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
 from app.sizing.matching import LookupNeeded, MatchReason
 from app.updater.core.memory import Memory
 from app.updater.core.plan import Plan
-from app.updater.rules import lease_rules, update_rules
+from app.updater.flags import update_rules
 from app.updater.updater import Planner
 
 _NO_SCOPE: Final = Scope("", ())
@@ -70,7 +70,7 @@ def explain_report(settings: ExplainSettings, clock: Clock) -> Report:
     offline, reach = settings.offline, settings.cluster
     now = settings.asking.at or clock.now()
     namespace = chosen_namespace(settings.selection, offline, reach)
-    rules = lease_rules(settings.admission)
+    rules = settings.admission
     asked: list[Subject] = []
     items: list[Json] = []
     notes: list[str] = []

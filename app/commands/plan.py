@@ -20,7 +20,7 @@ from app.runtime.logs import start_logging
 from app.updater.core.decisions import Action, Decision, decision_json
 from app.updater.core.events import counted
 from app.updater.core.memory import Memory
-from app.updater.rules import lease_rules, update_rules
+from app.updater.flags import update_rules
 from app.updater.updater import Planner
 from app.updater.work_queue import RateLimits, within_rates
 
@@ -47,7 +47,7 @@ def plan_report(settings: PlanSettings, clock: Clock) -> Report:
     now = settings.asking.at or clock.now()
     reach, offline = settings.cluster, settings.offline
     namespace = settings.scope.namespace or chosen_namespace(settings.selection, offline, reach)
-    wanted = GatherRequest(offline, reach, namespace, lease_rules(settings.admission))
+    wanted = GatherRequest(offline, reach, namespace, settings.admission)
     with gather_objects(wanted, clock, now) as seen:
         found = decided(settings, seen, namespace, clock, now)
     notes = [str(problem) for problem in seen.problems]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
-from datetime import datetime, timedelta
+from datetime import datetime
 from itertools import chain
 from typing import Final
 
@@ -35,7 +35,8 @@ from app.model.text import amount, nearest, percent, span
 from app.model.workloads import Lookup
 from app.output import Json, Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
-from app.updater.webhook_lease import HEALTHY, LeaseRules
+from app.updater.flags import UNCHECKED
+from app.updater.webhook_lease import HEALTHY
 
 _COLUMNS: Final = (
     "WORKLOAD",
@@ -49,7 +50,6 @@ _COLUMNS: Final = (
     "AGE",
 )
 _NOTHING: Final = Piece("-", Tone.FAINT)
-_NO_LEASE: Final = LeaseRules("", "", timedelta(), is_on=False)
 _NO_OBJECTS: Final = GatheredObjects(Snapshot(), RecordedCluster(()), HEALTHY)
 _CERTAIN: Final = 1.0  # days of history; with less a target may still move
 
@@ -99,7 +99,7 @@ def _gathered(
     settings: RecommendationsSettings, namespace: str, clock: Clock
 ) -> AbstractContextManager[GatheredObjects]:
     keeps = (CHECKPOINTS, VPAS) if settings.selection.selector else (CHECKPOINTS,)
-    wanted = GatherRequest(settings.offline, settings.cluster, namespace, _NO_LEASE, keeps)
+    wanted = GatherRequest(settings.offline, settings.cluster, namespace, UNCHECKED, keeps)
     return gather_objects(wanted, clock, clock.now())
 
 

@@ -41,9 +41,10 @@ from app.ports import (
     Resource,
 )
 from app.runtime.garbage import without_collection
+from app.updater.flags import AdmissionCheck
 from app.updater.metrics import LeaseTrouble
 from app.updater.updater import MOST_LEVELS, find_owners
-from app.updater.webhook_lease import HEALTHY, LeaseRules, WebhookHealth, webhook_health
+from app.updater.webhook_lease import HEALTHY, WebhookHealth, webhook_health
 
 _PAGE: Final = 500
 _CALL_SECONDS: Final = 5.0
@@ -64,7 +65,7 @@ class GatherRequest:
     offline: Offline
     reach: ClusterAccess
     namespace: str
-    lease: LeaseRules
+    lease: AdmissionCheck
     keeps: tuple[Resource, ...] = ()  # of what the objects are wanted as they came
 
 
@@ -162,7 +163,7 @@ def _live(
     return GatheredObjects(recorded.snapshot, owners, sign, kept, problems)
 
 
-def _sign(cluster: KubeCluster, rules: LeaseRules, now: datetime) -> WebhookHealth:
+def _sign(cluster: KubeCluster, rules: AdmissionCheck, now: datetime) -> WebhookHealth:
     """Return what the webhook's Lease tells; it is reported once, and not logged."""
     if not rules.is_on:
         return HEALTHY
@@ -208,7 +209,7 @@ def _is(item: Object, resource: Resource) -> bool:
     return is_kind and group_of(str(item.get("apiVersion"))) == resource.group
 
 
-def _is_lease(item: Object, rules: LeaseRules) -> bool:
+def _is_lease(item: Object, rules: AdmissionCheck) -> bool:
     metadata = item.get("metadata")
     found = metadata if isinstance(metadata, dict) else {}
     place = (found.get("namespace"), found.get("name"))

@@ -59,7 +59,7 @@ from app.ports import (
     Ref,
     Resource,
 )
-from app.updater.webhook_lease import LeaseRules
+from app.updater.flags import UNCHECKED
 
 _PAGE: Final = 500
 _CALL_SECONDS: Final = 10.0
@@ -267,9 +267,8 @@ def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
 
 
 def _pods(reach: ClusterAccess, clock: Clock) -> Pods:
-    no_lease = LeaseRules("", "", timedelta(), is_on=False)
     reach = replace(reach, queries_per_second=_BURST, burst=_BURST)
-    wanted = GatherRequest(Offline(()), reach, "", no_lease)
+    wanted = GatherRequest(Offline(()), reach, "", UNCHECKED)
     with gather_objects(wanted, clock, clock.now()) as seen:
         found = ask_with_lookups(seen.owners, clock, lambda known: _needed(seen, known))
     return replace(found, problems=list(map(str, seen.problems)))

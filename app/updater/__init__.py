@@ -8,14 +8,15 @@ Threads (`process`), each a loop that is called when it is due:
 
     rounds      plan about everything, carry it out, report it       `updater`
     boosts      plan about pods whose boost may be over, end those   `boosts`
-    doubts      find out what came of calls without an answer        `calls`
+    unconfirmed find out what came of calls without an answer        `calls`
     events      write queued events                                  `notifications`
     summaries   write queued annotations of VPAs                     `notifications`
-    tending     notice when the cluster is not seen any more         `process`
+    upkeep      notice when watches are stale                        `process`
     election    hold the Lease                                       `process`
 
-Watches have threads of their own (`app.kube`). Rounds and boosts hand a batch to the one executor,
-which makes its calls with some workers that live as long as the batch.
+Rounds end boosts too, of pods that the loop `boosts` did not come to. Watches have threads of their
+own (`app.kube`). Rounds and boosts hand a batch to the one executor, which makes its calls with
+some workers that live as long as the batch.
 
 State, and who changes it:
 
@@ -25,21 +26,22 @@ State, and who changes it:
                     on top of that plan's memory. Nothing of it outlives the process but what
                     stands in the annotations of pods.
     claims          the executor, around each call: one call at a time for a pod, and one that
-                    takes a place for an owner (`state`)
+                    takes a slot of the budget for an owner (`state`)
     tokens          the executor: two buckets for evictions, two for resizes (`work_queue`)
-    unconfirmed     the executor adds, the loop `doubts` removes (`calls`)
+    unconfirmed     the executor adds, the loop of that name removes (`calls`)
     boost entries   watches add, the loop `boosts` takes and puts back (`boosts`)
     decisions       rounds replace them at their end; calls add last actions (`report`)
 
-A step of a plan becomes a call only if, right before it: this process may act (it leads, sees the
-cluster and is not stopping) and its Lease lasts as long as the call may; the round is not over;
-there is a token; pod and VPA are those that were planned upon; no other loop disturbed the pod or
-its owner since then; the owner still has room; and, for an eviction, the webhook's Lease is fresh.
+A step of a plan becomes a call only if, right before it: this process may act (it leads, its
+watches are not stale and it is not stopping) and its Lease lasts as long as the call may; the
+round is not over; there is a token; pod and VPA are those that were planned upon; no other loop
+disturbed the pod or its owner since then; the owner still has room; and, for an eviction, the
+webhook's Lease is fresh.
 
 What is never true:
 
-    - Two calls act on one pod at the same time, or two that take a place on pods of one owner.
-    - A place is given back while it is not known that the pod is where it was: a call without an
+    - Two calls act on one pod at the same time, or two that take a slot on pods of one owner.
+    - A slot is given back while it is not known that the pod is where it was: a call without an
       answer counts as done for the budget, and as failed for when to try again.
     - An action is carried out upon a plan from before another loop disturbed the same owner.
     - A failure in one namespace, in reporting, or in a look at one pod stops the others.

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from fastapi import FastAPI, Query, Response
 
 from app.model.times import rfc3339
+from app.ports import Json
 from app.updater.core.decisions import decision_json
 from app.updater.report import DecisionLog, LastAction
-
-Json = dict[str, Any]
 
 _USUAL: Final = 500
 _MOST: Final = 100_000

@@ -2,7 +2,7 @@
 
 Strategy: a call that was not answered may still have been carried out. So after one the pod is
 read again; only what is seen to be undone counts as failed, and what cannot be seen is kept as
-unconfirmed. It cannot be told why a pod went meanwhile. One that went counts as evicted, also if
+unconfirmed. Why a pod went meanwhile is not known. One that went counts as evicted, also if
 a user deleted it: its place is empty either way, and its replacement proves as much.
 """
 
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
@@ -27,12 +27,17 @@ from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
 from app.updater.core.unboost import after_refusal
-from app.updater.state import StateUpdate, UpdaterContext
+from app.updater.report import Reporter
+from app.updater.state import UpdaterContext, UpdaterState
 
 log = logging.getLogger("updater.calls")
 trial_log = logging.getLogger("updater.trials")
 
 _UNANSWERED: Final = (0, 504)  # status codes: the server may still carry it out
+# Own actions are believed no longer; a watch that works hears something before that, if only a
+# bookmark, or is opened again.
+WATCH_LAG_SECONDS: Final = UpdateRules().watch_lag.total_seconds()
+_PAUSE_SECONDS: Final = 1.0
 _SETTLED_SECONDS: Final = 15.0  # then a call without a result is not carried out any more
 _BUILT_IN: Final = {resource.kind: resource for resource in WORKLOADS}
 
@@ -191,25 +196,25 @@ class _Unconfirmed:
     def change(self) -> PodChange | None:
         return self.outcome.step.decision.change
 
-    def update(self, result: CallResult) -> StateUpdate:
-        """Return what is to be remembered once the result is known."""
-        if result.error is None:
-            done = replace(self.outcome, error=None, generation=result.generation)
-            return StateUpdate(done, origin=self.origin)
-        return StateUpdate(change=partial(undone, outcome=self.outcome), origin=self.origin)
-
 
 class UnconfirmedCalls:
-    """Remembers calls without a result; all but `settled` may be called from any thread.
+    """Remembers calls without a result; all but `tick` may be called from any thread.
 
     What the watch shows to be done is done. For some seconds a call may still be on its way; after
     that the pod is read, as soon as that is possible. If it never is, the watch is believed once
     it had time enough to show more. So a workload waits no longer than the API server is silent.
     """
 
-    def __init__(self, calls: PodCalls, rules: UpdateRules, context: UpdaterContext) -> None:
+    def __init__(
+        self,
+        calls: PodCalls,
+        state: UpdaterState,
+        reporter: Reporter,
+        context: UpdaterContext,
+    ) -> None:
         self._calls = calls
-        self._lag_seconds = rules.watch_lag.total_seconds()
+        self._state = state
+        self._reporter = reporter
         self._context = context
         self._lock = threading.Lock()
         self._pending: list[_Unconfirmed] = []  # what was asked about last is at the end
@@ -220,21 +225,24 @@ class UnconfirmedCalls:
         with self._lock:
             self._pending.append(_Unconfirmed(outcome, origin, since))
 
-    def forget(self, pod: Pod | None = None) -> None:
-        """Forget calls for a pod, because another one is made for it now, or all of them."""
+    def forget(self, pod: Pod) -> None:
+        """Forget calls for a pod, because another one is made for it now."""
         with self._lock:
-            self._pending = [
-                call for call in self._pending if pod is not None and call.pod.uid != pod.uid
-            ]
+            self._pending = [call for call in self._pending if call.pod.uid != pod.uid]
 
-    def settled(self) -> Iterator[StateUpdate]:
-        """Yield what came of the calls of which it is known by now; each is forgotten after that.
+    def clear(self) -> None:
+        """Forget all calls."""
+        with self._lock:
+            self._pending = []
+
+    def tick(self, _now: datetime) -> float:
+        """Find out what came of the calls; return the seconds until the next look.
 
         When one pod cannot be read, the others are judged by the watch alone until next time.
         """
         may_ask = True
         with self._lock:
-            pending = list(self._pending)
+            pending = list(self._pending) if self._context.may_act() else []
         for call in pending:
             result = self._shown(call)
             if result is None and may_ask and self._age_seconds(call) >= _SETTLED_SECONDS:
@@ -243,10 +251,21 @@ class UnconfirmedCalls:
                     may_ask = False
                     self._remove(call, to_end=True)
             if result is not None:
-                yield call.update(result)
-                self._remove(call)
-                if result.error is None and call.change is not None:
-                    self._calls.annotate(call.pod, call.change)
+                self._settle(call, result)
+        return _PAUSE_SECONDS
+
+    def _settle(self, call: _Unconfirmed, result: CallResult) -> None:
+        """Remember and report what came of a call; then it is confirmed."""
+        if result.error is not None:
+            self._state.change(partial(undone, outcome=call.outcome), call.origin)
+            self._remove(call)
+            return
+        done = replace(call.outcome, error=None, generation=result.generation)
+        self._state.record(done, call.origin)
+        self._reporter.report_call(done, self._context.snapshot())
+        self._remove(call)
+        if call.change is not None:
+            self._calls.annotate(call.pod, call.change)
 
     def _remove(self, call: _Unconfirmed, *, to_end: bool = False) -> None:
         with self._lock:
@@ -262,13 +281,13 @@ class UnconfirmedCalls:
         found = self._context.snapshot().of(call.pod.namespace).pods.get(call.pod.name)
         result = _result_in(found if found and found.uid == call.pod.uid else None, call.change)
         is_final = result.error is None or result.is_gone
-        return result if is_final or self._age_seconds(call) >= self._lag_seconds else None
+        return result if is_final or self._age_seconds(call) >= WATCH_LAG_SECONDS else None
 
 
 def dry_run_pod(cluster: Cluster, owner: ObjectKey, pod: Pod) -> Pod | None:
     """Create a pod like the next one of the owner of `pod`, with `dryRun`; return what it is like.
 
-    None means that it cannot be told: whatever goes wrong tells nothing about the webhook.
+    None where that is not known: whatever goes wrong says nothing about the webhook.
     """
     resource = _BUILT_IN.get(owner.kind) if owner.is_built_in else None
     if resource is None:

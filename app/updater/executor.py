@@ -3,7 +3,7 @@
 Strategy: each worker takes the most urgent item, makes its call and puts the cursor back; so owners
 are served side by side, and no owner twice at a time. A step without a token is put aside and
 delays no other. A step whose pod or VPA changed since the plan was made is left to the next plan.
-A place stays taken unless it is known that the pod is where it was.
+A slot stays taken unless it is known that the pod is where it was.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ from __future__ import annotations
 import logging
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
-from datetime import datetime
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from app.model.errors import ClusterError
-from app.model.snapshot import Snapshot
+from app.model.snapshot import NamespaceView, Snapshot
 from app.updater.calls import PodCalls, UnconfirmedCalls, dry_run_pod
 from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Decision, Reason, Why
@@ -32,7 +31,7 @@ from app.updater.core.outcomes import (
 from app.updater.core.replacements import after_useless_trial, is_useless, needs_trial
 from app.updater.core.rules import UpdateRules
 from app.updater.report import Reporter
-from app.updater.state import ClaimResult, PlanVersion, StateUpdate, UpdaterContext, UpdaterState
+from app.updater.state import ClaimResult, PlanVersion, UpdaterContext, UpdaterState
 from app.updater.webhook_lease import WebhookLease
 from app.updater.work_queue import (
     RATE_LIMITED,
@@ -45,17 +44,37 @@ from app.updater.work_queue import (
 
 log = logging.getLogger("updater.executor")
 
-_SLICE_SECONDS: Final = 0.2  # how late a worker that waits for a token may notice a stop
 _MOMENT_SECONDS: Final = 0.001  # the least wait, because sums of fractions are never quite right
-_UNCONFIRMED_SECONDS: Final = 1.0
-_OVER = (Reason.RATE_LIMITED, "the round was over before its turn")
-_STALE = (Reason.BUDGET_EXHAUSTED, "something else was done for the same owner meanwhile")
-_FALLEN = (Reason.BUDGET_EXHAUSTED, "another pod of its owner went down meanwhile")
-_WITHOUT_WEBHOOK = (Reason.LEASE_STALE, "the admission webhook gives no sign of life")
-_USELESS = (Reason.RECREATED_WITHOUT_CHANGE, "a pod created on trial came back unchanged")
 _HIDDEN_BUDGET = (Reason.PDB_BLOCKED, "a PodDisruptionBudget that is not seen refused another pod")
-_CHANGED = (Reason.NO_RECOMMENDATION, "its VPA or its labels changed meanwhile")
-_GONE = (Reason.POD_TERMINATING, "the pod went meanwhile")
+
+
+@dataclass(frozen=True, slots=True)
+class Skip:
+    """Why a step is not taken."""
+
+    reason: Reason
+    message: str
+    frees_slot: bool = True  # its pod is where it was, so that another one may have its slot
+    lacks_token: bool = False
+
+
+_OVER = Skip(Reason.RATE_LIMITED, "the round was over before its turn", frees_slot=False)
+_NO_TOKEN = Skip(*RATE_LIMITED, lacks_token=True)
+_NO_TOKEN_BEFORE_END = replace(_NO_TOKEN, frees_slot=False)
+_STOPPED = Skip(
+    Reason.PLAN_OUTDATED, "this process may no longer act on its plan", frees_slot=False
+)
+_POD_TAKEN = Skip(
+    Reason.PLAN_OUTDATED, "something else was done to the pod meanwhile", frees_slot=False
+)
+_OWNER_CHANGED = Skip(
+    Reason.PLAN_OUTDATED, "something else was done for the same owner meanwhile", frees_slot=False
+)
+_FALLEN = Skip(Reason.BUDGET_EXHAUSTED, "another pod of its owner went down meanwhile")
+_WITHOUT_WEBHOOK = Skip(Reason.LEASE_STALE, "the admission webhook gives no sign of life")
+_USELESS = Skip(Reason.RECREATED_WITHOUT_CHANGE, "a pod created on trial came back unchanged")
+_CHANGED = Skip(Reason.PLAN_OUTDATED, "its VPA or its labels changed meanwhile")
+_GONE = Skip(Reason.POD_TERMINATING, "the pod went meanwhile", frees_slot=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +104,20 @@ class BatchResult:
         else:
             self.put_off(outcome.step, *refusal_reason(outcome.action, outcome.error))
 
+    def skip(self, item: WorkItem, skip: Skip) -> None:
+        """Add that a step is not taken."""
+        if skip.frees_slot:
+            item.cursor.came_to_nothing(item.step)
+        if skip.lacks_token:
+            self.limited.append(item.step.decision)
+        self.put_off(item.step, skip.reason, skip.message)
+
+    def add_unexpected(self, step: QueueStep) -> None:
+        """Add a step at which our own code failed, unless it is known what came of it."""
+        if step.pod.uid not in self.decisions:
+            reason = Reason.EVICTION_ERROR if step.is_eviction else Reason.RESIZE_ERROR
+            self.put_off(step, reason, "an error of ours, which the log tells of")
+
     def put_off(self, step: QueueStep, reason: Reason, message: str) -> None:
         """Add that nothing came of a step."""
         message = f"{step.decision.message}; {message}"
@@ -100,11 +133,20 @@ class BatchResult:
 class _Run:
     """A batch that is carried out, shared by its workers."""
 
-    def __init__(self, batch: Batch) -> None:
+    def __init__(self, batch: Batch, context: UpdaterContext) -> None:
         self.batch = batch
-        self.work = WorkQueue(batch.queues)
         self.result = BatchResult()
-        self.is_over = False  # what is left is not even tried
+        self.end: Skip | None = None  # why what is left is not even tried
+        self._context = context
+        self.work = WorkQueue(batch.queues, context.clock, self.is_over)
+
+    def is_over(self) -> bool:
+        """Whether what is left is not even tried; once it is over it stays so."""
+        if self.end is None and not self._context.may_act():
+            self.end = _STOPPED
+        elif self.end is None and self._context.clock.monotonic() > self.batch.until:
+            self.end = _OVER
+        return self.end is not None
 
 
 class Executor:
@@ -124,14 +166,14 @@ class Executor:
         self._state = state
         self._lease = lease
         self._reporter = reporter
-        self._calls = PodCalls(context.acting)
-        self._unconfirmed = UnconfirmedCalls(self._calls, rules, context)
+        self._calls = PodCalls(context.cluster_for_calls)
+        self.unconfirmed = UnconfirmedCalls(self._calls, state, reporter, context)
         self._evictions = RateLimiter(limits, self._clock)
         self._resizes = RateLimiter(limits, self._clock)
 
     def carry_out(self, batch: Batch) -> BatchResult:
         """Do what is possible; return what was done."""
-        run = _Run(batch)
+        run = _Run(batch, self._context)
         workers = min(batch.workers, len(batch.queues))
         if workers <= 1:
             self._work(run)
@@ -139,63 +181,42 @@ class Executor:
             with ThreadPoolExecutor(workers, "updates") as pool:
                 for _ in range(workers):
                     pool.submit(self._work, run)
-        for cursor in run.work.ended:
+        for cursor in run.work.cursors:
             run.result.add_rest(cursor)
-        for cursor in run.work.abandoned:
-            run.result.add_rest(cursor, _STALE)
         return run.result
 
     def forget(self) -> None:
         """Begin again, because another process led meanwhile."""
-        self._unconfirmed.forget()
+        self.unconfirmed.clear()
         self._state.forget()
 
-    def settle_unconfirmed(self, _now: datetime) -> float:
-        """Find out what came of calls without an answer; return the seconds until the next look."""
-        for update in self._unconfirmed.settled() if self._context.may_act() else ():
-            self._state.record(update)
-            if update.outcome is not None:
-                self._reporter.report_call(update.outcome, self._context.snapshot())
-        return _UNCONFIRMED_SECONDS
-
     def _work(self, run: _Run) -> None:
-        while True:
-            item = run.work.get(self._clock.monotonic(), is_over=self._is_over(run))
-            if item is None:
-                return
-            if isinstance(item, float):
-                self._clock.wait(min(item, _SLICE_SECONDS))
-                continue
-            is_aside = False
+        while (item := run.work.take()) is not None:
             try:
-                is_aside = self._step(run, item)
+                self._step(run, item)
             except Exception:
                 log.exception("a step failed unexpectedly", extra={"pod": item.step.decision.pod})
-            if not is_aside:
+                run.result.add_unexpected(item.step)
                 run.work.put_back(item)
 
-    def _is_over(self, run: _Run) -> bool:
-        if self._clock.monotonic() > run.batch.until or not self._context.may_act():
-            run.is_over = True
-        return run.is_over
-
-    def _step(self, run: _Run, item: WorkItem) -> bool:
-        """Take a step if it may be taken; return whether it waits for a token instead."""
-        step, namespace = item.step, item.queue.namespace
-        why = self._blocker(run, item)
-        if why is None:
-            wait = self._take_token(step, namespace)
-            if wait is None:
-                self._act(run, item)
-                return False
+    def _step(self, run: _Run, item: WorkItem) -> None:
+        """Take a step if it may be taken now, unless it has to wait for a token."""
+        skip = self._blocker(run, item)
+        if skip is _OVER and item.has_waited:
+            skip = _NO_TOKEN_BEFORE_END
+        if skip is None and (wait := self._take_token(item.step, item.queue.namespace)):
             not_before = self._clock.monotonic() + max(wait.seconds, _MOMENT_SECONDS)
             if not_before < run.batch.until:
-                run.work.wait(item, (step.is_eviction, wait.namespace), not_before)
-                return True
-            item.cursor.came_to_nothing(step)
-            why = self._without_token(run, step)
-        run.result.put_off(step, *why)
-        return False
+                run.work.wait(item, (item.step.is_eviction, wait.namespace), not_before)
+                return
+            skip = _NO_TOKEN
+        skip = skip or self._act(run, item)
+        if skip is not None:
+            run.result.skip(item, skip)
+        if skip is _OWNER_CHANGED:
+            run.result.add_rest(item.cursor, (skip.reason, skip.message))
+        else:
+            run.work.put_back(item)
 
     def _take_token(self, step: QueueStep, namespace: str) -> TokenWait | None:
         """Take a token, or return how long there is none; removing marks alone needs none."""
@@ -204,60 +225,48 @@ class Executor:
             return self._evictions.take(namespace)
         return self._resizes.take(namespace) if change and change.containers else None
 
-    def _without_token(self, run: _Run, step: QueueStep) -> Why:
-        run.result.limited.append(step.decision)
-        return RATE_LIMITED
-
-    def _act(self, run: _Run, item: WorkItem) -> None:
+    def _act(self, run: _Run, item: WorkItem) -> Skip | None:
+        """Claim the pod, look a last time and make the call; return why it was not made."""
         step, queue, plan = item.step, item.queue, run.batch.plan
         claim = self._state.claim(step, queue, plan)
         if claim is not ClaimResult.GRANTED:
-            run.result.put_off(step, *_STALE)
-            if claim is ClaimResult.OWNER_CHANGED:
-                run.work.abandon(item)
-            return
-        took_place = step.needs_slot
-        self._unconfirmed.forget(step.pod)
+            return _OWNER_CHANGED if claim is ClaimResult.OWNER_CHANGED else _POD_TAKEN
+        took_slot = step.needs_slot
+        self.unconfirmed.forget(step.pod)
         try:
-            took_place = self._is_still_right(run, item) and self._call(run, item)
+            skip = self._last_look(run, item)
+            took_slot = skip is None and self._call(run, item)
+            return skip
         finally:
-            self._state.release(step, queue, plan, took_place=took_place)
+            self._state.release(step, queue, plan, took_slot=took_slot)
 
     # --- before a call
 
-    def _is_still_right(self, run: _Run, item: WorkItem) -> bool:
-        """Whether the step may be taken after all the time that its claim and a trial took."""
-        if needs_trial(item.step, self._rules) and self._is_useless(run, item):
-            return False
-        why = self._blocker(run, item) or self._without_room(run, item)
-        if why is not None:
-            run.result.put_off(item.step, *why)
-        return why is None
+    def _last_look(self, run: _Run, item: WorkItem) -> Skip | None:
+        """Return why a step is not taken after all the time that its claim and a trial took."""
+        if needs_trial(item.step, self._rules) and self._is_useless(item):
+            return _USELESS
+        return self._blocker(run, item) or self._without_room(run, item)
 
-    def _without_room(self, run: _Run, item: WorkItem) -> Why | None:
-        """Return why a step has lost its place, None if it has not."""
-        step, cursor, namespace = item.step, item.cursor, item.queue.namespace
-        now = self._context.snapshot().of(namespace)
-        if now is run.batch.snapshot.of(namespace) or cursor.has_still_room(step, now.pods):
-            return None
-        cursor.came_to_nothing(step)
-        return _FALLEN
+    def _without_room(self, run: _Run, item: WorkItem) -> Skip | None:
+        """Return why a step has lost its slot, None if it has not."""
+        before, now = self._views(run, item)
+        has_room = now is before or item.cursor.has_still_room(item.step, now.pods)
+        return None if has_room else _FALLEN
 
-    def _blocker(self, run: _Run, item: WorkItem) -> Why | None:
+    def _blocker(self, run: _Run, item: WorkItem) -> Skip | None:
         """Return why a step is not taken, None if it is."""
-        if self._is_over(run):
-            return self._without_token(run, item.step) if item.has_waited else _OVER
-        if why := self._changed(run, item):
-            return why
+        if run.is_over():
+            return run.end
+        if skip := self._changed(run, item):
+            return skip
         if item.step.is_eviction and not self._lease.is_fresh():
-            item.cursor.came_to_nothing(item.step)
             return _WITHOUT_WEBHOOK
         return None
 
-    def _changed(self, run: _Run, item: WorkItem) -> Why | None:
+    def _changed(self, run: _Run, item: WorkItem) -> Skip | None:
         """Return what changed since the plan was made so that a step is no longer right."""
-        step, namespace = item.step, item.queue.namespace
-        before, now = run.batch.snapshot.of(namespace), self._context.snapshot().of(namespace)
+        step, (before, now) = item.step, self._views(run, item)
         pod = now.pods.get(step.pod.name)
         if pod is None or pod.uid != step.pod.uid or pod.deleted is not None:
             return _GONE
@@ -267,15 +276,17 @@ class Executor:
             and was is not None
             and (vpa.uid, vpa.generation, vpa.deleted) == (was.uid, was.generation, was.deleted)
         )
-        if is_same and pod.labels == step.pod.labels:
-            return None
-        item.cursor.came_to_nothing(step)
-        return _CHANGED
+        return None if is_same and pod.labels == step.pod.labels else _CHANGED
 
-    def _is_useless(self, run: _Run, item: WorkItem) -> bool:
+    def _views(self, run: _Run, item: WorkItem) -> tuple[NamespaceView, NamespaceView]:
+        """Return the namespace of a step as it was planned upon and as it is."""
+        namespace = item.queue.namespace
+        return run.batch.snapshot.of(namespace), self._context.snapshot().of(namespace)
+
+    def _is_useless(self, item: WorkItem) -> bool:
         """Create a pod on trial; return whether evicting would not help, and pause it then."""
-        step, queue, cursor = item.step, item.queue, item.cursor
-        created = dry_run_pod(self._context.acting(), queue.owner, step.pod)
+        step, queue = item.step, item.queue
+        created = dry_run_pod(self._context.cluster_for_calls(), queue.owner, step.pod)
         if not is_useless(step, created):
             return False
         now = self._clock.now()
@@ -283,21 +294,21 @@ class Executor:
         def pause(memory: Memory) -> Memory:
             return after_useless_trial(memory, queue, step, self._rules, now)
 
-        self._state.record(StateUpdate(change=pause))
-        cursor.came_to_nothing(step)
-        cursor.stop_evicting(step.decision.vpa, _USELESS)
-        run.result.put_off(step, *_USELESS)
+        self._state.change(pause, self._state.clock_origin())
+        item.cursor.stop_evicting(step.decision.vpa, (_USELESS.reason, _USELESS.message))
         return True
 
     # --- the call
 
     def _call(self, run: _Run, item: WorkItem) -> bool:
-        """Make the call; return whether its place stays taken."""
+        """Make the call; return whether its slot stays taken."""
         step = item.step
         now, origin = self._clock.now(), self._state.clock_origin()
         change = step.decision.change
-        if step.is_eviction or change is None:
+        if step.is_eviction:
             found = self._calls.evict(step.pod)
+        elif change is None:
+            raise ValueError(f"nothing to write: {step.decision.message}")
         else:
             found = self._calls.resize(step.pod, change, step.decision.action)
         outcome = Outcome(
@@ -308,9 +319,9 @@ class Executor:
             found.generation,
             is_unanswered=found.is_unconfirmed,
         )
-        self._state.record(StateUpdate(outcome, origin=origin))
+        self._state.record(outcome, origin)
         if found.is_unconfirmed:
-            self._unconfirmed.add(outcome, origin)
+            self.unconfirmed.add(outcome, origin)
         run.result.add(outcome)
         self._reporter.report_call(outcome, self._context.snapshot())
         if found.error is None or found.is_gone or found.is_unconfirmed:

@@ -1,10 +1,10 @@
-"""Settings of the updater."""
+"""Settings of the updater, and the rules that they make."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Final
 
 from app.flags.flags import (
     ADDRESS,
@@ -31,7 +31,9 @@ from app.flags.shared import (
     feature_gates,
 )
 from app.model.gates import FeatureGates
-from app.updater.core.rules import Prove
+from app.updater.core.rules import Prove, UpdateRules
+
+_ROUNDS_A_KILL_IS_SEEN: Final = 3
 
 Interval = Annotated[
     timedelta,
@@ -71,7 +73,7 @@ class Deciding:
             "pods), or not at all",
         ),
     ]
-    useless_share: Annotated[
+    breaker_share: Annotated[
         float,
         Flag(
             "useless-eviction-share",
@@ -99,7 +101,7 @@ class Deciding:
             "a resize that goes on is waited for so long",
         ),
     ]
-    upscale_in_place: Annotated[
+    upscale_only_in_place: Annotated[
         bool,
         Flag(
             "upscale-only-in-place",
@@ -164,7 +166,7 @@ class Disruption:
     min_replicas: Annotated[
         int, Flag("min-replicas", WHOLE, "2", "leave smaller groups alone, unless a VPA says so")
     ]
-    tolerance: Annotated[
+    eviction_tolerance: Annotated[
         float,
         Flag(
             "eviction-tolerance", NUMBER, "0.5", "share of a group that may be down because of us"
@@ -182,7 +184,7 @@ class Disruption:
     burst: Annotated[
         int, Flag("eviction-rate-burst", WHOLE, "1", "evictions or resizes that may come at once")
     ]
-    in_place_skips_budget: Annotated[
+    skip_disruption_budget: Annotated[
         bool,
         Flag(
             "in-place-skip-disruption-budget",
@@ -197,11 +199,11 @@ class Disruption:
 class Thresholds:
     """When a pod is worth it."""
 
-    min_change: Annotated[
+    update_threshold: Annotated[
         float,
         Flag("pod-update-threshold", NUMBER, "0.1", "least change of a pod within its bounds"),
     ]
-    min_age: Annotated[
+    lifetime_threshold: Annotated[
         timedelta,
         Flag(
             "in-recommendation-bounds-eviction-lifetime-threshold",
@@ -210,7 +212,7 @@ class Thresholds:
             "least age of a pod within its bounds",
         ),
     ]
-    oom_window: Annotated[
+    quick_oom: Annotated[
         timedelta,
         Flag(
             "evict-after-oom-threshold",
@@ -223,13 +225,13 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionCheck:
-    """The webhook's Lease: without fresh beats nobody is evicted."""
+    """The webhook's Lease: without a fresh heartbeat no pod is evicted."""
 
     is_on: Annotated[
         bool,
         Flag("use-admission-controller-status", SWITCH, "true", "wait for the webhook's Lease"),
     ]
-    lease_name: Annotated[
+    name: Annotated[
         str,
         Flag(
             "admission-controller-status-lease-name",
@@ -238,7 +240,7 @@ class AdmissionCheck:
             "name of the Lease",
         ),
     ]
-    lease_namespace: Annotated[
+    namespace: Annotated[
         str,
         Flag(
             "admission-controller-status-lease-namespace",
@@ -257,6 +259,9 @@ class AdmissionCheck:
             "a beat is fresh for so long",
         ),
     ]
+
+
+UNCHECKED: Final = AdmissionCheck(is_on=False, name="", namespace="", timeout=timedelta())
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,3 +288,30 @@ class UpdaterSettings:
     cluster: ClusterAccess
     profiling: Profiling
     logging: Logging
+
+
+def update_rules(
+    deciding: Deciding,
+    disruption: Disruption,
+    thresholds: Thresholds,
+    scope: Scope,
+    interval: timedelta,
+) -> UpdateRules:
+    """Return what decides about running pods."""
+    usual = UpdateRules()
+    return UpdateRules(
+        min_replicas=disruption.min_replicas,
+        eviction_tolerance=disruption.eviction_tolerance,
+        skip_disruption_budget=disruption.skip_disruption_budget,
+        update_threshold=thresholds.update_threshold,
+        lifetime_threshold=thresholds.lifetime_threshold,
+        quick_oom=thresholds.quick_oom,
+        oom_stays_recent=max(usual.oom_stays_recent, interval * _ROUNDS_A_KILL_IS_SEEN),
+        deferred_timeout=deciding.deferred_timeout,
+        resize_timeout=deciding.resize_timeout,
+        upscale_only_in_place=deciding.upscale_only_in_place,
+        prove=deciding.prove,
+        breaker_share=deciding.breaker_share,
+        namespace=scope.namespace,
+        ignored_namespaces=frozenset(scope.ignored_namespaces),
+    )

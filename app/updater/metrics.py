@@ -12,18 +12,19 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry, Counter
 
 from app.runtime.metric_families import EXECUTION, Families, size_log2
+from app.updater.core.memory import NamespacedName
 
 _VPA: Final = ("vpa_name", "vpa_namespace")
-_PUBLISHED_SIZES: Final = range(20)  # also at zero, where no mode is told
+_PUBLISHED_SIZES: Final = range(20)  # also at zero, where the mode is no label
 
 
 class RoundStep(StrEnum):
-    """The steps of one round."""
+    """The steps of one round, as upstream labels its own."""
 
-    LIST_VPAS = "ListVPAs"
-    LIST_PODS = "ListPods"
-    FILTER_PODS = "FilterPods"
-    ADMISSION_INIT = "AdmissionInit"
+    LIST_VPAS = "ListVPAs"  # with us the look at the webhook's Lease
+    LIST_PODS = "ListPods"  # the snapshot
+    FILTER_PODS = "FilterPods"  # the plan
+    ADMISSION_INIT = "AdmissionInit"  # its report
     EVICT_PODS = "EvictPods"
     TOTAL = "total"
 
@@ -45,7 +46,7 @@ class ResizeFailure(StrEnum):
 
 
 class LeaseTrouble(StrEnum):
-    """Why a round was skipped."""
+    """Why the webhook's Lease does not count as fresh."""
 
     ERROR = "error"
     INVALID = "invalid"
@@ -63,8 +64,8 @@ class PerRound(StrEnum):
     VPAS_WITH_IN_PLACE_UPDATED_PODS = "vpas_with_in_place_updated_pods_total"
 
     @property
-    def tells_mode(self) -> bool:
-        """Whether it is told by update mode."""
+    def has_mode(self) -> bool:
+        """Whether the update mode is a label."""
         return "in_place" not in self
 
 
@@ -80,7 +81,7 @@ _MEANINGS: Final[Mapping[PerRound, str]] = {
 
 
 class VpaLabels(NamedTuple):
-    """A VPA as it is told: how many pods it has now, its update mode, its name."""
+    """A VPA in labels: how many pods it has now, its update mode, its name."""
 
     pods: int
     mode: str
@@ -100,7 +101,7 @@ class Round:
     def add(self, what: PerRound, vpa: VpaLabels, amount: int = 1) -> None:
         """Add pods, or the VPA itself."""
         size = str(size_log2(vpa.pods))
-        self.counts[what][(size, vpa.mode) if what.tells_mode else (size,)] += amount
+        self.counts[what][(size, vpa.mode) if what.has_mode else (size,)] += amount
 
 
 class UpdaterMetrics:
@@ -111,13 +112,13 @@ class UpdaterMetrics:
         by_size = ("vpa_size_log2",)
         by_mode = ("vpa_size_log2", "update_mode")
         self._per_round = {
-            each: families.gauge(each, _MEANINGS[each], *(by_mode if each.tells_mode else by_size))
+            each: families.gauge(each, _MEANINGS[each], *(by_mode if each.has_mode else by_size))
             for each in PerRound
         }
         self._decisions = families.gauge(
             "pod_decisions", "Pods under a VPA by what was decided about them last.", "reason"
         )
-        self._series: dict[tuple[str, str], set[_Series]] = {}  # of each VPA, by namespace and name
+        self._series: dict[NamespacedName, set[_Series]] = {}  # of each VPA
         self._shown: set[VpaLabels] = set()
         self._reasons: set[str] = set()
         self._evicted = families.counter("evicted_pods_total", "Evicted pods.", *by_mode, *_VPA)
@@ -141,7 +142,7 @@ class UpdaterMetrics:
         )
         self._lease_trouble = families.counter(
             "admission_controller_status_invalid_total",
-            "Rounds skipped because the webhook's Lease was not fresh.",
+            "Rounds without a fresh Lease of the webhook; they evict no pod.",
             "reason",
         )
         for trouble in LeaseTrouble:  # a rise is seen only where there was a zero before
@@ -152,17 +153,17 @@ class UpdaterMetrics:
         self._execution = lru_cache(execution.labels)
 
     def publish(self, found: Round) -> None:
-        """Tell what a round found, and no more what an earlier one did."""
+        """Publish what a round found, and no more what an earlier one did."""
         for each, gauge in self._per_round.items():
             counts: dict[tuple[str, ...], int] = found.counts[each]
-            if not each.tells_mode:
+            if not each.has_mode:
                 counts = {(str(size),): 0 for size in _PUBLISHED_SIZES} | counts
             gauge.clear()
             for labels, count in counts.items():
                 gauge.labels(*labels).set(count)
 
     def decided(self, reasons: Mapping[str, int]) -> None:
-        """Tell how many pods each reason stands for; one that is gone stays, at zero."""
+        """Publish how many pods each reason stands for; one that is gone stays, at zero."""
         for reason in self._reasons.difference(reasons):
             self._decisions.labels(reason).set(0)
         for reason, count in reasons.items():
@@ -174,16 +175,16 @@ class UpdaterMetrics:
         if vpa in self._shown:
             return
         self._shown.add(vpa)
-        self._count_eviction(vpa, 0)
-        self._count_resize(vpa, 0)
+        self.evicted(vpa, 0)
+        self.resized(vpa, 0)
 
     @property
-    def known(self) -> list[tuple[str, str]]:
-        """The VPAs of which anything was counted, by namespace and name."""
+    def known(self) -> list[NamespacedName]:
+        """The VPAs of which anything was counted."""
         return list(self._series)
 
-    def forget(self, gone: Collection[tuple[str, str]]) -> None:
-        """Tell no more of VPAs that are gone, by namespace and name."""
+    def forget(self, gone: Collection[NamespacedName]) -> None:
+        """Publish no more of VPAs that are gone."""
         for place in gone:
             for counter, labels in self._series.pop(place, ()):
                 with suppress(KeyError):
@@ -191,17 +192,17 @@ class UpdaterMetrics:
         if gone:
             self._shown = {vpa for vpa in self._shown if (vpa.namespace, vpa.name) not in gone}
 
-    def evicted(self, vpa: VpaLabels) -> None:
-        """Count an eviction."""
-        self._count_eviction(vpa, 1)
+    def evicted(self, vpa: VpaLabels, amount: int = 1) -> None:
+        """Count evictions."""
+        self._count(self._evicted, vpa, vpa.mode, amount=amount)
 
     def eviction_failed(self, vpa: VpaLabels, reason: EvictionFailure) -> None:
         """Count an eviction that did not succeed."""
         self._count(self._failed_evictions, vpa, vpa.mode, reason)
 
-    def resized(self, vpa: VpaLabels) -> None:
-        """Count a resize, also the end of a boost."""
-        self._count_resize(vpa, 1)
+    def resized(self, vpa: VpaLabels, amount: int = 1) -> None:
+        """Count resizes, also ends of boosts."""
+        self._count(self._resized, vpa, amount=amount)
 
     def resize_failed(self, vpa: VpaLabels, reason: ResizeFailure) -> None:
         """Count a resize that did not succeed."""
@@ -211,19 +212,13 @@ class UpdaterMetrics:
         """Count a pod left alone because its node refused the same resize before."""
         self._count(self._infeasible, vpa)
 
-    def skipped_round(self, reason: LeaseTrouble) -> None:
-        """Count a round skipped because of the webhook's Lease."""
+    def without_webhook(self, reason: LeaseTrouble) -> None:
+        """Count a round without a fresh Lease of the webhook, which evicts no pod."""
         self._lease_trouble.labels(reason).inc()
 
     def step(self, step: RoundStep, seconds: float) -> None:
         """Time a step of a round."""
         self._execution(step).observe(seconds)
-
-    def _count_eviction(self, vpa: VpaLabels, amount: int) -> None:
-        self._count(self._evicted, vpa, vpa.mode, amount=amount)
-
-    def _count_resize(self, vpa: VpaLabels, amount: int) -> None:
-        self._count(self._resized, vpa, amount=amount)
 
     def _count(self, counter: Counter, vpa: VpaLabels, *between: str, amount: int = 1) -> None:
         """Count in the series of a VPA; `between` are the labels between its size and its name."""

@@ -32,13 +32,12 @@ from app.runtime.loop import Loop, Tick
 from app.runtime.probes import probes
 from app.updater.api import add_decisions
 from app.updater.boosts import BoostQueue
-from app.updater.core.rules import UpdateRules
+from app.updater.calls import WATCH_LAG_SECONDS
 from app.updater.executor import Executor
-from app.updater.flags import UpdaterSettings
+from app.updater.flags import UpdaterSettings, update_rules
 from app.updater.metrics import UpdaterMetrics
 from app.updater.notifications import EventRecorder, SummaryWriter
 from app.updater.report import DecisionLog, Reporter
-from app.updater.rules import lease_rules, update_rules
 from app.updater.state import UpdaterContext, UpdaterState
 from app.updater.updater import Planner, Updater
 from app.updater.webhook_lease import WebhookLease
@@ -52,14 +51,11 @@ _LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
 _HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES)
 _HELPFUL_SECONDS: Final = 10.0
 _LOOKUP_SECONDS: Final = 3.0
-# Own actions are believed no longer; a watch that works hears something before that, if only a
-# bookmark, or is opened again.
-_UNSEEN_SECONDS: Final = UpdateRules().watch_lag.total_seconds()
 
 _CALL_SECONDS: Final = 10.0  # after which an eviction or a patch is given up
 _LEAST_CALL_SECONDS: Final = 1.0  # for less no call is begun
 _PATIENCE_INTERVALS: Final = 5  # without a round, then the process counts as dead
-_TEND_SECONDS: Final = 1.0
+_UPKEEP_SECONDS: Final = 1.0
 _ROUND_SECONDS: Final = 15.0  # for the calls that are under way
 _LOOP_SECONDS: Final = 2.0
 _RETRY_SECONDS: Final = 10.0
@@ -102,7 +98,7 @@ def updater_parts(settings: UpdaterSettings, context: UpdaterContext) -> Updater
     summaries = SummaryWriter(context.reporting) if acting.summaries and not is_dry else None
     reporter = Reporter(context.metrics, decisions, recorder, summaries)
     state = UpdaterState(rules, clock)
-    lease = WebhookLease(context.acting, lease_rules(settings.admission), clock)
+    lease = WebhookLease(context.cluster_for_calls, settings.admission, clock)
     executor = Executor(context, rules, limits, state, lease, reporter)
 
     def planner() -> Planner:  # each loop has its own
@@ -126,31 +122,30 @@ class Process:
         self._clock = clock = runtime.clock
         # Watches, actions, reports and the Lease do not wait for one another.
         self._clusters = [runtime.connect(settings.cluster) for _ in range(4)]
-        watched, acting, reporting, leased = self._clusters
-        self._acting = acting
-        self._watch = ClusterWatch(watched, acting, settings.scope.namespace, runtime)
+        watched, self._called, reporting, leased = self._clusters
+        self._watch = ClusterWatch(watched, self._called, settings.scope.namespace, runtime)
         registry = new_registry()
         self._process_metrics = ProcessMetrics(registry, version("plumbline"))
-        self._stopping = self._leads = self._is_tidied = self._is_blind = False
+        self._stopping = self._leads = self._is_tidied = self._is_stale = False
         self._election = election(settings.election, leased, clock)
         self._term = 0
         context = UpdaterContext(
-            self._watch.snapshot,
-            self._watch.is_known,
-            self._may_act,
-            lambda: self._leads,
-            self._watch.owners,
-            self._cluster_in_time,
-            reporting.within(_CALL_SECONDS),
-            clock,
-            UpdaterMetrics(registry),
+            snapshot=self._watch.snapshot,
+            is_known=self._watch.is_known,
+            may_act=self._may_act,
+            leads=lambda: self._leads,
+            owners=self._watch.owners,
+            cluster_for_calls=self._cluster_for_calls,
+            reporting=reporting.within(_CALL_SECONDS),
+            clock=clock,
+            metrics=UpdaterMetrics(registry),
         )
         self._parts = updater_parts(settings, context)
         if self._parts.boosts is not None:
             self._watch.listen(self._parts.boosts.add)
-        self._working = list(self._workers())
-        self._reporting = list(self._reporters())
-        self._tending = runtime.loop("tending", self._tend)
+        self._working = list(self._working_loops())
+        self._reporting = list(self._reporting_loops())
+        self._upkeep = runtime.loop("upkeep", self._keep_up)
         campaign = Campaign(self._election, self._begin, self._end)
         self._campaign = runtime.loop("election", campaign.tick, at_end=campaign.close)
         app = probes(self._dead, self._watch.problem, lambda: render(registry))
@@ -171,14 +166,14 @@ class Process:
             self._campaign.start()
         else:
             self._begin()
-        for loop in (self._tending, *self._reporting, *self._working):
+        for loop in (self._upkeep, *self._reporting, *self._working):
             loop.start()
         log.info("updater starts", extra={"dryRun": self._settings.loop.dry_run})
 
     def stop(self) -> None:
         """Finish what is under way, report it, give up the Lease, and end."""
         self._stopping = True
-        self._tending.stop(_LOOP_SECONDS)
+        self._upkeep.stop(_LOOP_SECONDS)
         for loop in self._working:
             loop.stop(_ROUND_SECONDS)
         for loop in self._reporting:
@@ -198,18 +193,18 @@ class Process:
         return self._settings.election.is_on and not self._settings.loop.dry_run
 
     def _may_act(self) -> bool:
-        if self._stopping or not self._leads or self._is_blind:
+        if self._stopping or not self._leads or self._is_stale:
             return False
         if not self._is_elected:
             return True
         return self._election.is_leading() and self._election.call_seconds() > _LEAST_CALL_SECONDS
 
-    def _cluster_in_time(self) -> Cluster:
+    def _cluster_for_calls(self) -> Cluster:
         """Return the cluster; calls that begin now are given up before another process may lead."""
         if not self._is_elected:
-            return self._acting.within(_CALL_SECONDS)
+            return self._called.within(_CALL_SECONDS)
         seconds = min(self._election.call_seconds(), _CALL_SECONDS)
-        return self._acting.within(max(seconds, _LEAST_CALL_SECONDS))
+        return self._called.within(max(seconds, _LEAST_CALL_SECONDS))
 
     def _begin(self) -> None:
         """Begin to lead; if another process led meanwhile, what was known before is out of date."""
@@ -225,14 +220,14 @@ class Process:
 
     # --- loops
 
-    def _workers(self) -> Iterator[Loop]:
+    def _working_loops(self) -> Iterator[Loop]:
         loop, parts, longest = self._runtime.loop, self._parts, _RETRY_SECONDS
         if parts.boosts is not None:
             yield loop("boosts", parts.boosts.tick, longest_retry_seconds=longest)
         yield loop("rounds", parts.updater.tick, longest_retry_seconds=longest)
-        yield loop("doubts", parts.executor.settle_unconfirmed, longest_retry_seconds=longest)
+        yield loop("unconfirmed", parts.executor.unconfirmed.tick, longest_retry_seconds=longest)
 
-    def _reporters(self) -> Iterator[Loop]:
+    def _reporting_loops(self) -> Iterator[Loop]:
         if self._parts.recorder is not None:
             yield self._reporting_loop("events", self._parts.recorder.tick)
         if self._parts.summaries is not None:
@@ -246,25 +241,25 @@ class Process:
 
         return self._runtime.loop(name, tick, longest_retry_seconds=_RETRY_SECONDS, at_end=last)
 
-    def _tend(self, _now: datetime) -> float:
+    def _keep_up(self, _now: datetime) -> float:
         """Publish how old the watches are; leave what was read first out of garbage collection."""
         for resource, seconds in self._watch.ages().items():
             self._process_metrics.watch_age(resource, seconds)
-        self._check_sight()
+        self._check_watches()
         if not self._is_tidied and self._watch.is_known():
             gc.collect()
             gc.freeze()
             self._is_tidied = True
-        return _TEND_SECONDS
+        return _UPKEEP_SECONDS
 
-    def _check_sight(self) -> None:
-        """Let nothing be done while the cluster is not seen: budgets would be guessed."""
-        why = self._watch.unseen()
-        if why and not self._is_blind:
+    def _check_watches(self) -> None:
+        """Let nothing be done while watches are stale: budgets would be guessed."""
+        why = self._watch.stale()
+        if why and not self._is_stale:
             log.warning("nothing is done, for the cluster is not seen", extra={"reason": why})
-        elif self._is_blind and not why:
+        elif self._is_stale and not why:
             log.info("the cluster is seen again")
-        self._is_blind = bool(why)
+        self._is_stale = bool(why)
 
     # --- health
 
@@ -328,12 +323,12 @@ class ClusterWatch:
             return found.unread
         return ""
 
-    def unseen(self) -> str:
+    def stale(self) -> str:
         """Return what was not seen for too long to act upon it, empty if nothing."""
         for found in self._mirror.standings(self._clock.now()):
             if found.missing or found.resource in _HELPFUL:
                 continue
-            if found.stale_seconds > _UNSEEN_SECONDS:
+            if found.stale_seconds > WATCH_LAG_SECONDS:
                 seen = f"{found.resource.plural} were last seen {found.stale_seconds:.0f} s ago"
                 return f"{seen}: {found.problem}" if found.problem else seen
         return ""

@@ -19,6 +19,7 @@ from app.model.snapshot import Snapshot
 from app.ports import VPAS
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.events import Severity, UpdateEvent, decision_events, outcome_events
+from app.updater.core.memory import NamespacedName
 from app.updater.core.outcomes import Outcome, RefusalKind, resize_refusal
 from app.updater.core.owners import Overlap
 from app.updater.core.plan import NamespacePlan, Plan
@@ -33,8 +34,6 @@ from app.updater.metrics import (
 from app.updater.notifications import EventRecorder, SummaryWriter
 
 log = logging.getLogger("updater.report")
-
-VpaPlace = tuple[str, str]  # namespace and name
 
 _KEPT: Final = timedelta(hours=1)  # the last action for a pod that is gone
 
@@ -241,15 +240,13 @@ class _RoundCounts:
 
     def __init__(self, metrics: UpdaterMetrics) -> None:
         self._metrics = metrics
-        self._lock = threading.Lock()
-        self._labels: Mapping[VpaPlace, VpaLabels] = {}
+        self._labels: Mapping[NamespacedName, VpaLabels] = {}
         self._round = Round()
-        self._evicted: set[VpaPlace] = set()
-        self._resized: set[VpaPlace] = set()
+        self._acted: set[tuple[PerRound, VpaLabels]] = set()  # on a pod of the VPA, and how
 
     def begin(self, made: Plan, snapshot: Snapshot) -> None:
         """Begin a round with its plan; the series of VPAs that are gone are removed."""
-        labels: dict[VpaPlace, VpaLabels] = {}
+        labels: dict[NamespacedName, VpaLabels] = {}
         found = Round()
         for total in made.totals:
             place = (total.namespace, total.vpa)
@@ -262,8 +259,7 @@ class _RoundCounts:
             if total.resizable:
                 found.add(PerRound.IN_PLACE_UPDATABLE_PODS, vpa, total.resizable)
                 found.add(PerRound.VPAS_WITH_IN_PLACE_UPDATABLE_PODS, vpa)
-        with self._lock:
-            self._labels, self._round, self._evicted, self._resized = labels, found, set(), set()
+        self._labels, self._round, self._acted = labels, found, set()
         known = self._metrics.known
         self._metrics.forget(
             {place for place in known if place[1] not in snapshot.of(place[0]).vpas}
@@ -271,12 +267,9 @@ class _RoundCounts:
 
     def end(self, decided: DecisionLog) -> None:
         """Publish what a round found."""
-        with self._lock:
-            for place in tuple(self._evicted):
-                self._round.add(PerRound.VPAS_WITH_EVICTED_PODS, self._vpa(place))
-            for place in tuple(self._resized):
-                self._round.add(PerRound.VPAS_WITH_IN_PLACE_UPDATED_PODS, self._vpa(place))
-            self._metrics.publish(self._round)
+        for what, vpa in tuple(self._acted):  # ends of boosts may be counted meanwhile
+            self._round.add(what, vpa)
+        self._metrics.publish(self._round)
         self._metrics.decided(decided.reasons())
         for decision in decided.decisions():
             if decision.reason is Reason.INFEASIBLE_REMEMBERED:
@@ -285,19 +278,18 @@ class _RoundCounts:
     def count_call(self, outcome: Outcome) -> None:
         """Count a call."""
         decision, error = outcome.step.decision, outcome.error
-        place = (decision.namespace, decision.vpa)
-        vpa = self._vpa(place, len(outcome.queue.pods))
+        vpa = self._vpa((decision.namespace, decision.vpa), len(outcome.queue.pods))
         if outcome.action is Action.EVICT:
             if error is None:
                 self._metrics.evicted(vpa)
-                self._evicted.add(place)
+                self._acted.add((PerRound.VPAS_WITH_EVICTED_PODS, vpa))
             else:
                 self._metrics.eviction_failed(vpa, EvictionFailure.ERROR)
         elif error is not None:
             self._metrics.resize_failed(vpa, _resize_failure(outcome))
         elif decision.change is not None and decision.change.containers:
             self._metrics.resized(vpa)
-            self._resized.add(place)
+            self._acted.add((PerRound.VPAS_WITH_IN_PLACE_UPDATED_PODS, vpa))
 
     def count_limited(self, decisions: Iterable[Decision]) -> None:
         """Count what found no token."""
@@ -308,7 +300,7 @@ class _RoundCounts:
             else:
                 self._metrics.resize_failed(vpa, ResizeFailure.RATE_LIMIT)
 
-    def _vpa(self, place: VpaPlace, pods: int = 0) -> VpaLabels:
+    def _vpa(self, place: NamespacedName, pods: int = 0) -> VpaLabels:
         """Return the labels of a VPA; before the first round at least the pods are known."""
         return self._labels.get(place) or VpaLabels(pods, "", place[1], place[0])
 

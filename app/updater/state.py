@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
@@ -37,22 +37,13 @@ class UpdaterContext:
 
     snapshot: Callable[[], Snapshot]  # what the watch shows now
     is_known: Callable[[], bool]  # whether the snapshot is whole
-    may_act: Callable[[], bool]  # whether we lead, see the cluster, and were not told to stop
+    may_act: Callable[[], bool]  # we lead, watches are not stale, and we are not stopping
     leads: Callable[[], bool]
     owners: Owners
-    acting: Callable[[], Cluster]  # its calls are given up before another process may lead
+    cluster_for_calls: Callable[[], Cluster]  # they end before another may lead
     reporting: Cluster  # where events and annotations are written
     clock: Clock
     metrics: UpdaterMetrics
-
-
-@dataclass(frozen=True, slots=True)
-class StateUpdate:
-    """Something to be remembered: an outcome, or a plain change."""
-
-    outcome: Outcome | None = None
-    change: Callable[[Memory], Memory] | None = None
-    origin: datetime | None = None  # of the clock that tells its moments, None for the one now
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +52,20 @@ class PlanVersion:
 
     loop: str
     calls: int
+
+
+class _Learnt(NamedTuple):
+    """An outcome to be remembered."""
+
+    origin: datetime  # of the clock that tells its moment
+    outcome: Outcome
+
+
+class _Change(NamedTuple):
+    """A plain change of the memory."""
+
+    origin: datetime  # of the clock that tells its moments
+    apply: Callable[[Memory], Memory]
 
 
 class ClaimResult(StrEnum):
@@ -80,13 +85,12 @@ class UpdaterState:
         self._changed = threading.Condition()
         self._origin = self._begun_origin = self._memory_origin = _origin(clock)
         self._memory = after_absence(Memory())
-        # Since the last plan of everything began, each with the clock that tells its moments.
-        self._updates: list[tuple[datetime, StateUpdate]] = []
+        self._updates: list[_Learnt | _Change] = []  # since the last plan of everything began
         self._applied = 0  # how many of them are in the memory
         self._calls = 0  # that are over
         self._calls_before = 0  # the last plan of everything
         self._last_on_pod: dict[str, PlanVersion] = {}  # the last call, by uid
-        # The last call of each loop that took a place of an owner.
+        # The last call of each loop that took a slot of an owner.
         self._last_on_owner: dict[tuple[str, ObjectKey], dict[str, int]] = {}
         self._busy_pods: set[str] = set()
         self._busy_owners: set[tuple[str, ObjectKey]] = set()
@@ -119,14 +123,18 @@ class UpdaterState:
         with self._changed:
             self._memory, self._memory_origin, self._applied = memory, self._begun_origin, 0
 
-    def record(self, update: StateUpdate) -> None:
-        """Remember an update."""
+    def record(self, outcome: Outcome, origin: datetime) -> None:
+        """Remember an outcome; the origin is that of the clock which tells its moment."""
         with self._changed:
-            self._check_clock()
-            self._updates.append((update.origin or self._origin, update))
+            self._updates.append(_Learnt(origin, outcome))
+
+    def change(self, apply: Callable[[Memory], Memory], origin: datetime) -> None:
+        """Change the memory; the origin is that of the clock which tells the moments of it."""
+        with self._changed:
+            self._updates.append(_Change(origin, apply))
 
     def clock_origin(self) -> datetime:
-        """Return the clock by which moments are told now, as the time of day when it began."""
+        """Return the time of day when the clock began that gives moments now."""
         with self._changed:
             self._check_clock()
             return self._origin
@@ -135,9 +143,8 @@ class UpdaterState:
         self._check_clock()
         fresh = self._updates[self._applied :]
         self._applied = len(self._updates)
-        for (origin, _), found in groupby(fresh, key=_kind):
-            updates = [update for _, update in found]
-            self._memory = _updated(self._as_told_from(origin), updates, self._rules)
+        for (origin, _), updates in groupby(fresh, key=_batch):
+            self._memory = _updated(self._as_told_from(origin), list(updates), self._rules)
         self._memory = self._as_told_from(self._origin)
         return self._memory
 
@@ -157,7 +164,7 @@ class UpdaterState:
     # --- claims
 
     def claim(self, step: QueueStep, queue: ActionQueue, plan: PlanVersion) -> ClaimResult:
-        """Claim a pod, and its owner if a place is taken; unless granted nothing is claimed."""
+        """Claim a pod, and its owner if a slot is taken; unless granted nothing is claimed."""
         owner, uid = (queue.namespace, queue.owner), step.pod.uid
         with self._changed:
             if step.needs_slot:
@@ -177,14 +184,14 @@ class UpdaterState:
             return ClaimResult.GRANTED
 
     def release(
-        self, step: QueueStep, queue: ActionQueue, plan: PlanVersion, *, took_place: bool
+        self, step: QueueStep, queue: ActionQueue, plan: PlanVersion, *, took_slot: bool
     ) -> None:
         """Let others act on the pod and its owner again; call it after `record`."""
         owner = (queue.namespace, queue.owner)
         with self._changed:
             self._calls += 1
             self._last_on_pod[step.pod.uid] = PlanVersion(plan.loop, self._calls)
-            if took_place:
+            if took_slot:
                 self._last_on_owner.setdefault(owner, {})[plan.loop] = self._calls
             self._busy_pods.discard(step.pod.uid)
             if step.needs_slot:
@@ -206,17 +213,15 @@ def _origin(clock: Clock) -> datetime:
     return clock.now() - timedelta(seconds=clock.monotonic())
 
 
-def _kind(recorded: tuple[datetime, StateUpdate]) -> tuple[datetime, bool]:
-    origin, update = recorded
-    return origin, update.change is None
+def _batch(update: _Learnt | _Change) -> tuple[datetime, int]:
+    """Return what is equal for outcomes that are learnt together; a change stands alone."""
+    return update.origin, 0 if isinstance(update, _Learnt) else id(update)
 
 
-def _updated(memory: Memory, updates: Sequence[StateUpdate], rules: UpdateRules) -> Memory:
-    """Return the memory after updates of one kind."""
-    outcomes = [update.outcome for update in updates if update.outcome is not None]
-    if outcomes:
-        memory = learn(memory, outcomes, rules)
-    for update in updates:
-        if update.change is not None:
-            memory = update.change(memory)
-    return memory
+def _updated(memory: Memory, batch: Sequence[_Learnt | _Change], rules: UpdateRules) -> Memory:
+    match batch[0]:
+        case _Change(_, apply):
+            return apply(memory)
+        case _Learnt():
+            outcomes = [update.outcome for update in batch if isinstance(update, _Learnt)]
+            return learn(memory, outcomes, rules)

@@ -93,7 +93,7 @@ class Updater:
         with self._timed(RoundStep.LIST_VPAS):
             webhook = self._lease.check(now)
             if webhook.trouble is not None:
-                self._context.metrics.skipped_round(webhook.trouble)
+                self._context.metrics.without_webhook(webhook.trouble)
         with self._timed(RoundStep.LIST_PODS):
             snapshot = self._context.snapshot()
             memory, version = self._state.begin_plan(_NAME)

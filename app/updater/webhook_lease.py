@@ -20,6 +20,7 @@ from app.model.fields import object_at, time_at
 from app.model.times import later
 from app.ports import LEASES, Clock, Cluster, Json, Ref
 from app.updater.core.rules import is_fresh
+from app.updater.flags import AdmissionCheck
 from app.updater.metrics import LeaseTrouble
 
 log = logging.getLogger("updater.webhook_lease")
@@ -27,16 +28,6 @@ log = logging.getLogger("updater.webhook_lease")
 _RETRY_SECONDS: Final = (0.1, 0.3)
 _BELIEVED_SECONDS: Final = 10.0
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
-
-
-@dataclass(frozen=True, slots=True)
-class LeaseRules:
-    """Which Lease is read, and for how long a heartbeat is fresh."""
-
-    namespace: str
-    name: str
-    timeout: timedelta
-    is_on: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +56,7 @@ def _lease_times(lease: Json) -> tuple[datetime | None, datetime | None]:
     return created, time_at(object_at(lease, "spec", ""), "renewTime", "spec")
 
 
-def webhook_health(lease: Json, rules: LeaseRules, now: datetime) -> WebhookHealth:
+def webhook_health(lease: Json, rules: AdmissionCheck, now: datetime) -> WebhookHealth:
     """Return what a Lease says of the webhook."""
     try:
         created, renewed = _lease_times(lease)
@@ -73,14 +64,14 @@ def webhook_health(lease: Json, rules: LeaseRules, now: datetime) -> WebhookHeal
         return WebhookHealth(LeaseTrouble.INVALID, f"Lease {rules.namespace}/{rules.name}: {error}")
     if is_fresh(created, renewed, rules.timeout, now):
         return HEALTHY
-    told = f"Lease {rules.namespace}/{rules.name} was not renewed for {rules.timeout}"
-    return WebhookHealth(LeaseTrouble.INVALID, told)
+    message = f"Lease {rules.namespace}/{rules.name} was not renewed for {rules.timeout}"
+    return WebhookHealth(LeaseTrouble.INVALID, message)
 
 
 class WebhookLease:
     """Reads the Lease."""
 
-    def __init__(self, cluster: Callable[[], Cluster], rules: LeaseRules, clock: Clock) -> None:
+    def __init__(self, cluster: Callable[[], Cluster], rules: AdmissionCheck, clock: Clock) -> None:
         self._cluster = cluster
         self._rules = rules
         self._clock = clock
@@ -109,12 +100,10 @@ class WebhookLease:
         self._checked = (health, self._clock.monotonic())
         if health.message != self._said:
             self._said = health.message
-            told = "the webhook is alive" if health.is_healthy else "the webhook gives no sign"
-            log.log(
-                logging.INFO if health.is_healthy else logging.WARNING,
-                told,
-                extra={"reason": health.message},
-            )
+            if health.is_healthy:
+                log.info("the webhook is alive", extra={"reason": ""})
+            else:
+                log.warning("the webhook gives no sign", extra={"reason": health.message})
         return health
 
     def _by_its_clock(self, lease: Json) -> datetime:

@@ -11,9 +11,10 @@ from __future__ import annotations
 import heapq
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
+from math import inf
 from operator import attrgetter
 from typing import Final, NamedTuple
 
@@ -25,11 +26,13 @@ from app.updater.core.need import Rank
 
 RATE_LIMITED: Final = (Reason.RATE_LIMITED, "more would be faster than the rate that is allowed")
 
+_SLICE_SECONDS: Final = 0.2  # how late a worker that waits for a token may notice the end
+
 Bucket = tuple[bool, str]  # of evictions or not; of one namespace, or empty for the whole cluster
 
 
 class WorkItem(NamedTuple):
-    """The next step of a cursor, its place taken already."""
+    """The next step of a cursor, its slot taken already."""
 
     rank: Rank
     number: int
@@ -50,38 +53,30 @@ class _Aside:
 class WorkQueue:
     """Cursors that wait for their next step, one at a time of each; shared by the workers."""
 
-    def __init__(self, queues: Sequence[ActionQueue]) -> None:
+    def __init__(
+        self, queues: Sequence[ActionQueue], clock: Clock, is_over: Callable[[], bool]
+    ) -> None:
+        self._clock = clock
+        self._is_over = is_over  # then no item waits any longer
         self._lock = threading.Lock()
         self._ready: list[WorkItem] = []
         self._aside: dict[Bucket, _Aside] = {}
-        self._abandoned: set[int] = set()
-        self.ended: list[QueueCursor] = []  # with the steps that were never next
-        self.abandoned: list[QueueCursor] = []
-        for number, queue in enumerate(queues):
-            self._put(number, QueueCursor(queue), queue)
+        self.cursors = [QueueCursor(queue) for queue in queues]
+        for number, (cursor, queue) in enumerate(zip(self.cursors, queues, strict=True)):
+            self._put(number, cursor, queue)
 
-    def get(self, now: float, *, is_over: bool = False) -> WorkItem | float | None:
-        """Return the most urgent item, else the seconds until there may be one, None for never.
-
-        Args:
-            now: the time by the monotonic clock.
-            is_over: no item waits any longer.
-        """
-        with self._lock:
-            due = [
-                bucket
-                for bucket, aside in self._aside.items()
-                if is_over or aside.not_before <= now
-            ]
-            for bucket in due:
-                heapq.heappush(self._ready, heapq.heappop(self._aside[bucket].items))
-                if not self._aside[bucket].items:
-                    del self._aside[bucket]
-            if self._ready:
-                return heapq.heappop(self._ready)
-            if not self._aside:
-                return None
-            return min(aside.not_before for aside in self._aside.values()) - now
+    def take(self) -> WorkItem | None:
+        """Return the most urgent item, as soon as there may be a token for it; None if none."""
+        while True:
+            is_over, now = self._is_over(), self._clock.monotonic()
+            with self._lock:
+                self._end_waiting(inf if is_over else now)
+                if self._ready:
+                    return heapq.heappop(self._ready)
+                if not self._aside:
+                    return None
+                seconds = min(aside.not_before for aside in self._aside.values()) - now
+            self._clock.wait(min(seconds, _SLICE_SECONDS))
 
     def wait(self, item: WorkItem, bucket: Bucket, not_before: float) -> None:
         """Let an item wait for a token."""
@@ -93,22 +88,20 @@ class WorkQueue:
     def put_back(self, item: WorkItem) -> None:
         """Let a cursor go on."""
         with self._lock:
-            if item.number in self._abandoned:
-                self.abandoned.append(item.cursor)
-            else:
-                self._put(item.number, item.cursor, item.queue)
+            self._put(item.number, item.cursor, item.queue)
 
-    def abandon(self, item: WorkItem) -> None:
-        """Let a cursor end when it is put back."""
-        with self._lock:
-            self._abandoned.add(item.number)
+    def _end_waiting(self, now: float) -> None:
+        """Let the most urgent item of each bucket that may have a token be taken."""
+        due = [bucket for bucket, aside in self._aside.items() if aside.not_before <= now]
+        for bucket in due:
+            heapq.heappush(self._ready, heapq.heappop(self._aside[bucket].items))
+            if not self._aside[bucket].items:
+                del self._aside[bucket]
 
     def _put(self, number: int, cursor: QueueCursor, queue: ActionQueue) -> None:
         step = cursor.next()
-        if step is None:
-            self.ended.append(cursor)
-            return
-        heapq.heappush(self._ready, WorkItem(step.rank, number, cursor, queue, step))
+        if step is not None:
+            heapq.heappush(self._ready, WorkItem(step.rank, number, cursor, queue, step))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,5 +183,5 @@ def _beyond(acting: Iterable[Decision], limits: RateLimits, span: timedelta) -> 
 
 def _most(rate: float, burst: int, span: timedelta) -> float:
     if rate <= 0:
-        return float("inf")
+        return inf
     return 0 if burst < 1 else burst + int(rate * span.total_seconds())

@@ -79,7 +79,7 @@ def exercise_updater(registry: CollectorRegistry) -> None:
     metrics.eviction_failed(VPA, EvictionFailure.ERROR)
     metrics.resize_failed(VPA, ResizeFailure.UNBOOST)
     metrics.skipped_infeasible(VPA)
-    metrics.skipped_round(LeaseTrouble.INVALID)
+    metrics.without_webhook(LeaseTrouble.INVALID)
     metrics.decided({"NoChange": 1})
     metrics.step(updater.RoundStep.TOTAL, 1)
 

@@ -34,12 +34,13 @@ from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import USUAL_NODES, NodeSize
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics
+from app.updater.notifications import ANNOTATION
 from app.updater.process import updater_parts
 from app.updater.state import UpdaterContext
 from tests.cluster.numbers import total
 from tests.faults import Faults, ref_of
 from tests.sandbox.in_process import InProcess
-from tests.sandbox.worlds import snapshot_of
+from tests.sandbox.worlds import container, deployment, snapshot_of
 from tests.sandbox_objects import events_in, pods_in
 from tests.updater.core.scenes import recommended
 from tests.updater.set_clock import SetClock
@@ -177,7 +178,7 @@ class Stage:
         cluster = cast("Cluster", self.asked)
         self.watch_lags, self._version = False, -1
         context = UpdaterContext(
-            acting=lambda: cluster,
+            cluster_for_calls=lambda: cluster,
             reporting=cluster,
             owners=NoOwners(),
             snapshot=self._seen,
@@ -190,7 +191,7 @@ class Stage:
         self.parts = parts = updater_parts(self.settings, context)
         looped = (parts.boosts, parts.updater, parts.recorder, parts.summaries)
         ticks = [self._beat, self._watch, *(part.tick for part in looped if part is not None)]
-        ticks.append(parts.executor.settle_unconfirmed)
+        ticks.append(parts.executor.unconfirmed.tick)
         self._loops = [_Loop(tick, self.clock.monotonic()) for tick in ticks]
         if self.parts.boosts is not None:
             self.parts.boosts.refill()
@@ -258,7 +259,7 @@ class Stage:
 
     # --- VPAs
 
-    def recommend(self, text: str, name: str = "web") -> None:
+    def recommend(self, text: str, name: str = "web", namespace: str = "default") -> None:
         """Let a VPA recommend, in the words of `recommended`; several are parted by `;`."""
         recommendations = []
         for part in text.split(";"):
@@ -266,7 +267,7 @@ class Stage:
             recommendations.append(recommended(words, container or "app"))
         status = {"recommendation": {"containerRecommendations": recommendations}}
         self.sandbox.cluster.patch(
-            Ref(VPAS, "default", name, subresource="status"),
+            Ref(VPAS, namespace, name, subresource="status"),
             {"status": status},
             kind=PatchKind.MERGE,
         )
@@ -288,6 +289,15 @@ class Stage:
             for pod in self.pods()
         )
 
+    def evicted(self) -> list[str]:
+        """Return the pods that were really evicted since the updater began, in order."""
+        return [call.name for call in self.carried.calls if call.verb == "evict"]
+
+    def summary(self, name: str = "web") -> str | None:
+        """Return the annotation that the updater left on a VPA."""
+        found = snapshot_of(self.sandbox).of("default").vpas[name]
+        return found.annotations.get(ANNOTATION)
+
     def events(self, reason: str) -> list[str]:
         """Return the messages of the updater's events of a kind."""
         return [
@@ -303,6 +313,28 @@ class Stage:
     def metric(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples with some labels."""
         return total(render(self.registry).decode(), f"vpa_updater_{name}", **labels)
+
+
+def staged(*flags: str, replicas: int = 4, mode: str = "Recreate", restarts: bool = False) -> Stage:
+    """Return a cluster whose pods should be twice as big; resizes of their CPU may restart them."""
+    stage = Stage(*flags)
+    stage.apply(small(replicas=replicas, restarts=restarts), vpa(mode=mode))
+    stage.run(20)
+    stage.recommend("200m/200Mi = =")
+    return stage
+
+
+def small(name: str = "web", *, replicas: int = 4, restarts: bool = False) -> Json:
+    """Return a Deployment of small pods; resizes of their CPU may restart them."""
+    policies = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}] if restarts else []
+    requests = {"cpu": "100m", "memory": "100Mi"}
+    pod = container(requests=requests, limits={}, more={"resizePolicy": policies})
+    return deployment(name, pod, replicas=replicas, load="cpu: constant 10m, noise: 0")
+
+
+def in_other(item: Json) -> Json:
+    """Return an object in another namespace."""
+    return item | {"metadata": item["metadata"] | {"namespace": "other"}}
 
 
 def gone(pod: Json) -> bool:

@@ -9,8 +9,7 @@ import pytest
 
 from app.flags.command_line import parse
 from app.updater.core.rules import Prove, UpdateRules
-from app.updater.flags import UpdaterSettings
-from app.updater.rules import lease_rules, update_rules
+from app.updater.flags import UpdaterSettings, update_rules
 
 
 def rules(*flags: str) -> UpdateRules:
@@ -54,15 +53,3 @@ def test_each_flag_reaches_its_rule(flag: str, field: str, value: object) -> Non
     assert getattr(found, field) == value
     others = [other.name for other in fields(UpdateRules) if other.name != field]
     assert [getattr(found, name) for name in others] == [getattr(usual, name) for name in others]
-
-
-def test_the_lease() -> None:
-    """The webhook's Lease is looked for where the flags say."""
-    settings = parse(
-        UpdaterSettings,
-        ["--admission-controller-status-lease-timeout=2m", "--use-admission-controller-status=f"],
-        {"NAMESPACE": "vpa"},
-    )
-    found = lease_rules(settings.admission)
-    assert (found.namespace, found.name) == ("vpa", "vpa-admission-controller")
-    assert (found.timeout, found.is_on) == (timedelta(minutes=2), False)

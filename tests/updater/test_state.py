@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 import pytest
 
@@ -12,7 +12,7 @@ from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, after_absence
 from app.updater.core.outcomes import Outcome
 from app.updater.core.rules import UpdateRules
-from app.updater.state import ClaimResult, StateUpdate, UpdaterState
+from app.updater.state import ClaimResult, UpdaterState
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import NOW, Scene, container, running, several
 from tests.updater.set_clock import SetClock
@@ -26,9 +26,9 @@ def queue() -> ActionQueue:
     return found
 
 
-def evicted(step: QueueStep) -> StateUpdate:
-    """Return what is learnt from an eviction."""
-    return StateUpdate(Outcome(queue(), step, NOW))
+def learn(state: UpdaterState, step: QueueStep, now: datetime = NOW) -> None:
+    """Let an eviction be remembered."""
+    state.record(Outcome(queue(), step, now), state.clock_origin())
 
 
 def uids(memory: Memory) -> set[str]:
@@ -39,10 +39,10 @@ def uids(memory: Memory) -> set[str]:
 def test_what_is_learnt_during_a_plan_comes_on_top() -> None:
     """A plan that began before a call ended takes nothing away from what the call taught."""
     state, (first, second, *_) = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue().steps
-    state.record(evicted(first))
+    learn(state, first)
     memory, _ = state.begin_plan("rounds")
     assert uids(memory) == {first.pod.uid}
-    state.record(evicted(second))
+    learn(state, second)
     planned = replace(memory, pods={})  # as if the watch had shown the first one
     state.finish_plan(planned)
     assert uids(state.read("boosts")[0]) == {second.pod.uid}
@@ -57,15 +57,11 @@ def test_when_the_clock_is_set_memory_moves_along(by: timedelta) -> None:
     """What was learnt before, during and after a plan counts as long as ever."""
     clock = SetClock(SteppedClock(NOW))
     state, (first, second, third, *_) = UpdaterState(UpdateRules(), clock), queue().steps
-
-    def learn(step: QueueStep) -> None:
-        state.record(StateUpdate(Outcome(queue(), step, clock.now())))
-
-    learn(first)
+    learn(state, first, clock.now())
     memory, _ = state.begin_plan("rounds")
-    learn(second)
+    learn(state, second, clock.now())
     clock.ahead += by
-    learn(third)
+    learn(state, third, clock.now())
     state.finish_plan(memory)
     found = state.begin_plan("rounds")[0]
     assert {pod.evicted for pod in found.pods.values()} == {NOW + by}
@@ -77,10 +73,10 @@ def test_when_the_clock_is_set_memory_moves_along(by: timedelta) -> None:
 def test_changes_are_remembered_in_their_order() -> None:
     """A change is made to what was learnt before it."""
     state, (first, *_) = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue().steps
-    state.record(evicted(first))
-    state.record(StateUpdate(change=lambda memory: replace(memory, pods={})))
+    learn(state, first)
+    state.change(lambda memory: replace(memory, pods={}), state.clock_origin())
     assert uids(state.read("any")[0]) == set()
-    state.record(evicted(first))
+    learn(state, first)
     assert uids(state.read("any")[0]) == {first.pod.uid}
     state.forget()
     assert state.read("any")[0] == after_absence(Memory())
@@ -94,28 +90,28 @@ def test_no_two_act_on_one_pod() -> None:
     _, other = state.read("other")
     assert state.claim(step, found, one) is ClaimResult.GRANTED
     assert state.claim(step, found, other) is ClaimResult.POD_TAKEN
-    state.release(step, found, one, took_place=False)
+    state.release(step, found, one, took_slot=False)
     assert state.claim(step, found, other) is ClaimResult.POD_TAKEN
     assert state.claim(step, found, one) is ClaimResult.GRANTED
-    state.release(step, found, one, took_place=False)
+    state.release(step, found, one, took_slot=False)
     assert state.claim(step, found, state.read("other")[1]) is ClaimResult.GRANTED
 
 
-@pytest.mark.parametrize("took_place", [True, False])
-def test_a_place_that_others_took_makes_a_plan_stale(took_place: bool) -> None:
-    """Who planned before another took a place of the owner has to plan again."""
+@pytest.mark.parametrize("took_slot", [True, False])
+def test_a_slot_that_others_took_makes_a_plan_stale(took_slot: bool) -> None:
+    """A plan from before another loop took a slot of the owner has to be made again."""
     state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
     _, rounds = state.begin_plan("rounds")
     _, boosts = state.read("boosts")
     assert state.claim(first, found, boosts) is ClaimResult.GRANTED
-    state.release(first, found, boosts, took_place=took_place)
-    expected = ClaimResult.OWNER_CHANGED if took_place else ClaimResult.GRANTED
+    state.release(first, found, boosts, took_slot=took_slot)
+    expected = ClaimResult.OWNER_CHANGED if took_slot else ClaimResult.GRANTED
     assert state.claim(second, found, rounds) is expected
 
 
 def test_an_owner_is_served_one_call_at_a_time() -> None:
-    """Who needs a place waits until the other's call is over."""
+    """A call that needs a slot waits until the other one is over."""
     state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
     first, second, *_ = found.steps
     _, actor = state.begin_plan("rounds")
@@ -129,7 +125,7 @@ def test_an_owner_is_served_one_call_at_a_time() -> None:
     thread = threading.Thread(target=enter, daemon=True)
     thread.start()
     assert not entered.is_set()
-    state.release(first, found, actor, took_place=True)
+    state.release(first, found, actor, took_slot=True)
     assert entered.wait(10)
     thread.join()
 
@@ -140,7 +136,7 @@ def test_old_traces_are_dropped() -> None:
     step = found.steps[0]
     _, boosts = state.read("boosts")
     state.claim(step, found, boosts)
-    state.release(step, found, boosts, took_place=True)
+    state.release(step, found, boosts, took_slot=True)
     for _ in range(3):
         _, rounds = state.begin_plan("rounds")
     assert state.claim(step, found, replace(rounds, calls=0)) is ClaimResult.GRANTED

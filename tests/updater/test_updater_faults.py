@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,10 +19,17 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import PODS, VPAS, Ref
+from app.ports import PODS, VPAS, PatchKind, Ref, Resource
+from app.updater.core.decisions import Reason
+from app.updater.core.memory import Memory
+from app.updater.core.plan import plan
+from app.updater.core.rules import UpdateRules
+from app.updater.executor import Batch
+from app.updater.state import PlanVersion
 from tests.faults import Fault
-from tests.sandbox.worlds import container, deployment
-from tests.updater.stage import Call, Stage, budget, vpa
+from tests.make import ALL_GATES
+from tests.sandbox.worlds import snapshot_of
+from tests.updater.stage import Call, Stage, budget, small, staged, vpa
 
 Json = dict[str, Any]
 BOOST = "vpaCpuStartupBoost/"
@@ -27,25 +37,7 @@ SILENCE = Unavailable("no answer in time")
 BROKEN = Unavailable("internal error", status=500)
 BUDGET = TooMany("Cannot evict pod", status=429, causes=(("DisruptionBudget", "no"),))
 
-
-def staged(*flags: str, replicas: int = 4, mode: str = "Recreate", **resize: str) -> Stage:
-    """Return a cluster whose pods should be twice as big; `resize` are resize policies."""
-    return wanting("--prove=off", *flags, replicas=replicas, mode=mode, **resize)
-
-
-def wanting(*flags: str, replicas: int = 4, mode: str = "Recreate", **resize: str) -> Stage:
-    """Return the same with nothing but these flags."""
-    stage = Stage(*flags)
-    policies = [
-        {"resourceName": resource, "restartPolicy": word} for resource, word in resize.items()
-    ]
-    small = container(
-        requests={"cpu": "100m", "memory": "100Mi"}, limits={}, more={"resizePolicy": policies}
-    )
-    stage.apply(deployment("web", small, replicas=replicas, load="noise: 0"), vpa(mode=mode))
-    stage.run(20)
-    stage.recommend("200m/200Mi = =")
-    return stage
+unproven = partial(staged, "--prove=off")  # pods that should be twice as big
 
 
 def evictions(error: ClusterError, times: int = 1, *, too_late: bool = False) -> Fault:
@@ -58,9 +50,9 @@ def resizes(error: ClusterError, times: int = 1, *, too_late: bool = False) -> F
     return Fault(error, "patch", PODS, subresource="resize", times=times, too_late=too_late)
 
 
-def seen(stage: Stage) -> list[str]:
-    """Return the pods that were really evicted, in order."""
-    return [call.name for call in stage.carried.calls if call.verb == "evict"]
+def delete_vpa(stage: Stage) -> None:
+    """Delete the VPA."""
+    stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
 
 
 # --- evictions
@@ -80,22 +72,17 @@ def seen(stage: Stage) -> list[str]:
     ],
 )
 def test_an_eviction_that_fails(fault: Fault, in_first_round: int) -> None:
-    """A place is given back only if the pod is known to be where it was; in the end all go."""
-    stage = staged()
+    """A slot is given back only if the pod is known to be where it was; in the end all go."""
+    stage = unproven()
     stage.faults.order(fault)
-    fewest = 4
-
-    def look(_call: Call) -> None:
-        nonlocal fewest
-        fewest = min(fewest, len(stage.pods()))
-
-    stage.asked.after = look
+    counts: list[int] = []
+    stage.asked.after = lambda _call: counts.append(len(stage.pods()))
     stage.round()
-    assert len(seen(stage)) == in_first_round
+    assert len(stage.evicted()) == in_first_round
     stage.run(900)
     assert stage.requests() == ["200m"] * 4
-    assert fewest >= 2
-    assert len(set(seen(stage))) == len(seen(stage)) == 4
+    assert min(counts) >= 2
+    assert len(set(stage.evicted())) == len(stage.evicted()) == 4
 
 
 @pytest.mark.parametrize(
@@ -125,52 +112,36 @@ def test_an_eviction_that_fails(fault: Fault, in_first_round: int) -> None:
     ],
 )
 def test_decisions_are_told_as_they_came_out(fault: Fault, mode: str, reasons: list[str]) -> None:
-    """Who asks is not told of an eviction that was planned, but of what became of it."""
-    stage = staged(mode=mode)
+    """What is published is not the eviction that was planned, but what became of it."""
+    stage = unproven(mode=mode)
     stage.faults.order(fault)
     stage.round()
     assert sorted(stage.reasons()) == reasons
     assert stage.metric("pod_decisions", reason=reasons[0]) == reasons.count(reasons[0])
 
 
-def test_an_api_server_that_is_away() -> None:
-    """While nothing is answered nothing piles up; later everything goes on."""
-    stage = staged()
-    stage.faults.order(Fault(SILENCE, times=100_000))
-    stage.run(600)
-    assert seen(stage) == []
-    stage.faults.clear()
-    stage.run(900)
-    assert stage.requests() == ["200m"] * 4
-
-
-def test_a_budget_that_the_watch_does_not_show() -> None:
-    """One refusal ends the evictions of the owner; pauses grow instead of calls."""
-    stage = staged(replicas=10)
+@pytest.mark.parametrize("is_shown", [True, False])
+def test_a_budget_that_refuses(is_shown: bool) -> None:
+    """One refusal ends a round for all pods under it, seen or not; pauses grow instead of calls."""
+    stage = unproven(replicas=10)
+    if is_shown:
+        stage.apply(budget(unavailable=5))
+        stage.run(5)
     stage.faults.order(evictions(BUDGET, 100_000))
+    stage.round()
+    assert stage.asked.count("evict") == 1
     stage.run(3600)
     assert stage.asked.count("evict") <= 12
-    assert (seen(stage), set(stage.reasons())) == ([], {"PDBBlocked"})
+    assert (stage.evicted(), set(stage.reasons())) == ([], {"PDBBlocked"})
     stage.faults.clear()
     stage.run(900)
     assert stage.asked.count("evict") >= 10
 
 
-def test_a_budget_that_refuses_though_it_allowed() -> None:
-    """The budget rests, longer each time, for all pods under it."""
-    stage = staged(replicas=10)
-    stage.apply(budget(unavailable=5))
-    stage.run(5)
-    stage.faults.order(evictions(BUDGET, 100_000))
-    stage.run(1800)
-    assert stage.asked.count("evict") <= 12
-    assert "PDBBlocked" in stage.reasons()
-
-
 def stateful(*flags: str) -> Stage:
     """Return a StatefulSet of four, whose pods keep their names."""
     stage = Stage("--prove=off", *flags)
-    found = deployment("web", container(limits={}), replicas=4) | {"kind": "StatefulSet"}
+    found = small() | {"kind": "StatefulSet"}
     found["spec"]["serviceName"] = "web"
     stage.apply(found, vpa(target="StatefulSet/web"))
     stage.run(30)
@@ -183,8 +154,8 @@ def test_a_pod_of_the_same_name() -> None:
     stage = stateful("--update-concurrency=1")
 
     def recreate(call: Call) -> None:
-        if call.verb == "evict" and len(seen(stage)) == 1:
-            for name in {"web-0", "web-1", "web-2", "web-3"} - set(seen(stage)):
+        if call.verb == "evict" and len(stage.evicted()) == 1:
+            for name in {"web-0", "web-1", "web-2", "web-3"} - set(stage.evicted()):
                 stage.sandbox.cluster.delete(Ref(PODS, "default", name))
             stage.sandbox.advance(20)
             stage.run_watch()
@@ -209,95 +180,50 @@ def test_a_pod_of_the_same_name_that_the_watch_does_not_show() -> None:
     assert stage.uids() == fresh != uids
 
 
-def test_a_watch_that_lags() -> None:
-    """What was evicted is not evicted again, and its place stays taken while it is not seen."""
-    stage = staged(replicas=6)
-    stage.run_watch()
-    stage.watch_lags = True
-    stage.run(110)
-    assert len(seen(stage)) == len(set(seen(stage))) == 3
-    stage.watch_lags = False
-    stage.run(300)
-    assert stage.requests() == ["200m"] * 6
+@pytest.mark.parametrize(
+    ("change", "evictions", "reason"),
+    [
+        pytest.param(delete_vpa, 1, "PlanOutdated", id="deleted"),
+        pytest.param(lambda stage: stage.apply(vpa(mode="Off")), 1, "PlanOutdated", id="off"),
+        pytest.param(lambda stage: stage.recommend("201m/200Mi = ="), 3, "Evicted", id="status"),
+    ],
+)
+def test_a_vpa_that_changes_between_plan_and_call(
+    change: Callable[[Stage], None], evictions: int, reason: str
+) -> None:
+    """Nothing more is done in its name; what its recommender writes delays nothing."""
+    stage = unproven("--update-concurrency=1", replicas=6)
 
-
-def test_a_vpa_that_goes_between_plan_and_call() -> None:
-    """Nothing more is done for it."""
-    stage = staged("--update-concurrency=1", replicas=6)
-
-    def delete(call: Call) -> None:
+    def come_between(call: Call) -> None:
         if call.verb == "evict":
-            stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
+            change(stage)
             stage.run_watch()
 
-    stage.asked.after = delete
+    stage.asked.after = come_between
     stage.round()
-    assert len(seen(stage)) == 1
-
-
-def test_a_vpa_that_is_switched_off_between_plan_and_call() -> None:
-    """Nothing more is done in its name."""
-    stage = staged("--update-concurrency=1", replicas=6)
-
-    def switch_off(call: Call) -> None:
-        if call.verb == "evict":
-            stage.apply(vpa(mode="Off"))
-            stage.run_watch()
-
-    stage.asked.after = switch_off
-    stage.round()
-    assert len(seen(stage)) == 1
-
-
-def test_a_vpa_that_only_has_another_status() -> None:
-    """What its recommender writes in the middle of a round delays nothing."""
-    stage = staged("--update-concurrency=1", replicas=6)
-
-    def write(call: Call) -> None:
-        if call.verb == "evict":
-            stage.recommend("201m/200Mi = =")
-            stage.run_watch()
-
-    stage.asked.after = write
-    stage.round()
-    assert len(seen(stage)) == 3
-
-
-def test_pods_under_a_budget_that_refused() -> None:
-    """Once it has refused one pod, the others are not asked for."""
-    stage = staged(replicas=10)
-    stage.faults.order(evictions(BUDGET, 100_000))
-    stage.round()
-    assert stage.asked.count("evict") == 1
-
-
-def test_a_resize_without_an_answer_is_no_reason_to_evict() -> None:
-    """It may have been carried out."""
-    stage = staged(replicas=2, mode="InPlaceOrRecreate")
-    stage.faults.order(resizes(SILENCE, 2))
-    stage.round()
-    assert seen(stage) == []
+    assert len(stage.evicted()) == evictions
+    assert stage.reasons().count(reason) >= 2
 
 
 def test_a_webhook_that_dies_in_the_middle() -> None:
     """Evictions end within a round once its Lease is old."""
-    stage = staged("--update-concurrency=1", "--eviction-rate-limit=0.05", replicas=20)
+    stage = unproven("--update-concurrency=1", "--eviction-rate-limit=0.05", replicas=20)
     stage.webhook_beats = False
     stage.run(70)
-    after = len(seen(stage))
+    after = len(stage.evicted())
     assert 1 <= after <= 5
     stage.run(600)
-    assert len(seen(stage)) == after
+    assert len(stage.evicted()) == after
     assert "LeaseStale" in stage.reasons()
 
 
 @pytest.mark.parametrize("is_seen", [True, False])
 def test_pods_that_go_between_two_calls(is_seen: bool) -> None:
     """What others take away in the middle of a round is no longer ours to take, once it is seen."""
-    stage = staged("--update-concurrency=1", replicas=6)
+    stage = unproven("--update-concurrency=1", replicas=6)
 
     def kill(call: Call) -> None:
-        if call.verb == "evict" and len(seen(stage)) == 1:
+        if call.verb == "evict" and len(stage.evicted()) == 1:
             standing = [pod["metadata"]["name"] for pod in stage.pods()]
             for name in standing[-2:]:
                 stage.sandbox.cluster.delete(Ref(PODS, "default", name))
@@ -306,34 +232,34 @@ def test_pods_that_go_between_two_calls(is_seen: bool) -> None:
 
     stage.asked.after = kill
     stage.round()
-    assert len(seen(stage)) == (1 if is_seen else 3)
+    assert len(stage.evicted()) == (1 if is_seen else 3)
     told = "another pod of its owner went down meanwhile"
     assert any(told in item.message for item in stage.parts.decisions.decisions()) is is_seen
 
 
 def test_a_leader_that_goes_between_plan_and_call() -> None:
     """It makes no further call, and the next leader breaks no budget and evicts no pod twice."""
-    stage = staged("--update-concurrency=1", replicas=6)
+    stage = unproven("--update-concurrency=1", replicas=6)
 
     def lose(call: Call) -> None:
-        stage.leads = not (call.verb == "evict" and len(seen(stage)) == 2)
+        stage.leads = not (call.verb == "evict" and len(stage.evicted()) == 2)
 
     stage.asked.after = lose
     stage.round()
-    first = seen(stage)
+    first = stage.evicted()
     assert len(first) == 2
     stage.restart()
     stage.leads = True
     stage.round()
-    assert len(seen(stage)) == 1
+    assert len(stage.evicted()) == 1
     stage.run(300)
-    assert not set(first) & set(seen(stage))
+    assert not set(first) & set(stage.evicted())
     assert stage.requests() == ["200m"] * 6
 
 
 def test_a_leader_that_goes_during_a_trial() -> None:
     """A trial takes its time; a process that lost the lead meanwhile evicts no pod."""
-    stage = staged("--prove=dry-run")
+    stage = unproven("--prove=dry-run")
 
     def lose(call: Call) -> None:
         stage.leads = stage.leads and call.verb != "create"
@@ -341,35 +267,40 @@ def test_a_leader_that_goes_during_a_trial() -> None:
     stage.asked.after = lose
     stage.round()
     assert not stage.leads
-    assert seen(stage) == []
+    assert stage.evicted() == []
 
 
-def test_an_unreadable_step_ends_no_round() -> None:
-    """An error of our own is one pod's matter."""
-    stage = staged("--update-concurrency=1")
-    calls = 0
+@pytest.mark.parametrize(
+    ("mode", "reasons"),
+    [
+        ("Recreate", ["BudgetExhausted", "BudgetExhausted", "Evicted", "EvictionError"]),
+        ("InPlaceOrRecreate", ["BudgetExhausted", "BudgetExhausted", "ResizeError", "Updated"]),
+    ],
+)
+def test_an_error_of_ours_ends_no_round(mode: str, reasons: list[str]) -> None:
+    """It is one pod's matter, of which it is not told that it was updated."""
+    stage = unproven("--update-concurrency=1", mode=mode)
 
     def fail(call: Call) -> None:
-        nonlocal calls
-        calls += call.verb == "evict"
-        if call.verb == "evict" and calls == 1:
+        if call.verb == "evict" or call.subresource == "resize":
+            stage.asked.before = lambda _call: None
             raise ZeroDivisionError
 
     stage.asked.before = fail
     stage.round()
-    assert calls == 2
+    assert sorted(stage.reasons()) == reasons
 
 
-@pytest.mark.parametrize("hours", [-24, -1, 1, 24])
-def test_a_clock_that_is_set(hours: int) -> None:
-    """Nobody is evicted twice or left alone for it; what is under way still counts."""
-    stage = staged(replicas=6)
+@pytest.mark.parametrize("hours", [0, -24, -1, 1, 24])
+def test_a_watch_that_lags(hours: int) -> None:
+    """What was evicted counts while it is not seen, wherever the clock is set meanwhile."""
+    stage = unproven(replicas=6)
     stage.run_watch()
     stage.watch_lags = True
     stage.run(1)
     stage.wall.ahead = timedelta(hours=hours)
-    stage.run(70)
-    assert len(seen(stage)) == len(set(seen(stage))) == 3
+    stage.run(109)
+    assert len(stage.evicted()) == len(set(stage.evicted())) == 3
     stage.watch_lags = False
     stage.run(300)
     assert stage.requests() == ["200m"] * 6
@@ -379,17 +310,37 @@ def test_a_clock_that_is_set(hours: int) -> None:
 def test_a_clock_that_is_set_while_tokens_are_waited_for(hours: int) -> None:
     """A round ends in time, and the rate is as before."""
     unchecked = "--use-admission-controller-status=false"
-    stage = staged(unchecked, "--update-concurrency=1", "--eviction-rate-limit=0.05", replicas=6)
+    stage = unproven(unchecked, "--update-concurrency=1", "--eviction-rate-limit=0.05", replicas=6)
     began = stage.clock.monotonic()
 
     def set_clock(call: Call) -> None:
-        if call.verb == "evict" and len(seen(stage)) == 1:
+        if call.verb == "evict" and len(stage.evicted()) == 1:
             stage.wall.ahead = timedelta(hours=hours)
 
     stage.asked.before = set_clock
     stage.round()
     assert stage.clock.monotonic() - began <= 61
-    assert len(seen(stage)) == 3
+    assert len(stage.evicted()) == 3
+
+
+def test_a_plan_from_before_another_loop_disturbed_the_owner() -> None:
+    """Once the end of a boost took a slot meanwhile, the rest is left to the next plan."""
+    stage = unproven(
+        "--update-concurrency=1", "--eviction-rate-limit=0.1", replicas=6, restarts=True
+    )
+
+    def end_boost() -> None:
+        name = stage.pods()[-1]["metadata"]["name"]
+        body = {"metadata": {"annotations": {BOOST + "app": "{}"}}}
+        stage.sandbox.cluster.patch(Ref(PODS, "default", name), body, kind=PatchKind.MERGE)
+        stage.run_watch()
+        assert stage.parts.boosts is not None
+        stage.parts.boosts.tick(stage.wall.now())
+
+    stage.sandbox.clock.call_later(5, end_boost)
+    stage.round()
+    assert (len(stage.evicted()), stage.carried.count("patch", "resize")) == (1, 1)
+    assert "PlanOutdated" in stage.reasons()
 
 
 # --- resizes
@@ -416,29 +367,29 @@ def test_a_clock_that_is_set_while_tokens_are_waited_for(hours: int) -> None:
 )
 def test_a_resize_that_fails(error: ClusterError, evicted: bool) -> None:
     """Only a refusal that no waiting can mend leads to an eviction; the rest is tried again."""
-    stage = staged(mode="InPlaceOrRecreate")
+    stage = unproven(mode="InPlaceOrRecreate")
     stage.faults.order(resizes(error, 3))
     uids = stage.uids()
     stage.run(30 * 60)
     assert stage.requests() == ["200m"] * 4
-    assert bool(seen(stage)) is evicted
+    assert bool(stage.evicted()) is evicted
     assert (stage.uids() == uids) is not evicted
 
 
 @pytest.mark.parametrize("prove", ["canary", "dry-run"])
 def test_resizes_that_never_work_after_a_start(prove: str) -> None:
     """Nothing is proven yet, and only pods that cannot be resized could prove it."""
-    stage = wanting(f"--prove={prove}", mode="InPlaceOrRecreate")
+    stage = staged(f"--prove={prove}", mode="InPlaceOrRecreate")
     missing = NotFound("the server could not find the requested resource", status=404)
     stage.faults.order(resizes(missing, 1000))
     stage.run(15 * 60)
-    assert (stage.requests(), len(seen(stage))) == (["200m"] * 4, 4)
+    assert (stage.requests(), len(stage.evicted())) == (["200m"] * 4, 4)
 
 
 @pytest.mark.parametrize("error", [SILENCE, BROKEN])
 def test_a_resize_without_an_answer(error: ClusterError) -> None:
     """A resize that was carried out all the same counts as done, and restarts are not doubled."""
-    stage = staged(mode="InPlaceOrRecreate", cpu="RestartContainer")
+    stage = unproven(mode="InPlaceOrRecreate", restarts=True)
     stage.faults.order(resizes(error, 100, too_late=True))
     stage.run(900)
     assert stage.requests() == ["200m"] * 4
@@ -449,7 +400,7 @@ def test_a_resize_without_an_answer(error: ClusterError) -> None:
 @pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
 def test_an_api_server_that_dies_in_the_middle(mode: str, too_late: bool) -> None:
     """Once it is back the workload goes on, and nothing is done twice."""
-    stage = staged("--update-concurrency=1", mode=mode, cpu="RestartContainer")
+    stage = unproven("--update-concurrency=1", mode=mode, restarts=True)
     stage.faults.order(Fault(SILENCE, "", PODS, times=1000))
     if too_late:
         stage.faults.order(Fault(SILENCE, "evict", times=2, too_late=True))
@@ -465,7 +416,7 @@ def test_an_api_server_that_dies_in_the_middle(mode: str, too_late: bool) -> Non
     stage.run(300)
     assert stage.requests() == ["200m"] * 4
     evicted = 0 if mode == "InPlaceOrRecreate" else 4
-    assert (len(seen(stage)), len(uids - stage.uids())) == (evicted, evicted)
+    assert (len(stage.evicted()), len(uids - stage.uids())) == (evicted, evicted)
     assert stage.carried.count("patch", "resize") == 4 - evicted
     assert stage.metric("in_place_updated_pods_total") == 4 - evicted
     assert stage.metric("evicted_pods_total") == evicted
@@ -473,7 +424,7 @@ def test_an_api_server_that_dies_in_the_middle(mode: str, too_late: bool) -> Non
 
 def test_a_pod_that_goes_while_its_resize_is_silent() -> None:
     """It was not resized, so no event says so."""
-    stage = staged("--min-replicas=1", replicas=1, mode="InPlaceOrRecreate")
+    stage = unproven("--min-replicas=1", replicas=1, mode="InPlaceOrRecreate")
 
     def go(call: Call) -> None:
         if call.subresource == "resize":
@@ -488,29 +439,49 @@ def test_a_pod_that_goes_while_its_resize_is_silent() -> None:
     assert stage.metric("in_place_updated_pods_total") == 0
 
 
-def test_an_api_server_that_stays_silent() -> None:
-    """Nothing is looked at more than once a round, and nothing is remembered for ever."""
-    stage = staged("--update-concurrency=1", mode="InPlaceOrRecreate", cpu="RestartContainer")
-    stage.faults.order(Fault(SILENCE, "", PODS, times=100_000))
+@pytest.mark.parametrize(
+    ("mode", "resource"), [("Recreate", None), ("InPlaceOrRecreate", PODS)], ids=["all", "pods"]
+)
+def test_an_api_server_that_stays_silent(mode: str, resource: Resource | None) -> None:
+    """While nothing is answered nothing piles up; later everything goes on."""
+    stage = unproven("--update-concurrency=1", mode=mode, restarts=True)
+    uids = stage.uids()
+    stage.faults.order(Fault(SILENCE, "", resource, times=100_000))
     stage.run(600)
-    assert stage.carried.count("patch", "resize") == 0
+    assert (stage.requests(), stage.uids()) == (["100m"] * 4, uids)
     stage.faults.clear()
     stage.run(900)
     assert stage.requests() == ["200m"] * 4
 
 
+def test_a_resize_that_says_not_what_to_write_evicts_no_pod() -> None:
+    """Only a decision to evict evicts; such a resize is an error of ours."""
+    stage = unproven("--update-concurrency=1", mode="InPlaceOrRecreate")
+    stage.run_watch()
+    snapshot = snapshot_of(stage.sandbox)
+    made = plan(snapshot, UpdateRules(), ALL_GATES, Memory(), stage.clock.now())
+    (queue,) = made.queues
+    steps = [replace(step, decision=replace(step.decision, change=None)) for step in queue.steps]
+    queues = [replace(queue, steps=tuple(steps))]
+    until = stage.clock.monotonic() + 60
+    batch = Batch(queues, snapshot, PlanVersion("rounds", 0), 1, until)
+    result = stage.parts.executor.carry_out(batch)
+    assert stage.asked.count("evict") == 0
+    assert Reason.RESIZE_ERROR in {found.reason for found in result.decisions.values()}
+
+
 def test_mode_in_place_never_evicts() -> None:
     """Whatever its resizes are answered."""
-    stage = staged(mode="InPlace")
+    stage = unproven(mode="InPlace")
     for error in (SILENCE, BROKEN, Invalid("never"), Refused("no"), Conflict("no")):
         stage.faults.order(resizes(error, 3))
         stage.run(600)
-    assert seen(stage) == []
+    assert stage.evicted() == []
 
 
 def test_marks_that_cannot_be_written() -> None:
     """An annotation that is refused costs the resize nothing."""
-    stage = staged(mode="InPlaceOrRecreate")
+    stage = unproven(mode="InPlaceOrRecreate")
 
     def refuse(call: Call) -> None:
         if call.verb == "patch" and not call.subresource:
@@ -525,19 +496,12 @@ def test_marks_that_cannot_be_written() -> None:
 # --- boosts
 
 
-def boosted(annotation: str | None = None, **resize: str) -> Stage:
+def boosted(annotation: str | None = None) -> Stage:
     """Return a cluster whose pods begin with three times their cpu, for no time at all."""
     stage = Stage("--prove=off")
-    boost = {"cpu": {"type": "Factor", "factor": 3}}
-    stage.apply(vpa(spec={"startupBoost": boost}))
+    stage.apply(vpa(spec={"startupBoost": {"cpu": {"type": "Factor", "factor": 3}}}))
     stage.recommend("100m/100Mi = =")
-    policies = [
-        {"resourceName": resource, "restartPolicy": word} for resource, word in resize.items()
-    ]
-    small = container(
-        requests={"cpu": "100m", "memory": "100Mi"}, limits={}, more={"resizePolicy": policies}
-    )
-    found = deployment("web", small, replicas=4, load="noise: 0")
+    found = small()
     if annotation is not None:
         found["spec"]["template"]["metadata"]["annotations"][BOOST + "app"] = annotation
         stage.webhook_works = False
@@ -567,7 +531,7 @@ def test_the_end_of_a_boost_that_fails(error: ClusterError) -> None:
     stage.faults.order(resizes(error, 12))
     stage.run(400)
     assert stage.requests() == ["100m"] * 4
-    assert seen(stage) == []
+    assert stage.evicted() == []
     assert stage.metric("failed_in_place_update_attempts_total", reason="UnboostError") > 0
 
 

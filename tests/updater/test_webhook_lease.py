@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 import pytest
@@ -9,17 +10,18 @@ import pytest
 from app.kube.leases import lease, micro_time
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
 from app.ports import LEASES, Ref
+from app.updater.flags import AdmissionCheck
 from app.updater.metrics import LeaseTrouble
-from app.updater.webhook_lease import LeaseRules, WebhookLease
+from app.updater.webhook_lease import WebhookLease
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import START, SteppedClock
 from tests.updater.set_clock import SetClock
 
-RULES = LeaseRules("kube-system", "webhook", timedelta(seconds=10))
+RULES = AdmissionCheck(True, "webhook", "kube-system", timedelta(seconds=10))
 
 
 def looked(
-    created: float, renewed: float | None, *failures: ClusterError | None, rules: LeaseRules = RULES
+    created: float, renewed: float | None, *failures: ClusterError | None
 ) -> LeaseTrouble | None:
     """Return what a look tells of a Lease created and renewed so many seconds ago."""
     clock = SteppedClock()
@@ -27,7 +29,7 @@ def looked(
     spec = {} if renewed is None else {"renewTime": micro_time(START - timedelta(seconds=renewed))}
     cluster.create(Ref(LEASES, "kube-system"), lease("kube-system", "webhook", spec))
     cluster.failures = list(failures)
-    return WebhookLease(lambda: cluster, rules, clock).check(START).trouble
+    return WebhookLease(lambda: cluster, RULES, clock).check(START).trouble
 
 
 @pytest.mark.parametrize(
@@ -65,7 +67,7 @@ def test_a_lease_that_is_not_there() -> None:
     """No Lease, no webhook; unless the check is off."""
     cluster, clock = ClusterInMemory(lambda: START), SteppedClock()
     assert WebhookLease(lambda: cluster, RULES, clock).check(START).trouble is LeaseTrouble.ERROR
-    off = LeaseRules("kube-system", "webhook", timedelta(seconds=10), is_on=False)
+    off = replace(RULES, is_on=False)
     assert WebhookLease(lambda: cluster, off, clock).check(START).is_healthy
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from operator import attrgetter
 
 import pytest
 
@@ -40,75 +41,71 @@ def queue(*steps: tuple[str, int]) -> ActionQueue:
     return ActionQueue("shop", key, budget, tuple(found), frozenset(), frozenset())
 
 
-def taken(work: WorkQueue, now: float = 0, *, is_over: bool = False) -> WorkItem:
-    """Return the next item."""
-    found = work.get(now, is_over=is_over)
-    assert isinstance(found, WorkItem)
-    return found
+class Work:
+    """A queue and a clock; the queues are given by their steps."""
 
+    def __init__(self, *queues: ActionQueue) -> None:
+        self.clock = SteppedClock()
+        self.is_over = False
+        self.queue = WorkQueue(queues, self.clock, lambda: self.is_over)
 
-def name(item: WorkItem) -> str:
-    """Return whose item it is."""
-    return item.step.pod.name
+    def take(self) -> WorkItem:
+        """Return the next item."""
+        found = self.queue.take()
+        assert found is not None
+        return found
+
+    def names(self, count: int) -> list[str]:
+        """Return whose the next items are."""
+        return [self.take().step.pod.name for _ in range(count)]
 
 
 def test_the_most_urgent_first() -> None:
     """One at a time of each owner; what comes back takes its place by its next step."""
-    work = WorkQueue([queue(("a", 2), ("b", 9)), queue(("c", 1), ("d", 3))])
-    first = taken(work)
-    second = taken(work)
-    assert work.get(0) is None
-    work.put_back(first)
-    work.put_back(second)
-    found = [taken(work), taken(work)]
-    assert list(map(name, (first, second, *found))) == ["c", "a", "d", "b"]
+    work = Work(queue(("a", 2), ("b", 9)), queue(("c", 1), ("d", 3)))
+    found = [work.take(), work.take()]
+    assert work.queue.take() is None
     for item in found:
-        work.put_back(item)
-    assert len(work.ended) == 2
+        work.queue.put_back(item)
+    found += [work.take(), work.take()]
+    assert [item.step.pod.name for item in found] == ["c", "a", "d", "b"]
+    for item in found[2:]:
+        work.queue.put_back(item)
+    assert work.queue.take() is None
 
 
 def test_a_step_that_waits_delays_no_other() -> None:
     """Others come first; when there may be a token again the most urgent who waits gets it."""
-    work = WorkQueue([queue(("a", 1)), queue(("b", 2)), queue(("c", 3))])
-    for rate, not_before in ((ALL, 5.0), (ALL, 7.0)):
-        work.wait(taken(work), rate, not_before)
-    assert name(taken(work)) == "c"
-    assert work.get(1) == 6
-    back = taken(work, 7)
-    assert (name(back), back.has_waited) == ("a", True)
-    work.wait(back, ALL, 12)
-    assert work.get(8) == 4
-    assert [name(taken(work, 12)), name(taken(work, 12))] == ["a", "b"]
-    assert work.get(12) is None
+    work = Work(queue(("a", 1)), queue(("b", 2)), queue(("c", 3)))
+    for not_before in (5.0, 7.0):
+        work.queue.wait(work.take(), ALL, not_before)
+    assert (work.names(1), work.clock.monotonic()) == (["c"], 0)
+    back = work.take()
+    assert (back.step.pod.name, back.has_waited) == ("a", True)
+    assert work.clock.monotonic() == pytest.approx(7)
+    work.queue.wait(back, ALL, 12)
+    assert work.names(2) == ["a", "b"]
+    assert work.clock.monotonic() == pytest.approx(12)
 
 
 def test_each_rate_has_its_room() -> None:
-    """Who waits for its namespace alone comes back when that one may."""
-    work = WorkQueue([queue(("a", 1)), queue(("b", 2))])
-    work.wait(taken(work), SHOP, 50)
-    work.wait(taken(work), ALL, 5)
-    assert work.get(0) == 5
-    assert name(taken(work, 5)) == "b"
-    assert work.get(5) == 45
+    """A step that waits for its namespace alone comes back when that one may."""
+    work = Work(queue(("a", 1)), queue(("b", 2)))
+    work.queue.wait(work.take(), SHOP, 50)
+    work.queue.wait(work.take(), ALL, 5)
+    for name, seconds in (("b", 5), ("a", 50)):
+        assert work.names(1) == [name]
+        assert work.clock.monotonic() == pytest.approx(seconds)
 
 
 def test_at_the_end_no_step_waits() -> None:
-    """All come back, to be told that they got no item."""
-    work = WorkQueue([queue(("a", 1)), queue(("b", 2))])
+    """All come back, to be told that they got no token."""
+    work = Work(queue(("a", 1)), queue(("b", 2)))
     for _ in range(2):
-        work.wait(taken(work), ALL, 1000)
-    assert [name(taken(work, is_over=True)) for _ in range(2)] == ["a", "b"]
-    assert work.get(0, is_over=True) is None
-
-
-def test_an_abandoned_cursor_ends() -> None:
-    """What was left of it gets no item."""
-    work = WorkQueue([queue(("a", 1), ("b", 2))])
-    item = taken(work)
-    work.abandon(item)
-    work.put_back(item)
-    assert work.get(0) is None
-    assert [step.pod.name for step, _ in work.abandoned[0].rest()] == ["b"]
+        work.queue.wait(work.take(), ALL, 1000)
+    work.is_over = True
+    assert work.names(2) == ["a", "b"]
+    assert (work.queue.take(), work.clock.monotonic()) == (None, 0)
 
 
 def token_seconds(rules: RateLimits, *namespaces: str, seconds: float = 60) -> list[int]:
@@ -143,7 +140,7 @@ def test_tokens(rules: RateLimits, namespaces: str, expected: list[int]) -> None
 
 
 def test_no_token_is_reserved() -> None:
-    """Who asks in vain is told for which bucket to wait, and takes nothing of the other."""
+    """Without a token it is said which bucket to wait for, and nothing is taken of the other."""
     clock = SteppedClock()
     limiter = RateLimiter(RateLimits(0.5, 2, 0.1, 1), clock)
     assert limiter.take("a") is None
@@ -165,19 +162,13 @@ def test_no_token_is_reserved() -> None:
     ],
 )
 def test_what_a_round_would_reach(rules: RateLimits, late: int) -> None:
-    """A plan tells which pods would find no token within a round."""
-    scene = Scene(several(running(container("app", "100m/100Mi")), 4))
-    made = scene.plan()
+    """A plan tells which pods would find no token within a round; the most urgent find theirs."""
+    made = Scene(several(running(container("app", "100m/100Mi")), 4)).plan()
     found = list(within_rates(made.decisions, made.queues, rules, timedelta(minutes=1)))
     assert [decision.pod for decision in found] == [decision.pod for decision in made.decisions]
     assert sum(decision.reason is Reason.RATE_LIMITED for decision in found) == late
-    assert sum(decision.action is Action.EVICT for decision in found) == 2 - late
-
-
-def test_the_urgent_come_first() -> None:
-    """Who is first in the order of need has the only token."""
-    made = Scene(several(running(container("app", "100m/100Mi")), 4)).plan()
-    (first, *_) = sorted(step.rank for queue in made.queues for step in queue.steps)
-    found = within_rates(made.decisions, made.queues, RateLimits(0.001, 1), timedelta(minutes=1))
-    evicted = [decision for decision in found if decision.action is Action.EVICT]
-    assert [decision.pod for decision in evicted] == [first[-1]]
+    planned = [decision.uid for decision in made.decisions if decision.action is Action.EVICT]
+    steps = sorted((step for queue in made.queues for step in queue.steps), key=attrgetter("rank"))
+    urgent = [step.pod.uid for step in steps if step.pod.uid in planned]
+    evicted = [decision.uid for decision in found if decision.action is Action.EVICT]
+    assert sorted(evicted) == sorted(urgent[: 2 - late])

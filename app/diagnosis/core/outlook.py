@@ -42,6 +42,7 @@ UPDATES: Final[Mapping[Reason, str]] = {
     Reason.PDB_BLOCKED: "the PodDisruptionBudget allows no disruption now; see why pods are not "
     "healthy, or let it allow one",
     Reason.RATE_LIMITED: "raise --eviction-rate-limit, or wait for the next round",
+    Reason.PLAN_OUTDATED: "",
     Reason.LEASE_STALE: "see whether the admission webhook runs: without it an evicted pod would "
     "come back as it was",
     Reason.RESIZE_IN_PROGRESS: "",

@@ -45,6 +45,7 @@ class Reason(StrEnum):
     BUDGET_EXHAUSTED = "BudgetExhausted"
     PDB_BLOCKED = "PDBBlocked"
     RATE_LIMITED = "RateLimited"
+    PLAN_OUTDATED = "PlanOutdated"
     LEASE_STALE = "LeaseStale"
     RESIZE_IN_PROGRESS = "ResizeInProgress"
     RESIZE_DEFERRED = "ResizeDeferred"

@@ -111,7 +111,7 @@ def test_flags_are_read_by_the_process(name: str) -> None:
         assert settings.election.is_on
         assert settings.election.resource_namespace == "autoscaling"
     if isinstance(settings, UpdaterSettings):
-        assert settings.admission.lease_namespace == "autoscaling"
+        assert settings.admission.namespace == "autoscaling"
     assert verb == name
     assert ports(name) == wanted
     assert {
