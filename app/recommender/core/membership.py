@@ -259,10 +259,8 @@ class Membership:
                 self._join(tracked, line, name, now_ns)
 
     def _containers(self, pod: Pod) -> list[str]:
-        names = [container.name for container in pod.containers]
-        if self.rules.extras.native_sidecars:
-            names += [one.name for one in pod.init_containers if one.restart_policy == _SIDECAR]
-        return names
+        sidecars = (one for one in pod.init_containers if one.restart_policy == _SIDECAR)
+        return [container.name for container in (*pod.containers, *sidecars)]
 
     def _forget_pod(self, tracked: TrackedPod, now_ns: int) -> None:
         self._settle(tracked, frozenset(), now_ns)

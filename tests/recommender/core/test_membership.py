@@ -305,24 +305,21 @@ def test_containers_come_and_stay() -> None:
     assert counts(scene) == {"web-app": 1, "web-log": 1}
 
 
-@pytest.mark.parametrize(
-    ("sidecars", "expected"),
-    [
-        pytest.param(False, {"web-app": 1}, id="left out"),
-        pytest.param(True, {"web-app": 1, "web-proxy": 1}, id="taken in"),
-    ],
-)
-def test_native_sidecars(sidecars: bool, expected: dict[str, int]) -> None:
-    """Init containers that keep running count as containers on demand, others never."""
-    extras = Extras(native_sidecars=sidecars)
-    scene = Scene(replace(EAGER, extras=extras))
+def test_native_sidecars() -> None:
+    """A proxy that moves among the init containers keeps its history; what only sets up has none."""
+    scene = Scene(EAGER)
     scene.vpa()
+    scene.pod("web-0", "app", "proxy")
+    scene.use(100, GI, container="proxy")
     init = [make.container_json("proxy", restartPolicy="Always"), make.container_json("setup")]
-    scene.model.pod_seen(make.pod(init=init, status={"phase": "Running"}), scene.now)
+    scene.model.pod_seen(make.pod(name="web-1", init=init, status={"phase": "Running"}), scene.now)
+    scene.drop("web-0")
     for container in ("app", "proxy", "setup"):
-        scene.use(100, GI, container=container)
+        scene.use(100, GI, pod="web-1", container=container)
+    scene.tick()
 
-    assert counts(scene) == expected
+    assert counts(scene) == {"web-app": 1, "web-proxy": 2}
+    assert list(scene.shown()) == ["app", "proxy"]
 
 
 def test_pods_that_are_over_do_not_keep_containers_alive() -> None:
