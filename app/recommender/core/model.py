@@ -137,7 +137,7 @@ class Model:
         gathers = rules.gathers_quality
         self._quality = Quality(self.members.rows, self.members.table, gathers=gathers)
         self._intake = Intake(self.members, self._quality, rules)
-        self._oom_kills = OomKills(self.members, self._intake, rules)
+        self._oom_kills = OomKills(self.members, self._intake)
         self._backfill = Backfill(self.members, self._oom_kills, self._intake.tally, rules)
         self._history = StoredHistory(self.members, self._oom_kills, rules)
         self._expiry = Expiry(self.members, self._history, self._oom_kills)

@@ -104,7 +104,6 @@ class Extras:
     """What is done only where it is asked for."""
 
     interpolate: bool = False  # answer inside of buckets instead of their ends
-    repeat_oom_bump: bool = False  # several kills within one interval grow the peak further
     retain_unmatched: bool = False  # learn of pods without a VPA too, for one that may come
     seed_selectors: bool = False  # VPAs with a selector begin with a little of a former one's
     selector_move_memory_grace: timedelta = timedelta(0)  # after a move only OOMs count

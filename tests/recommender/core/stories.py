@@ -26,7 +26,6 @@ class Story:
         extras = Extras(
             retain_unmatched=random.random() < 0.5,
             seed_selectors=random.random() < 0.5,
-            repeat_oom_bump=random.random() < 0.5,
         )
         expects_past = random.random() < 0.5
         self.scene = Scene(replace(RULES, extras=extras, expects_past=expects_past))

@@ -306,7 +306,7 @@ def test_containers_come_and_stay() -> None:
 
 
 def test_native_sidecars() -> None:
-    """A proxy that moves among the init containers keeps its history; what only sets up has none."""
+    """A proxy that moves to the init containers keeps its history; what only sets up has none."""
     scene = Scene(EAGER)
     scene.vpa()
     scene.pod("web-0", "app", "proxy")
