@@ -25,7 +25,7 @@ from app.recommender.core.moments import UNSET
 from app.recommender.core.oom import OomKills
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.samples import Windows
-from app.recommender.core.tables import NOWHERE, PEAK_WEIGHT, Lines
+from app.recommender.core.tables import PEAK_WEIGHT, Lines
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedPod
 from app.recommender.core.usage import PastUsage
@@ -94,7 +94,7 @@ class Backfill:
     ) -> Iterator[_Feed]:
         if not len(past.times):
             return
-        wanted = {NOWHERE, *self._members.by_line}
+        wanted = set(self._members.by_line)
         if only is not None:
             known = (self._members.vpas.get(key) for key in only)
             wanted = {tracked.line for tracked in known if tracked is not None}

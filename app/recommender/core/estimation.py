@@ -131,19 +131,6 @@ def multipliers(confidences: Factors) -> Factors:
     return factors
 
 
-def percentile_bases(
-    bank: Bank, rows: Rows, grid: Grid, fractions: tuple[float, ...], *, interpolate: bool
-) -> tuple[Buckets, Amounts]:
-    """Return where the percentiles of each row fall, and the amounts they answer."""
-    buckets = bank.percentiles(rows, fractions)
-    bases = grid.ends[buckets]
-    if interpolate:
-        shares = bank.shares(rows, fractions, buckets)
-        starts, ends = grid.exact_starts[buckets], grid.exact_ends[buckets]
-        bases = whole(starts + shares * (ends - starts))
-    return buckets, np.where(buckets == EMPTY, 0, bases)
-
-
 def estimate(
     buckets: Buckets, bases: Amounts, confidences: Factors, floor: Amounts, margin_fraction: float
 ) -> Estimates:
@@ -192,10 +179,11 @@ def estimate_rows(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRu
     taking_part = _taking_part(table, rows, now_ns, rules)
     containers = _per_vpa(table.vpa[rows], taking_part)
     first, last, counts = table.first[rows], table.last[rows], table.counts[rows]
-    asked, interpolates = rules.estimator, rules.extras.interpolate
+    asked = rules.estimator
 
     def one(bank: Bank, grid: Grid, of: ResourceRules, minimum: int) -> tuple[Estimates, Factors]:
-        buckets, bases = percentile_bases(bank, rows, grid, of.fractions, interpolate=interpolates)
+        buckets = bank.percentiles(rows, of.fractions)
+        bases = np.where(buckets == EMPTY, 0, grid.ends[buckets])
         confidences = confidence(first, last, counts, of.confidence_interval)
         floor = floors(minimum, containers)
         return estimate(buckets, bases, confidences, floor, asked.margin_fraction), confidences

@@ -61,9 +61,8 @@ class Grid:
 
     starts: NDArray[np.float64]  # cores or bytes
     smallest: Amounts  # the smallest whole amount that falls into the bucket
-    ends: Amounts  # what a percentile in this bucket answers, truncated
+    ends: Amounts  # what a percentile in this bucket answers, truncated; the last one's start
     exact_starts: NDArray[np.float64]  # millicores or bytes
-    exact_ends: NDArray[np.float64]  # millicores or bytes; the last bucket ends where it starts
 
     def bucket(self, amounts: Amounts) -> Buckets:
         """Return the bucket of each amount."""
@@ -99,7 +98,6 @@ def _grid(first: float, amounts_per_unit: float, measured: Mapping[int, int]) ->
         smallest=smallest,
         ends=(ends * amounts_per_unit).astype(np.int64),
         exact_starts=starts * amounts_per_unit,
-        exact_ends=ends * amounts_per_unit,
     )
 
 
@@ -238,19 +236,6 @@ class Bank:
             chunk = rows[start : start + _CHUNK]
             found[start : start + _CHUNK] = self._percentiles(chunk, fractions)
         return found
-
-    def shares(self, rows: Rows, fractions: tuple[float, ...], buckets: Buckets) -> Weights:
-        """Return how far into their buckets the percentiles reach, between 0 and 1."""
-        reach = np.empty((len(rows), len(fractions)))
-        for start in range(0, len(rows), _CHUNK):
-            chunk = rows[start : start + _CHUNK]
-            at = buckets[start : start + _CHUNK]
-            weights = np.take_along_axis(self.weights[chunk], at, axis=1)
-            sums = np.take_along_axis(np.cumsum(self.weights[chunk], axis=1), at, axis=1)
-            missing = np.array(fractions) * self.totals[chunk][:, None] - (sums - weights)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                reach[start : start + _CHUNK] = np.nan_to_num(missing / weights)
-        return np.clip(reach, 0.0, 1.0)
 
     def _percentiles(self, rows: Rows, fractions: tuple[float, ...]) -> Buckets:
         weights = self.weights[rows]

@@ -35,7 +35,7 @@ from app.recommender.core.histograms import (
     Weights,
     nearest_reference,
 )
-from app.recommender.core.membership import Membership, seed
+from app.recommender.core.membership import Membership
 from app.recommender.core.moments import AHEAD, DAY, UNSET, span
 from app.recommender.core.oom import OomKills
 from app.recommender.core.rules import RecommenderRules
@@ -245,7 +245,6 @@ class StoredHistory:
                 if (waiting := self._members.vpas.get(vpa)) is not None:
                     waiting.awaits_history = False
                     self._members.table.is_dirty[waiting.line] = True
-                    seed(waiting, self._members, now_ns)
         return [problem for problem in problems if problem]
 
     def _take_in(self, found: Checkpoint, now_ns: int, only: Collection[VpaKey] | None) -> str:
@@ -342,7 +341,6 @@ class Expiry:
         """Forget expired rows, intervals that ended, and kills of pods that are gone."""
         self._drop_expired(now_ns)
         self._drop_detached(now_ns)
-        self._members.drop_rows(self._members.orphaned.take_expired(now_ns))
         self._members.streams.tidy(now_ns)
         for row, windows in list(self._members.waiting.items()):
             open_ones = {pod: one for pod, one in windows.items() if one.end_ns > now_ns}

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from app.recommender.core.histograms import Amounts, Times
 from app.recommender.core.membership import Membership
-from app.recommender.core.moments import AHEAD, DAY, UNSET, span
+from app.recommender.core.moments import AHEAD, DAY, UNSET
 from app.recommender.core.quality import Quality
 from app.recommender.core.rules import CPU, MEMORY, RecommenderRules
 from app.recommender.core.samples import MANY, NO_STREAM
@@ -45,7 +45,6 @@ class SampleTally:
     memory: int = 0
     memory_late: int = 0
     memory_refused: int = 0
-    memory_grace: int = 0  # too soon after a move
     past_series_refused: int = 0  # of history from elsewhere
     past_points_refused: int = 0
     kills: int = 0
@@ -78,7 +77,6 @@ class Intake:
         self._quality = quality
         self._members = members
         self._rules = rules
-        self._grace_ns = span(rules.extras.selector_move_memory_grace)
         self._drops_boosted = rules.cpu_startup_boost
 
     def take(
@@ -145,8 +143,6 @@ class Intake:
         tally.memory_late += int((told & ~fresh).sum())
         counted = np.flatnonzero(fresh)
         table.last_memory[samples.instances[counted]] = samples.times[counted]
-        if self._grace_ns:
-            counted = counted[self._past_grace(samples, counted)]
         instances, times = samples.instances[counted], samples.times[counted]
         settled = times >= table.moved[instances]
         lines, streams = self._routed(instances, times, settled, None)
@@ -167,13 +163,6 @@ class Intake:
             is_oom=is_oom,
         )
         self._members.rows.learn_peaks(rows, peaks, amounts, times)
-
-    def _past_grace(self, samples: _Round, counted: Lines) -> Flags:
-        moved = self._members.streams.instances.moved[samples.instances[counted]]
-        times = samples.times[counted]
-        past: Flags = (moved == UNSET) | (times < moved) | (times >= moved + self._grace_ns)
-        self.tally.memory_grace += len(past) - int(past.sum())
-        return past
 
     def _routed(
         self, instances: Lines, times: Times, settled: Flags, starts: Times | None

@@ -3,9 +3,7 @@
 Strategy: everything is brought up to date when something is seen, not when a tick comes, so a
 pod that changes its labels changes its rows at that moment. Pods that went stay until the next
 tick, for kills that are told late. A target that cannot be resolved keeps its last pods for a
-grace period. When one VPA for all pods gives way to several with selectors, each of them may begin
-with the history of the old one, made so light that a few hours of its own usage outweigh it, and
-so short that its bounds stay wide.
+grace period.
 """
 
 from __future__ import annotations
@@ -17,8 +15,8 @@ from typing import Final
 from app.model.kinds import ObjectKey
 from app.model.pods import BOOST_ANNOTATION, Pod
 from app.recommender.core.checkpoints import OpenWindow
-from app.recommender.core.detached import DetachedRows, OrphanedRows, target_of
-from app.recommender.core.moments import HOUR, LATEST, MINUTE, UNSET, span
+from app.recommender.core.detached import DetachedRows, target_of
+from app.recommender.core.moments import HOUR, LATEST
 from app.recommender.core.rules import RecommenderRules, container_rules
 from app.recommender.core.samples import SampleRoutes
 from app.recommender.core.skipped import SkippedObjects
@@ -38,8 +36,6 @@ from app.recommender.core.tracked import (
 _PENDING: Final = "Pending"
 _SIDECAR: Final = "Always"
 _DETACHED_NS: Final = HOUR  # for the rows of deleted VPAs
-_SHARE: Final = 0.01  # of the weights
-_CONFIDENCE: Final = 0.1  # at most
 
 
 class Membership:
@@ -59,8 +55,6 @@ class Membership:
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
         self.waiting: dict[int, dict[str, OpenWindow]] = {}  # restored, by row and pod
         self.detached = DetachedRows(self.rows)
-        retains = rules.extras.retain_unmatched
-        self.orphaned = OrphanedRows(self.rows, self.streams, rules.aggregation, retains=retains)
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
         self._leaving: set[PodKey] = set()
@@ -99,9 +93,8 @@ class Membership:
         self._claims.remove(tracked.line)
         for pod in self._by_namespace[key[0]].values():
             pod.forget(tracked.line)
-        target, is_former = target_of(tracked.observed), tracked.vpa.selector is None
-        until_ns = now_ns + _DETACHED_NS
-        self.detached.detach(key, target, tracked.rows, until_ns=until_ns, is_former=is_former)
+        target, until_ns = target_of(tracked.observed), now_ns + _DETACHED_NS
+        self.detached.detach(key, target, tracked.rows, until_ns=until_ns)
         self._broken.discard(key)
         del self.by_line[tracked.line]
         self.table.release(tracked.line)
@@ -140,10 +133,6 @@ class Membership:
         self.table.published[tracked.line] = now_ns
         self.vpas[tracked.key] = self.by_line[tracked.line] = tracked
         rows = self.detached.take_back(tracked.key, target_of(observed))
-        vpa = observed.vpa
-        if rows is None and vpa.target is not None and vpa.selector is None:
-            tracked.rows = self.orphaned.hand_over(vpa.namespace, vpa.target.key, now_ns) or {}
-            tracked.had_rows = bool(tracked.rows)
         if rows is not None:
             tracked.rows, tracked.awaits_history = rows, False
             tracked.had_rows = True
@@ -202,7 +191,6 @@ class Membership:
             self._settle(tracked, vpas, now_ns)
         else:
             self._see_again(tracked, pod, top, now_ns)
-        self.orphaned.join(tracked, now_ns)
         self._note_boosts(tracked, now_ns)
         return tracked
 
@@ -264,7 +252,6 @@ class Membership:
 
     def _forget_pod(self, tracked: TrackedPod, now_ns: int) -> None:
         self._settle(tracked, frozenset(), now_ns)
-        self.orphaned.leave(tracked, now_ns)
         for name, instance in tracked.instances.items():
             self.streams.drop(instance)
             del self.instances[*tracked.key, name], self.owners[instance]
@@ -295,8 +282,6 @@ class Membership:
         left, joined = pod.vpas - vpas, vpas - pod.vpas
         if not (left or joined):
             return
-        if not pod.vpas:
-            self.orphaned.leave(pod, now_ns)
         for line in left:
             self._leave(pod, line, now_ns)
         if is_move:
@@ -311,7 +296,6 @@ class Membership:
             self.table.is_dirty[line] = True
             for container in pod.instances:
                 self._join(pod, line, container, now_ns)
-        self.orphaned.join(pod, now_ns)
         (self.shared.add if len(self.selecting(pod)) > 1 else self.shared.discard)(pod.key)
 
     def _leave(self, pod: TrackedPod, line: int, now_ns: int) -> None:
@@ -340,33 +324,3 @@ class Membership:
             if (row := self.by_line[line].rows.get(container)) is not None:
                 self.rows.live[row] += by
                 self.rows.last_live[row] = now_ns
-
-
-def seed(tracked: TrackedVpa, members: Membership, now_ns: int) -> None:
-    """Give a VPA with a selector, where it knows nothing itself, what a former one knew."""
-    if not members.rules.extras.seed_selectors or tracked.vpa.selector is None:
-        return
-    former = members.detached.former(tracked.key[0], target_of(tracked.observed))
-    for container, source in former.items():
-        row = members.row_of(tracked, container, now_ns)
-        if not (members.rows.cpu.totals[row] or members.rows.memory.totals[row]):
-            _copy(members, source, row)
-
-
-def _copy(members: Membership, source: int, row: int) -> None:
-    table, asked = members.rows, members.rules.estimator
-    for bank in (table.cpu, table.memory):
-        bank.put(
-            row,
-            bank.weights[source] * _SHARE,
-            float(bank.totals[source]) * _SHARE,
-            int(bank.references[source]),
-        )
-    if table.first[source] != UNSET:
-        intervals = (asked.cpu.confidence_interval, asked.memory.confidence_interval)
-        longest_ns = int(_CONFIDENCE * span(min(intervals)))
-        table.last[row] = table.last[source]
-        table.first[row] = max(int(table.first[source]), int(table.last[source]) - longest_ns)
-        table.counts[row] = min(int(table.counts[source]), longest_ns // MINUTE)
-    table.last_any[row] = table.last_any[source]
-    table.is_dirty[row] = True

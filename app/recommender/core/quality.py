@@ -17,7 +17,7 @@ from app.model.update_modes import mode_rules
 from app.recommender.core.estimation import TARGET
 from app.recommender.core.histograms import Amounts, Rows
 from app.recommender.core.rules import CPU, MEMORY
-from app.recommender.core.tables import NOWHERE, RowTable, VpaTable
+from app.recommender.core.tables import RowTable, VpaTable
 
 Numbers = NDArray[np.float64]
 
@@ -61,8 +61,6 @@ class Quality:
         """Note samples that were counted for some rows."""
         if not self._gathers:
             return
-        owned = self._rows.vpa[rows] != NOWHERE
-        rows, used = rows[owned], used[owned]
         modes = self._vpas.mode[self._rows.vpa[rows]]
         recommended = self._rows.published[rows, _COLUMN[resource]]
         unit = _PER_UNIT[resource]

@@ -16,7 +16,7 @@ from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from app.recommender.core.model import Model
 from app.recommender.core.moments import HOUR, nanoseconds
-from app.recommender.core.rules import Extras, RecommenderRules
+from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.tables import RowTable
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import ABSENT, UsageBatch
@@ -395,14 +395,3 @@ def test_boosted_containers() -> None:
     empty.vpa()
     empty.model.learn_past(past({"old/app": USED}, START), START)
     assert empty.model.tally.cpu == 1
-
-
-def test_pods_without_a_vpa() -> None:
-    """With retention they keep their past for the VPA that may come."""
-    scene = Scene(RecommenderRules(extras=Extras(retain_unmatched=True)))
-    scene.pod()
-    scene.model.learn_past(past({"web-0/app": USED}, START), START)
-    scene.vpa()
-    scene.tick()
-
-    assert list(scene.shown()) == ["app"]

@@ -20,7 +20,6 @@ from app.recommender.core.explanation import Absence, explained
 from app.recommender.core.rules import (
     CapRules,
     EstimatorRules,
-    Extras,
     FormatRules,
     PublishRules,
     RecommenderRules,
@@ -372,7 +371,6 @@ RULES = st.builds(
         max_allowed_memory=st.none() | SIZES.map(Quantity.parse),
     ),
     publish=st.sampled_from([AT_ONCE, PublishRules()]),
-    extras=st.builds(Extras, interpolate=st.booleans()),
 )
 USES = st.lists(
     st.tuples(

@@ -9,7 +9,7 @@ import pytest
 
 from app.model.pods import BOOST_ANNOTATION
 from app.recommender.core.moments import MINUTE, nanoseconds
-from app.recommender.core.rules import Extras, RecommenderRules
+from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import UsageBatch
 from tests.recommender.core.scene import GI, MI, Scene
 
@@ -60,20 +60,6 @@ def test_samples_around_a_move(
 
     assert (stored(scene, "leader-app"), stored(scene, "follower-app")) == (leader, follower)
     assert scene.model.tally.cpu_moved == (1 if minute == 10.2 else 0)
-
-
-def test_grace_after_a_move() -> None:
-    """On demand, memory of the old role does not count for a while, unless it kills."""
-    extras = Extras(selector_move_memory_grace=timedelta(minutes=5))
-    scene = split(RecommenderRules(extras=extras))
-    for minute in (9, 11, 14, 15):
-        scene.use(100, minute * MI, at=scene.at(minute))
-    scene.killed(GI, at=scene.at(12))
-
-    scene.store()
-    (window,) = scene.stored["leader-app"].windows
-    assert (window.usage_bytes, window.oom_bytes > GI) == (15 * MI, True)
-    assert scene.model.tally.memory_grace == 2
 
 
 def test_repeated_and_late_samples() -> None:
