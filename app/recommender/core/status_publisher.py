@@ -91,7 +91,7 @@ class StatusPublisher:
                 del self.derivations[key]
         levels = self._levels(estimation)
         turns = self._turns(now_ns)
-        due = (levels >= Difference.BOUNDS) | ((levels > Difference.NONE) & turns)
+        due = (levels >= Difference.BOUNDS) | (turns & (members.table.waits | (levels > 0)))
         due |= members.table.is_dirty | members.table.is_urgent
         wanted = due[members.rows.vpa[estimation.rows]]
         entries = self._entries(estimation, wanted)
@@ -151,7 +151,7 @@ class StatusPublisher:
         stands = stands or status_of(tracked.vpa)
         new = self._status(tracked, entries, stands, now)
         found = difference(new, stands, self._rules.publish.bound_tolerance)
-        waits = found is Difference.SLIGHT and not turns[line]
+        waits = table.waits[line] = found is Difference.SLIGHT and not turns[line]
         if not waits or tracked.key not in self.derivations:
             self.derivations[tracked.key] = derivations.of(line)
         if waits or found is Difference.NONE:

@@ -272,6 +272,7 @@ class VpaTable(ColumnTable):
         "published": (np.int64, UNSET),
         "is_dirty": (np.bool_, False),
         "is_urgent": (np.bool_, False),
+        "waits": (np.bool_, False),
         "pods": (np.int32, 0),
         "mode": (np.int32, 0),
     }
@@ -279,6 +280,7 @@ class VpaTable(ColumnTable):
     published: Times  # when its status was last worth a write
     is_dirty: NDArray[np.bool_]  # something beside its history has changed
     is_urgent: NDArray[np.bool_]  # a kill was counted since the last estimate
+    waits: NDArray[np.bool_]  # what moved slightly is written when the VPA's turn comes
     pods: NDArray[np.int32]  # that it matches
     mode: NDArray[np.int32]  # what its spec says, as an index of `modes`
 

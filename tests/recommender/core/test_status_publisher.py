@@ -87,22 +87,43 @@ def test_turns_are_spread() -> None:
     assert max(written[1:]) <= 5
 
 
-def test_a_clock_that_was_put_right() -> None:
-    """Bounds that moved slightly do not wait until the time has come that was thought to be."""
-    scene = Scene()
-    start = nanoseconds(START)
+def seasoned() -> Scene:
+    """Return a scene with ten days of history, whose VPA was published at minute 1."""
+    scene, start = Scene(), nanoseconds(START)
     history = StoredHistogram(start, {30: 10000}, 1000.0)
     scene.vpa(restored=False)
     scene.pod()
     stored = Checkpoint("default", "web-app", "web", "app", history, history)
     stored = replace(stored, first_ns=start - 10 * DAY, last_ns=start, count=14400)
     scene.model.restore([stored], scene.now)
-    scene.use(680, 680_000_000, at=scene.at(1))
+    scene.go(1)
+    scene.use(680, 680_000_000)
     scene.tick()
+    return scene
+
+
+def test_a_clock_that_was_put_right() -> None:
+    """Bounds that moved slightly do not wait until the time has come that was thought to be."""
+    scene = seasoned()
     scene.use(680, 680_000_000, at=scene.at(2))
     scene.go(-1440)
 
     assert [one.why for one in scene.tick()] == [Why.REFRESH]
+
+
+def test_slight_moves_do_not_wait_for_another() -> None:
+    """Bounds that moved slightly are written in their turn, also if nothing moves any more."""
+    scene = seasoned()
+    scene.go(2)
+    scene.use(680, 680_000_000)
+    scene.pod("web-1")
+    assert scene.tick() == []
+    written = []
+    for minute in range(3, 14):
+        scene.go(minute)
+        written += scene.tick()
+
+    assert [one.why for one in written] == [Why.REFRESH]
 
 
 def test_target_changes_are_told_at_once() -> None:
