@@ -16,21 +16,18 @@ from math import floor
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from app.recommender.core.histograms import MEMORY_GRID
+from app.recommender.core.histograms import MEMORY_GRID, Indexes
 from app.recommender.core.intake import SampleTally
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import UNSET
 from app.recommender.core.oom import OomKills
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.samples import Windows
-from app.recommender.core.tables import PEAK_WEIGHT, Lines
+from app.recommender.core.tables import PEAK_WEIGHT
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedPod
 from app.recommender.core.usage import PastUsage
-
-Flags = NDArray[np.bool_]
 
 _GONE: Final = -1  # no instance, no stream
 
@@ -49,10 +46,10 @@ class _Feed:
 class _Feeds:
     """All of them, in columns."""
 
-    lines: Lines
-    rows: Lines
-    instances: Lines
-    streams: Lines
+    lines: Indexes
+    rows: Indexes
+    instances: Indexes
+    streams: Indexes
 
     @staticmethod
     def of(found: list[_Feed]) -> _Feeds:
@@ -201,7 +198,7 @@ class Backfill:
         one = is_first & (newest < ends)
         self._join(feeds, windows, others[one], ends[one])
 
-    def _join(self, feeds: _Feeds, windows: Windows, at: Lines, ends: Lines) -> None:
+    def _join(self, feeds: _Feeds, windows: Windows, at: Indexes, ends: Indexes) -> None:
         """Move what streams saw live into intervals that began in the past."""
         live, memory = self._members.streams.windows, self._members.rows.memory
         rows, streams = feeds.rows[at], feeds.streams[at]

@@ -29,6 +29,7 @@ from app.recommender.core.histograms import (
     Amounts,
     Bank,
     Buckets,
+    Flags,
     Grid,
     Rows,
     Times,
@@ -42,19 +43,15 @@ from app.recommender.core.rules import (
     RecommenderRules,
     ResourceRules,
 )
-from app.recommender.core.tables import NOWHERE, RowTable
+from app.recommender.core.tables import LOWER, NOWHERE, TARGET, UPPER, RowTable
 
 Factors = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 MOST: Final = 10**14  # millicores or bytes; nothing larger is ever recommended
 
-TARGET, LOWER, UPPER = range(3)  # the columns of everything below
-
 _LOWER_MULTIPLIER: Final = 0.001
 _UPPER_MULTIPLIER: Final = 1.0
-
-Flags = NDArray[np.bool_]
 
 SHOWS_ENTRY: Final = 1  # bits of what a row shows
 SHOWS_CPU: Final = 2
@@ -216,9 +213,10 @@ def _shown(table: RowTable, rows: Rows, taking_part: Flags, *, omits: bool) -> N
     if not omits:
         cpu = memory = np.ones(len(rows), dtype=np.bool_)
     entry = taking_part & (cpu | memory)
-    shows = entry * SHOWS_ENTRY
-    shows = shows + (entry & cpu & table.sizes_cpu[rows]) * SHOWS_CPU
-    shows = shows + (entry & memory & table.sizes_memory[rows]) * SHOWS_MEMORY
+    sizes_cpu, sizes_memory = table.sizes[rows].T
+    shows: Amounts = entry * SHOWS_ENTRY
+    shows = shows + (entry & cpu & sizes_cpu) * SHOWS_CPU
+    shows = shows + (entry & memory & sizes_memory) * SHOWS_MEMORY
     return shows.astype(np.int8)
 
 

@@ -26,13 +26,15 @@ from numpy.typing import NDArray
 from app.recommender.core.moments import UNSET, YEAR_ONE
 
 Amounts = NDArray[np.int64]  # millicores or bytes
-Buckets = NDArray[np.intp]
+Times = NDArray[np.int64]  # nanoseconds
+Weights = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Indexes = NDArray[np.intp]  # of lines of arrays
+Rows = Indexes  # of histograms
+Buckets = Indexes
 
 BUCKETS: Final = 176
 RATIO: Final = 1.05
-
-Times = NDArray[np.int64]  # nanoseconds
-Weights = NDArray[np.float64]
 
 LONGEST: Final = 100  # half-lives a sample may be ahead of the reference
 
@@ -47,8 +49,6 @@ _POLYNOMIAL: Final = (
 )
 _LEAST: Final = -1100.0  # the power is zero
 _MOST: Final = 1023.9999999999999
-
-Rows = NDArray[np.intp]
 
 EPSILON: Final = 0.001 * 0.1  # a thousandth of one CPU sample
 EMPTY: Final = -1  # the "bucket" of a percentile without samples

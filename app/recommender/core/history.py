@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.recommender.core.checkpoints import (
     Checkpoint,
@@ -30,23 +29,21 @@ from app.recommender.core.checkpoints import (
 from app.recommender.core.histograms import (
     MEMORY_GRID,
     Bank,
+    Flags,
     Rows,
     Times,
     Weights,
     nearest_reference,
 )
 from app.recommender.core.membership import Membership
-from app.recommender.core.moments import AHEAD, DAY, UNSET, span
+from app.recommender.core.moments import AHEAD, DAY, GOLDEN, UNSET, span
 from app.recommender.core.oom import OomKills
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.tables import PEAK_WEIGHT
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedVpa
 
-Flags = NDArray[np.bool_]
-
 _SPREAD: Final = 0.25  # of the waiting times, so that rows do not come due all at once
-_GOLDEN: Final = 0.6180339887498949
 _FARTHEST: Final = 366 * DAY  # no half-life or interval brings a reference further ahead
 _LEAST_SHARE: Final = 1e-6  # so that age decides among rows that have hardly moved
 
@@ -68,7 +65,7 @@ class StoredHistory:
         publish, dirty = self._rules.publish, self._changed()
         never = self._never_written(dirty, now_ns)
         ages, shares = self._ages(dirty, now_ns), self._moved(dirty)
-        early = 1.0 - dirty * _GOLDEN % 1.0 * _SPREAD
+        early = 1.0 - dirty * GOLDEN % 1.0 * _SPREAD
         moved = (shares >= publish.checkpoint_change) & (
             ages >= span(publish.checkpoint_pause) * early
         )

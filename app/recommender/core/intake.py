@@ -13,18 +13,14 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from app.recommender.core.histograms import Amounts, Times
+from app.recommender.core.histograms import Amounts, Flags, Indexes, Times
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import AHEAD, DAY, UNSET
 from app.recommender.core.quality import Quality
 from app.recommender.core.rules import CPU, MEMORY, RecommenderRules
 from app.recommender.core.samples import MANY, NO_STREAM
-from app.recommender.core.tables import Lines
 from app.recommender.core.usage import REFUSED, UsageBatch
-
-Flags = NDArray[np.bool_]
 
 _UNKNOWN: Final = -1
 _OLDEST_NS: Final = 400 * DAY  # samples may be so old
@@ -62,7 +58,7 @@ class SampleTally:
 class _Round:
     """Samples of which each is of another container."""
 
-    instances: Lines
+    instances: Indexes
     cpu: Amounts
     memory: Amounts
     times: Times
@@ -151,7 +147,9 @@ class Intake:
         overtaken: list[int] = instances[times <= table.killed[instances]].tolist()
         return overtaken
 
-    def learn_memory(self, streams: Lines, amounts: Amounts, times: Times, *, is_oom: bool) -> None:
+    def learn_memory(
+        self, streams: Indexes, amounts: Amounts, times: Times, *, is_oom: bool
+    ) -> None:
         """Add memory observations of streams, each given once."""
         rows = self._members.streams.table.row[streams]
         self._quality.compare(MEMORY, rows, amounts, is_oom=is_oom)
@@ -165,8 +163,8 @@ class Intake:
         self._members.rows.learn_peaks(rows, peaks, amounts, times)
 
     def _routed(
-        self, instances: Lines, times: Times, settled: Flags, starts: Times | None
-    ) -> tuple[Lines, Lines]:
+        self, instances: Indexes, times: Times, settled: Flags, starts: Times | None
+    ) -> tuple[Indexes, Indexes]:
         """Return (sample, stream) pairs: where each sample goes, in the order of the samples."""
         direct = self._members.streams.instances.stream[instances]
         straight = settled & (direct != MANY)
@@ -198,7 +196,7 @@ class Intake:
         return self._members.streams_at(pod, instance, time_ns)
 
 
-def _rounds(instances: Lines, times: Times) -> list[Lines]:
+def _rounds(instances: Indexes, times: Times) -> list[Indexes]:
     """Part samples so that no container occurs twice in a part, the older ones first."""
     if len(np.unique(instances)) == len(instances):
         return [np.arange(len(instances))]

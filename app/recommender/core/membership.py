@@ -26,10 +26,10 @@ from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.tracked import (
     Claim,
     Claims,
-    Lines,
     PodKey,
     TrackedPod,
     TrackedVpa,
+    VpaLines,
     claim_of,
 )
 
@@ -130,7 +130,7 @@ class Membership:
         if self.rules.expects_past:
             tracked.inherited = observed.vpa.recommendation or ()
         self._claims.put(tracked.line, tracked.claim)
-        self.table.published[tracked.line] = now_ns
+        self.table.published_ns[tracked.line] = now_ns
         self.vpas[tracked.key] = self.by_line[tracked.line] = tracked
         rows = self.detached.take_back(tracked.key, target_of(observed))
         if rows is not None:
@@ -277,7 +277,9 @@ class Membership:
 
     # --- what feeds what
 
-    def _settle(self, pod: TrackedPod, vpas: Lines, now_ns: int, *, is_move: bool = False) -> None:
+    def _settle(
+        self, pod: TrackedPod, vpas: VpaLines, now_ns: int, *, is_move: bool = False
+    ) -> None:
         """Let a pod feed the rows of other VPAs than before."""
         left, joined = pod.vpas - vpas, vpas - pod.vpas
         if not (left or joined):

@@ -28,6 +28,7 @@ from app.recommender.core.intake import Intake
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import AHEAD, EARLIEST, SECOND, UNSET, nanoseconds
 from app.recommender.core.rules import MEMORY
+from app.recommender.core.tables import MEMORY_COLUMNS, TARGET
 from app.recommender.core.tracked import TrackedPod
 
 _OOM_KILLED: Final = "OOMKilled"
@@ -35,7 +36,6 @@ _CONTAINERS: Final = "offending_containers"
 _USAGE: Final = "offending_containers_usage"
 _STARVED: Final = "starved_resource"
 
-_MEMORY_TARGET = 3  # the column of what was published
 _MOST_GROWTH: Final = 2  # by kills alone, within one interval
 _TOLD_AGAIN = 3  # kills of one container, at most: two by its status, and an eviction
 _Container = tuple[str, str, str]  # namespace, pod, container
@@ -291,7 +291,7 @@ class OomKills:
         A container that is held at its maxAllowed is killed again and again for the same reason.
         """
         made = int(self._members.streams.instances.synthetic[instance])
-        return needed <= min(made, int(self._members.rows.published[row, _MEMORY_TARGET]))
+        return needed <= min(made, int(self._members.rows.compared[row, MEMORY_COLUMNS + TARGET]))
 
 
 def _name(record: OomRecord) -> str:

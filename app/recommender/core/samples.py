@@ -13,16 +13,16 @@ when the next kill is judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import ClassVar, Final
+from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.recommender.core.checkpoints import OpenWindow
-from app.recommender.core.histograms import Amounts, Times
+from app.recommender.core.histograms import Amounts, Flags, Indexes, Rows, Times
 from app.recommender.core.moments import UNSET
-from app.recommender.core.tables import ColumnTable, Fill, Lines, Peaks
+from app.recommender.core.tables import ColumnTable, Peaks, column
 
 NO_STREAM: Final = -1
 MANY: Final = -2  # streams
@@ -31,37 +31,21 @@ MANY: Final = -2  # streams
 class InstanceTable(ColumnTable):
     """Containers of pods."""
 
-    FILLS: ClassVar[Mapping[str, Fill]] = {
-        "last_cpu": (np.int64, UNSET),
-        "last_memory": (np.int64, UNSET),
-        "killed": (np.int64, UNSET),
-        "synthetic": (np.int64, 0),
-        "moved": (np.int64, UNSET),
-        "boosted_until": (np.int64, UNSET),
-        "stream": (np.int64, NO_STREAM),
-    }
-
-    last_cpu: Times  # the newest sample that was counted
-    last_memory: Times
-    killed: Times  # its newest kill that was counted
-    synthetic: Amounts  # bytes, the last peak that was made of a kill
-    moved: Times  # when the pod last changed its VPAs
-    boosted_until: Times
-    stream: NDArray[np.int64]  # the one it feeds, NO_STREAM, or MANY
+    last_cpu: Times = column(np.int64, UNSET)  # the newest sample that was counted
+    last_memory: Times = column(np.int64, UNSET)
+    killed: Times = column(np.int64, UNSET)  # its newest kill that was counted
+    synthetic: Amounts = column(np.int64)  # bytes, the last peak that was made of a kill
+    moved: Times = column(np.int64, UNSET)  # when the pod last changed its VPAs
+    boosted_until: Times = column(np.int64, UNSET)
+    stream: NDArray[np.int64] = column(np.int64, NO_STREAM)  # the one it feeds, or MANY
 
 
 class StreamTable(ColumnTable):
     """From instances to rows."""
 
-    FILLS: ClassVar[Mapping[str, Fill]] = {
-        "row": (np.int64, NO_STREAM),
-        "instance": (np.int64, NO_STREAM),
-        "is_active": (np.bool_, False),
-    }
-
-    row: Lines
-    instance: Lines
-    is_active: NDArray[np.bool_]  # the instance feeds the row now
+    row: Rows = column(np.intp, NO_STREAM)
+    instance: Indexes = column(np.intp, NO_STREAM)
+    is_active: Flags = column(np.bool_)  # the instance feeds the row now
 
 
 class SampleRoutes:
@@ -119,7 +103,7 @@ class SampleRoutes:
             self.table.is_active[streams[row]] = False
         self._point(instance, streams)
 
-    def of_rows(self, rows: Iterable[int], row_capacity: int) -> Lines:
+    def of_rows(self, rows: Iterable[int], row_capacity: int) -> Indexes:
         """Return the streams of some rows."""
         wanted = np.zeros(row_capacity + 1, dtype=np.bool_)  # the last one is for unused streams
         wanted[list(rows)] = True
@@ -173,7 +157,7 @@ class Windows:
             self.usage = np.concatenate([self.usage, np.zeros(more, dtype=np.int64)])
             self.oom = np.concatenate([self.oom, np.zeros(more, dtype=np.int64)])
 
-    def clear(self, streams: Lines) -> None:
+    def clear(self, streams: Indexes) -> None:
         """Forget the intervals of some streams."""
         self.ends[streams] = UNSET
         self.usage[streams] = 0
@@ -188,13 +172,13 @@ class Windows:
         end_ns, usage, oom = self.ends[stream], self.usage[stream], self.oom[stream]
         return OpenWindow(pod, int(end_ns), int(usage), int(oom))
 
-    def peak(self, streams: Lines) -> Amounts:
+    def peak(self, streams: Indexes) -> Amounts:
         """Return the running peaks."""
         return np.maximum(self.usage[streams], self.oom[streams])
 
     def observe(
         self,
-        streams: Lines,
+        streams: Indexes,
         times: Times,
         amounts: Amounts,
         intervals_ns: Amounts,

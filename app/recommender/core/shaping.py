@@ -22,13 +22,10 @@ from app.recommender.core.estimation import (
     SHOWS_ENTRY,
     SHOWS_MEMORY,
     Estimation,
-    Flags,
 )
-from app.recommender.core.histograms import Amounts
+from app.recommender.core.histograms import Amounts, Flags
 from app.recommender.core.rules import CPU, MEMORY, Cap, FormatRules
-from app.recommender.core.tables import RowTable
-
-TARGET, LOWER, UPPER, UNCAPPED = range(4)  # the columns of everything below
+from app.recommender.core.tables import UNCAPPED, RowTable
 
 _CORE: Final = 1000
 _BYTE: Final = 1000
@@ -49,7 +46,7 @@ class Caps:
 
     least: Amounts
     most: Amounts
-    crossed: NDArray[np.bool_]  # the least is above the most
+    crossed: Flags  # the least is above the most
 
     @staticmethod
     def of(caps: Sequence[Cap]) -> Caps:
@@ -74,7 +71,7 @@ class Shaped:
     bounds: NDArray[np.int8]  # a `Bound` for each amount
 
 
-def shape_cpu(estimated: Amounts, step: int, whole_cores: NDArray[np.bool_], caps: Caps) -> Shaped:
+def shape_cpu(estimated: Amounts, step: int, whole_cores: Flags, caps: Caps) -> Shaped:
     """Round millicores up to a step, some rows to whole cores, and cap them."""
     amounts = _round_up(_with_uncapped(estimated), step)
     if whole_cores.any():
@@ -148,12 +145,12 @@ def shape_rows(
         estimation.cpu.amounts[wanted],
         rules.round_cpu_millicores,
         table.whole_cores[rows],
-        Caps(table.cpu_least[rows], table.cpu_most[rows], table.cpu_crossed[rows]),
+        Caps(table.least[rows, 0], table.most[rows, 0], table.is_crossed[rows, 0]),
     )
     memory = shape_memory(
         estimation.memory.amounts[wanted],
         rules.round_memory_bytes,
-        Caps(table.memory_least[rows], table.memory_most[rows], table.memory_crossed[rows]),
+        Caps(table.least[rows, 1], table.most[rows, 1], table.is_crossed[rows, 1]),
         humanize=rules.humanize_memory,
     )
     shows = estimation.shows[wanted].tolist()

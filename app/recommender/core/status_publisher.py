@@ -27,19 +27,15 @@ from numpy.typing import NDArray
 from app.model.quantity import Quantities, Quantity
 from app.model.vpa import ContainerRecommendation, Recommendation
 from app.recommender.core.estimation import (
-    LOWER,
-    TARGET,
-    UPPER,
     Derivations,
     Estimation,
-    Flags,
     VpaDerivation,
     estimate_rows,
     rows_in_use,
 )
-from app.recommender.core.histograms import Rows
+from app.recommender.core.histograms import Flags, Rows
 from app.recommender.core.membership import Membership
-from app.recommender.core.moments import DAY, MINUTE, UNSET, nanoseconds, span
+from app.recommender.core.moments import DAY, GOLDEN, MINUTE, UNSET, nanoseconds, span
 from app.recommender.core.quality import Quality
 from app.recommender.core.rules import CPU, MEMORY, Cap, ContainerRules, RecommenderRules
 from app.recommender.core.shaping import shape_rows
@@ -54,15 +50,14 @@ from app.recommender.core.status import (
     publication,
     status_of,
 )
-from app.recommender.core.tables import RowTable
+from app.recommender.core.tables import LOWER, MEMORY_COLUMNS, TARGET, UPPER, RowTable
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedVpa
 
 Levels = NDArray[np.int8]
 
-_TARGETS: Final = (TARGET, TARGET + 3)  # columns of cpu, then of memory
-_BOUNDS: Final = (LOWER, UPPER, LOWER + 3, UPPER + 3)
-_GOLDEN: Final = 0.6180339887498949  # multiples of it spread evenly
+_TARGETS: Final = (TARGET, MEMORY_COLUMNS + TARGET)
+_BOUNDS: Final = (LOWER, UPPER, MEMORY_COLUMNS + LOWER, MEMORY_COLUMNS + UPPER)
 
 _NO_CAP: Final = Cap()
 _LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be that is told of
@@ -109,12 +104,12 @@ class StatusPublisher:
     def _levels(self, estimation: Estimation) -> Levels:
         """Return for each VPA how much its numbers have moved since they were last compared."""
         rows, amounts = self._members.rows, estimation.amounts
-        before = rows.published[estimation.rows]
+        before = rows.compared[estimation.rows]
         moved = np.abs(amounts - before)
         far = moved[:, _BOUNDS] > self._rules.publish.bound_tolerance * before[:, _BOUNDS]
         level = np.where(moved.any(axis=1), Difference.SLIGHT, Difference.NONE)
         level = np.where(far.any(axis=1), Difference.BOUNDS, level)
-        other = moved[:, _TARGETS].any(axis=1) | (rows.told[estimation.rows] != estimation.shows)
+        other = moved[:, _TARGETS].any(axis=1) | (rows.shown[estimation.rows] != estimation.shows)
         level = np.where(other, Difference.TARGET, level).astype(np.int8)
         levels = np.zeros(self._members.table.capacity, dtype=np.int8)
         np.maximum.at(levels, rows.vpa[estimation.rows], level)
@@ -125,8 +120,8 @@ class StatusPublisher:
         table = self._members.table
         if not self._refresh_ns:
             return np.ones(table.capacity, dtype=np.bool_)
-        phases = (np.arange(table.capacity) * _GOLDEN % 1.0 * self._refresh_ns).astype(np.int64)
-        past = np.maximum(table.published, 0)
+        phases = (np.arange(table.capacity) * GOLDEN % 1.0 * self._refresh_ns).astype(np.int64)
+        past = np.maximum(table.published_ns, 0)
         before, after = (past + phases) // self._refresh_ns, (now_ns + phases) // self._refresh_ns
         return np.asarray(after != before)  # earlier: a clock was put right
 
@@ -135,8 +130,8 @@ class StatusPublisher:
     ) -> Mapping[int, list[ContainerRecommendation]]:
         rows = self._members.rows
         chosen = estimation.rows[wanted]
-        rows.published[chosen] = estimation.amounts[wanted]
-        rows.told[chosen] = estimation.shows[wanted]
+        rows.compared[chosen] = estimation.amounts[wanted]
+        rows.shown[chosen] = estimation.shows[wanted]
         return shape_rows(rows, estimation, wanted, self._rules.format)
 
     def _publication(
@@ -159,7 +154,7 @@ class StatusPublisher:
         killed = bool(table.is_urgent[line])
         told = publication(tracked.observed, new, stands, found, killed=killed)
         tracked.sent, tracked.sent_for = new, tracked.observed
-        table.published[line] = nanoseconds(now)
+        table.published_ns[line] = nanoseconds(now)
         return told
 
     def _status(

@@ -9,10 +9,7 @@ import numpy as np
 import pytest
 
 from app.recommender.core.estimation import (
-    LOWER,
     MOST,
-    TARGET,
-    UPPER,
     confidence,
     estimate,
     estimate_rows,
@@ -30,7 +27,7 @@ from app.recommender.core.rules import (
     RecommenderRules,
     container_rules,
 )
-from app.recommender.core.tables import RowTable
+from app.recommender.core.tables import LOWER, TARGET, UPPER, RowTable
 from tests import make
 from tests.recommender.core.scene import GI, START, Scene
 

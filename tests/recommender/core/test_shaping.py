@@ -11,10 +11,6 @@ import pytest
 from app.model.quantity import Quantity
 from app.recommender.core.rules import Cap, CapRules, FormatRules, PublishRules, RecommenderRules
 from app.recommender.core.shaping import (
-    LOWER,
-    TARGET,
-    UNCAPPED,
-    UPPER,
     Bound,
     Caps,
     Shaped,
@@ -24,6 +20,7 @@ from app.recommender.core.shaping import (
     shape_cpu,
     shape_memory,
 )
+from app.recommender.core.tables import LOWER, TARGET, UNCAPPED, UPPER
 from tests import make
 from tests.recommender.core.scene import GI, MI, Scene
 
