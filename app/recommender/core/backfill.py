@@ -114,13 +114,13 @@ class Backfill:
         if instance is None:
             self._tally.unknown += 1
             return
-        streams = self._members.streams
-        if streams.instances.moved[instance] > end_ns:
+        routes = self._members.routes
+        if routes.instances.moved[instance] > end_ns:
             found = self._members.streams_at(pod, instance, end_ns)
         else:
-            found = list(streams.active_of(instance).values())
+            found = list(routes.active_of(instance).values())
         for stream in found:
-            row = int(streams.table.row[stream])
+            row = int(routes.streams.row[stream])
             if int(self._members.rows.vpa[row]) in wanted:
                 yield _Feed(line, row, instance, stream)
 
@@ -140,7 +140,7 @@ class Backfill:
         told = used >= 0
         if self._drops_boosted:
             free = feeds.instances == _GONE
-            until = self._members.streams.instances.boosted_until[feeds.instances[~free]]
+            until = self._members.routes.instances.boosted_until[feeds.instances[~free]]
             free[~free] = time_ns - past.window_ns >= until
             self._tally.cpu_boosted += int((told & ~free).sum())
             told &= free
@@ -170,7 +170,7 @@ class Backfill:
     def _note_newest(self, feeds: _Feeds, past: PastUsage) -> None:
         """Make sure that live usage from before the end of the past does not count again."""
         lives = feeds.instances != _GONE
-        table, lines = self._members.streams.instances, feeds.lines[lives]
+        table, lines = self._members.routes.instances, feeds.lines[lives]
         for amounts, newest in (
             (past.cpu_millicores, table.last_cpu),
             (past.memory_bytes, table.last_memory),
@@ -182,7 +182,7 @@ class Backfill:
 
     def _go_on(self, feeds: _Feeds, windows: Windows, end_ns: int) -> None:
         """Let the streams go on with the intervals in which the past ended."""
-        live, rows = self._members.streams.windows, self._members.rows
+        live, rows = self._members.routes.streams, self._members.rows
         told = np.flatnonzero((feeds.streams != _GONE) & (windows.ends != UNSET))
         new = told[live.ends[feeds.streams[told]] == UNSET]
         live.ends[feeds.streams[new]] = windows.ends[new]
@@ -193,14 +193,14 @@ class Backfill:
         starts = live.ends[feeds.streams[others]] - intervals
         ends = windows.ends[others]
         ends = np.where(starts < ends, ends, ends + ((starts - ends) // intervals + 1) * intervals)
-        newest = self._members.streams.instances.last_memory[feeds.instances[others]]
+        newest = self._members.routes.instances.last_memory[feeds.instances[others]]
         is_first = (starts > end_ns) & (starts < end_ns + intervals)
         one = is_first & (newest < ends)
         self._join(feeds, windows, others[one], ends[one])
 
     def _join(self, feeds: _Feeds, windows: Windows, at: Indexes, ends: Indexes) -> None:
         """Move what streams saw live into intervals that began in the past."""
-        live, memory = self._members.streams.windows, self._members.rows.memory
+        live, memory = self._members.routes.streams, self._members.rows.memory
         rows, streams = feeds.rows[at], feeds.streams[at]
         peaks, before = live.peak(streams), windows.usage[at]
         memory.subtract(rows, MEMORY_GRID.bucket(peaks), live.ends[streams], PEAK_WEIGHT)
@@ -212,5 +212,5 @@ class Backfill:
         live.ends[streams] = ends
         live.usage[streams] = np.maximum(live.usage[streams], np.where(same, before, 0))
         instances = feeds.instances[at]
-        killed = self._members.streams.instances.killed[instances] != UNSET
+        killed = self._members.routes.instances.killed[instances] != UNSET
         self._oom_kills.amend(instances[killed].tolist())

@@ -187,18 +187,18 @@ class StoredHistory:
 
         What exceeds the limit stays in the histogram, as if it had ended.
         """
-        streams, waiting = self._members.streams, self._members.waiting
+        routes, waiting = self._members.routes, self._members.waiting
         found: defaultdict[int, list[OpenWindow]] = defaultdict(list)
         for row in rows.tolist():
             if row in waiting:
                 found[row] += [one for one in waiting[row].values() if one.end_ns > now_ns]
-        lines = streams.of_rows(rows, self._members.rows.capacity)
-        lines = lines[streams.windows.ends[lines] > now_ns]
-        for line in lines[np.argsort(-streams.windows.peak(lines), kind="stable")].tolist():
-            of_row = found[int(streams.table.row[line])]
+        lines = routes.of_rows(rows, self._members.rows.capacity)
+        lines = lines[routes.streams.ends[lines] > now_ns]
+        for line in lines[np.argsort(-routes.streams.peak(lines), kind="stable")].tolist():
+            of_row = found[int(routes.streams.row[line])]
             if len(of_row) < self._rules.publish.open_windows:
-                pod = self._members.owners[int(streams.table.instance[line])].pod.name
-                of_row.append(streams.windows.told(line, pod))
+                pod = self._members.owners[int(routes.streams.instance[line])].pod.name
+                of_row.append(routes.streams.told(line, pod))
         return found
 
     def _kills(self) -> defaultdict[int, list[tuple[str, int]]]:
@@ -206,7 +206,7 @@ class StoredHistory:
         found: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
         for (namespace, pod, container), second in self._oom_kills.newest():
             instance = self._members.instances.get((namespace, pod, container))
-            streams = {} if instance is None else self._members.streams.all_of(instance)
+            streams = {} if instance is None else self._members.routes.all_of(instance)
             for row in streams:
                 found[row].append((pod, second))
         return found
@@ -291,7 +291,7 @@ class StoredHistory:
     def _reopen(self, tracked: TrackedVpa, row: int, window: OpenWindow, now_ns: int) -> None:
         """Add a running peak again; its stream goes on with it, now or when its pod is seen."""
         peak = np.array([max(window.usage_bytes, window.oom_bytes)])
-        table, streams = self._members.rows, self._members.streams
+        table, routes = self._members.rows, self._members.routes
         table.memory.add(
             np.array([row]), MEMORY_GRID.bucket(peak), np.array([window.end_ns]), PEAK_WEIGHT
         )
@@ -299,11 +299,11 @@ class StoredHistory:
             return
         key = (tracked.key[0], window.pod, table.names[row])
         instance = self._members.instances.get(key)
-        stream = None if instance is None else streams.active_of(instance).get(row)
+        stream = None if instance is None else routes.active_of(instance).get(row)
         if stream is None:
             self._members.waiting.setdefault(row, {})[window.pod] = window
-        elif streams.windows.ends[stream] == UNSET:
-            streams.windows.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
+        elif routes.streams.ends[stream] == UNSET:
+            routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
 
 def _is_from_the_future(found: Checkpoint, now_ns: int) -> bool:
@@ -338,7 +338,7 @@ class Expiry:
         """Forget expired rows, intervals that ended, and kills of pods that are gone."""
         self._drop_expired(now_ns)
         self._drop_detached(now_ns)
-        self._members.streams.tidy(now_ns)
+        self._members.routes.tidy(now_ns)
         for row, windows in list(self._members.waiting.items()):
             open_ones = {pod: one for pod, one in windows.items() if one.end_ns > now_ns}
             if open_ones:

@@ -109,7 +109,7 @@ class Intake:
             amend(self._take_memory(found))
 
     def _take_cpu(self, samples: _Round) -> None:
-        table, tally = self._members.streams.instances, self.tally
+        table, tally = self._members.routes.instances, self.tally
         told = samples.cpu >= 0
         fresh = told & (samples.times > table.last_cpu[samples.instances])
         tally.cpu_refused += int((samples.cpu == REFUSED).sum())
@@ -126,13 +126,13 @@ class Intake:
         settled = starts >= table.moved[instances]
         lines, streams = self._routed(instances, times, settled, starts)
         tally.cpu += len(lines)
-        rows, used = self._members.streams.table.row[streams], samples.cpu[counted[lines]]
+        rows, used = self._members.routes.streams.row[streams], samples.cpu[counted[lines]]
         self._quality.compare(CPU, rows, used)
         self._members.rows.learn_cpu(rows, used, times[lines])
 
     def _take_memory(self, samples: _Round) -> list[int]:
         """Count memory; return the instances that were killed later than that."""
-        table, tally = self._members.streams.instances, self.tally
+        table, tally = self._members.routes.instances, self.tally
         told = samples.memory >= 0
         fresh = told & (samples.times >= table.last_memory[samples.instances])
         tally.memory_refused += int((samples.memory == REFUSED).sum())
@@ -151,9 +151,9 @@ class Intake:
         self, streams: Indexes, amounts: Amounts, times: Times, *, is_oom: bool
     ) -> None:
         """Add memory observations of streams, each given once."""
-        rows = self._members.streams.table.row[streams]
+        rows = self._members.routes.streams.row[streams]
         self._quality.compare(MEMORY, rows, amounts, is_oom=is_oom)
-        peaks = self._members.streams.windows.observe(
+        peaks = self._members.routes.streams.observe(
             streams,
             times,
             amounts,
@@ -166,7 +166,7 @@ class Intake:
         self, instances: Indexes, times: Times, settled: Flags, starts: Times | None
     ) -> tuple[Indexes, Indexes]:
         """Return (sample, stream) pairs: where each sample goes, in the order of the samples."""
-        direct = self._members.streams.instances.stream[instances]
+        direct = self._members.routes.instances.stream[instances]
         straight = settled & (direct != MANY)
         lines = np.flatnonzero(straight & (direct != NO_STREAM))
         streams = direct[lines]

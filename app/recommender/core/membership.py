@@ -45,7 +45,7 @@ class Membership:
         self.rules = rules
         self.skipped = SkippedObjects()
         self.rows = RowTable(rules.aggregation)
-        self.streams = SampleRoutes()
+        self.routes = SampleRoutes()
         self.table = VpaTable()
         self.vpas: dict[VpaKey, TrackedVpa] = {}
         self.by_line: dict[int, TrackedVpa] = {}
@@ -120,7 +120,7 @@ class Membership:
     def drop_rows(self, rows: Iterable[int]) -> None:
         """Forget rows that no pod feeds."""
         gone = list(rows)
-        self.streams.cut(gone, self.rows.capacity)
+        self.routes.cut(gone, self.rows.capacity)
         for row in gone:
             self.waiting.pop(row, None)
             self.rows.drop(row)
@@ -211,7 +211,7 @@ class Membership:
         """Return the streams that a container of a pod fed at a time."""
         name = next(name for name, found in pod.instances.items() if found == instance)
         rows = (self.by_line[line].rows.get(name) for line in sorted(pod.vpas_at(time_ns)))
-        return [self.streams.between(instance, row) for row in rows if row is not None]
+        return [self.routes.between(instance, row) for row in rows if row is not None]
 
     def forget_lost_pods(self, now_ns: int) -> None:
         """Forget the pods that went."""
@@ -239,7 +239,7 @@ class Membership:
         for name in self._containers(tracked.pod):
             if name in tracked.instances:
                 continue
-            instance = self.streams.instances.take()
+            instance = self.routes.instances.take()
             tracked.instances[name] = instance
             self.instances[*tracked.key, name] = instance
             self.owners[instance] = tracked
@@ -253,7 +253,7 @@ class Membership:
     def _forget_pod(self, tracked: TrackedPod, now_ns: int) -> None:
         self._settle(tracked, frozenset(), now_ns)
         for name, instance in tracked.instances.items():
-            self.streams.drop(instance)
+            self.routes.drop(instance)
             del self.instances[*tracked.key, name], self.owners[instance]
         namespace, pod = tracked.key
         del self.pods[namespace, pod], self._by_namespace[namespace][pod]
@@ -268,7 +268,7 @@ class Membership:
             del self.waiting[row]
 
     def _note_boosts(self, tracked: TrackedPod, now_ns: int) -> None:
-        until = self.streams.instances.boosted_until
+        until = self.routes.instances.boosted_until
         for name, instance in tracked.instances.items():
             if tracked.pod.annotation(BOOST_ANNOTATION + name) is not None:
                 until[instance] = LATEST
@@ -289,7 +289,7 @@ class Membership:
         if is_move:
             pod.move(vpas, now_ns)
             for instance in pod.instances.values():
-                self.streams.instances.moved[instance] = now_ns
+                self.routes.instances.moved[instance] = now_ns
         else:
             pod.vpas = vpas
         for line in joined:
@@ -309,17 +309,17 @@ class Membership:
             self._count(pod, line, -1, now_ns)
         for container, instance in pod.instances.items():
             if (row := tracked.rows.get(container)) is not None:
-                self.streams.leave(instance, row)
+                self.routes.leave(instance, row)
 
     def _join(self, pod: TrackedPod, line: int, container: str, now_ns: int) -> None:
         row = self.row_of(self.by_line[line], container, now_ns)
-        stream = self.streams.join(pod.instances[container], row, now_ns)
+        stream = self.routes.join(pod.instances[container], row, now_ns)
         if pod.is_alive:
             self.rows.live[row] += 1
         window = self.waiting.get(row, {}).get(pod.pod.name)
         if window is not None:
             self._stop_waiting(row, pod.pod.name)
-            self.streams.windows.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
+            self.routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
     def _count(self, pod: TrackedPod, line: int, by: int, now_ns: int) -> None:
         for container in pod.instances:

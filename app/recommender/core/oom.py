@@ -233,7 +233,7 @@ class OomKills:
                 self._amend(record, instance)
 
     def _amend(self, record: OomRecord, instance: int) -> None:
-        windows = self._members.streams.windows
+        windows = self._members.routes.streams
         pod = self._members.owners[instance]
         for stream in self._members.streams_at(pod, instance, record.time_ns):
             needed = self._needed(record, stream, int(windows.usage[stream]))
@@ -242,13 +242,13 @@ class OomKills:
 
     def _file(self, record: OomRecord, pod: TrackedPod, instance: int, now_ns: int) -> bool:
         """Turn a kill into memory observations; tell whether it counted."""
-        table, windows = self._members.streams.instances, self._members.streams.windows
+        table, windows = self._members.routes.instances, self._members.routes.streams
         intervals = self._members.rows.interval_ns
         last = int(table.last_memory[instance])
         youngest = now_ns if last == UNSET else last
         counted = False
         for stream in self._members.streams_at(pod, instance, record.time_ns):
-            row = int(self._members.streams.table.row[stream])
+            row = int(self._members.routes.streams.row[stream])
             if record.time_ns < youngest - int(intervals[row]):
                 self._intake.tally.kills_late += 1
                 continue
@@ -267,17 +267,17 @@ class OomKills:
 
     def _ask(self, record: OomRecord, instance: int, stream: int, needed: int) -> bool:
         """Add the peak that a kill asks for; tell whether it is no mere repetition."""
-        row = int(self._members.streams.table.row[stream])
+        row = int(self._members.routes.streams.row[stream])
         if self._is_repetition(instance, row, needed):
             return False
-        self._members.streams.instances.synthetic[instance] = needed
+        self._members.routes.instances.synthetic[instance] = needed
         at, times = np.array([stream]), np.array([record.time_ns])
         self._intake.learn_memory(at, np.array([needed]), times, is_oom=True)
         self._members.table.is_urgent[self._members.rows.vpa[row]] = True
         return True
 
     def _needed(self, record: OomRecord, stream: int, peak: int) -> int:
-        row, rows = int(self._members.streams.table.row[stream]), self._members.rows
+        row, rows = int(self._members.routes.streams.row[stream]), self._members.rows
         return needed_memory(
             record.memory_bytes,
             peak,
@@ -290,7 +290,7 @@ class OomKills:
 
         A container that is held at its maxAllowed is killed again and again for the same reason.
         """
-        made = int(self._members.streams.instances.synthetic[instance])
+        made = int(self._members.routes.instances.synthetic[instance])
         return needed <= min(made, int(self._members.rows.compared[row, MEMORY_COLUMNS + TARGET]))
 
 

@@ -8,6 +8,7 @@ released and taken again.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from inspect import getmembers
 from typing import Any, Final, TypeVar, cast
 
 import numpy as np
@@ -72,8 +73,8 @@ class ColumnTable:
         self.capacity = 0
         self.used = 0  # lines that were ever taken
         self._free: list[int] = []
-        declared = vars(type(self)).items()
-        self._columns = {name: one for name, one in declared if isinstance(one, _Column)}
+        declared = getmembers(type(self), lambda one: isinstance(one, _Column))
+        self._columns: dict[str, _Column] = dict(declared)
         for name, one in self._columns.items():
             setattr(self, name, one.of(0))
 

@@ -298,7 +298,7 @@ def test_any_story(seed: int) -> None:
         story.scene.model.quality()
         model = story.scene.model
         assert isinstance(model, Model)
-        rows, streams = model.members.rows, model.members.streams
+        rows, streams = model.members.rows, model.members.routes
         found = {row: int(rows.live[row]) for row in (rows.vpa >= 0).nonzero()[0].tolist()}
         assert {row: live for row, live in found.items() if live} == living(model)
         assert len(streams.instances) == len(model.members.instances) == len(model.members.owners)
