@@ -13,7 +13,7 @@ State
                             (from an instance to a row: the running memory interval and its peak)
   membership.Membership     which VPAs and pods there are, which pods each VPA claims, and therefore
                             which instance feeds which rows
-  detached                  rows of VPAs that went or got another target
+  membership.DetachedRows   rows of VPAs that went or got another target
   oom.OomKills              kills that were counted, and kills held until history has been read
   history.StoredHistory     names of checkpoints, and checkpoints that shall be deleted
   status_publisher          on what the published numbers rest; which VPA comes first in an overlap

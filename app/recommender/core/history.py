@@ -112,13 +112,6 @@ class StoredHistory:
             table.moved_cpu[row] = table.cpu.totals[row]  # all of it, for it may never have been
             table.moved_memory[row] = table.memory.totals[row]
 
-    def abandon(self, tracked: TrackedVpa, container: str) -> None:
-        """Note that the checkpoint of a container is not needed any more."""
-        namespace, name = tracked.key
-        stored = self.names.release(namespace, (name, container))
-        if stored is not None:
-            self._gone.append((namespace, stored))
-
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, the checkpoints to delete: namespace and name."""
         gone, self._gone = self._gone, []
@@ -305,34 +298,7 @@ class StoredHistory:
         elif routes.streams.ends[stream] == UNSET:
             routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
-
-def _is_from_the_future(found: Checkpoint, now_ns: int) -> bool:
-    samples_ns = max(found.first_ns, found.last_ns)
-    reference_ns = max(found.cpu.reference_ns, found.memory.reference_ns)
-    return samples_ns > now_ns + AHEAD or reference_ns > now_ns + _FARTHEST
-
-
-def _reachable(reference_ns: int, newest_ns: int, half_life_ns: int) -> int:
-    """Return a reference beside which samples weigh what they should, the newest of this time.
-
-    One far beyond was chosen for a longer half-life or interval than there is now.
-    """
-    if reference_ns <= newest_ns + AHEAD + half_life_ns:
-        return reference_ns
-    return int(nearest_reference(np.array([newest_ns]), half_life_ns)[0])
-
-
-def _encoded(bank: Bank, line: int) -> StoredHistogram:
-    return encode(bank.weights[line], float(bank.totals[line]), int(bank.references[line]))
-
-
-class Expiry:
-    """Forgets what is over."""
-
-    def __init__(self, members: Membership, history: StoredHistory, oom_kills: OomKills) -> None:
-        self._members = members
-        self._history = history
-        self._oom_kills = oom_kills
+    # --- when it is over
 
     def tidy(self, now_ns: int) -> None:
         """Forget expired rows, intervals that ended, and kills of pods that are gone."""
@@ -356,7 +322,9 @@ class Expiry:
             if tracked.awaits_history:
                 continue
             container = table.names[row]
-            self._history.abandon(tracked, container)
+            namespace, name = tracked.key
+            if (stored := self.names.release(namespace, (name, container))) is not None:
+                self._gone.append((namespace, stored))
             del tracked.rows[container]
             self._members.table.is_dirty[tracked.line] = True
             self._members.drop_rows([row])
@@ -365,8 +333,28 @@ class Expiry:
         gone = self._members.detached.take_expired(now_ns)
         for (namespace, vpa), row in gone:
             if (namespace, vpa) not in self._members.vpas:  # else the name is that of another row
-                self._history.names.release(namespace, (vpa, self._members.rows.names[row]))
+                self.names.release(namespace, (vpa, self._members.rows.names[row]))
         self._members.drop_rows(row for _, row in gone)
+
+
+def _is_from_the_future(found: Checkpoint, now_ns: int) -> bool:
+    samples_ns = max(found.first_ns, found.last_ns)
+    reference_ns = max(found.cpu.reference_ns, found.memory.reference_ns)
+    return samples_ns > now_ns + AHEAD or reference_ns > now_ns + _FARTHEST
+
+
+def _reachable(reference_ns: int, newest_ns: int, half_life_ns: int) -> int:
+    """Return a reference beside which samples weigh what they should, the newest of this time.
+
+    One far beyond was chosen for a longer half-life or interval than there is now.
+    """
+    if reference_ns <= newest_ns + AHEAD + half_life_ns:
+        return reference_ns
+    return int(nearest_reference(np.array([newest_ns]), half_life_ns)[0])
+
+
+def _encoded(bank: Bank, line: int) -> StoredHistogram:
+    return encode(bank.weights[line], float(bank.totals[line]), int(bank.references[line]))
 
 
 def orphans(

@@ -3,25 +3,28 @@
 Strategy: everything is brought up to date when something is seen, not when a tick comes, so a
 pod that changes its labels changes its rows at that moment. Pods that went stay until the next
 tick, for kills that are told late. A target that cannot be resolved keeps its last pods for a
-grace period.
+grace period. Rows whose VPA went away or points elsewhere are detached, and wait for its return:
+until then they are neither published nor stored, and they are dropped when they expire.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from app.model.kinds import ObjectKey
 from app.model.pods import BOOST_ANNOTATION, Pod
 from app.recommender.core.checkpoints import OpenWindow
-from app.recommender.core.detached import DetachedRows, target_of
-from app.recommender.core.moments import HOUR, LATEST
+from app.recommender.core.moments import HOUR, LATEST, UNSET
 from app.recommender.core.rules import RecommenderRules, container_rules
 from app.recommender.core.samples import SampleRoutes
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import fetches_history
-from app.recommender.core.tables import RowTable, VpaTable
+from app.recommender.core.tables import NOWHERE, RowTable, VpaTable
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.tracked import (
     Claim,
@@ -36,6 +39,65 @@ from app.recommender.core.tracked import (
 _PENDING: Final = "Pending"
 _SIDECAR: Final = "Always"
 _DETACHED_NS: Final = HOUR  # for the rows of deleted VPAs
+
+Target = tuple[str, str] | None  # kind and name
+
+
+def target_of(observed: ObservedVpa) -> Target:
+    """Return kind and name of the target; a new version of its API is no new target."""
+    target = observed.vpa.target
+    return (target.kind, target.name) if target is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Detached:
+    rows: dict[str, int]
+    until_ns: int
+
+
+class DetachedRows:
+    """Rows by VPA and target."""
+
+    def __init__(self, rows: RowTable) -> None:
+        self._rows = rows
+        self._by_target: dict[tuple[VpaKey, Target], _Detached] = {}
+
+    def detach(
+        self,
+        vpa: VpaKey,
+        target: Target,
+        rows: dict[str, int],
+        *,
+        until_ns: int = LATEST,
+    ) -> None:
+        """Put the rows of a VPA aside; none of them is published any more."""
+        for row in rows.values():
+            self._rows.vpa[row] = NOWHERE
+        self._by_target[vpa, target] = _Detached(rows, until_ns)
+
+    def take_back(self, vpa: VpaKey, target: Target) -> dict[str, int] | None:
+        """Return the rows a VPA once had for a target, None if there are none.
+
+        Their checkpoints may have been deleted or overwritten since, so they shall be written.
+        """
+        found = self._by_target.pop((vpa, target), None)
+        if found is None:
+            return None
+        for row in found.rows.values():
+            self._rows.is_dirty[row], self._rows.written[row] = True, UNSET
+        return found.rows
+
+    def take_expired(self, now_ns: int) -> list[tuple[VpaKey, int]]:
+        """Take out the rows that waited too long, and those whose history has expired."""
+        gone: list[tuple[VpaKey, int]] = []
+        for key, one in list(self._by_target.items()):
+            for container, row in list(one.rows.items()):
+                if now_ns >= one.until_ns or self._rows.expired(np.array([row]), now_ns)[0]:
+                    gone.append((key[0], row))
+                    del one.rows[container]
+            if not one.rows:
+                del self._by_target[key]
+        return gone
 
 
 class Membership:

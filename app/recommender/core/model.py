@@ -29,7 +29,7 @@ from app.model.pods import Pod
 from app.recommender.core.backfill import Backfill
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.estimation import VpaDerivation
-from app.recommender.core.history import Expiry, StoredHistory
+from app.recommender.core.history import StoredHistory
 from app.recommender.core.intake import Intake, SampleTally
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import HOUR, UNSET, nanoseconds
@@ -140,7 +140,6 @@ class Model:
         self._oom_kills = OomKills(self.members, self._intake)
         self._backfill = Backfill(self.members, self._oom_kills, self._intake.tally, rules)
         self._history = StoredHistory(self.members, self._oom_kills, rules)
-        self._expiry = Expiry(self.members, self._history, self._oom_kills)
         self._publisher = StatusPublisher(self.members, self._quality, rules)
         self._tidied_ns = UNSET
 
@@ -237,7 +236,7 @@ class Model:
         if not 0 <= now_ns - self._tidied_ns < HOUR:
             self._tidied_ns = now_ns
             with self.skipped.guard("upkeep", "of every hour"):
-                self._expiry.tidy(now_ns)
+                self._history.tidy(now_ns)
         return self._publisher.announce(now)
 
     def urgent(self, now: datetime) -> list[Publication]:
