@@ -84,6 +84,7 @@ class Estimates:
 
     buckets: Buckets  # where the percentile fell, EMPTY without samples
     bases: Amounts
+    confidences: Factors  # one per row
     with_margin: Amounts
     multipliers: Factors  # 1 for the target
     floors: Amounts  # one per row
@@ -140,6 +141,7 @@ def estimate(
     return Estimates(
         buckets=buckets,
         bases=bases,
+        confidences=confidences,
         with_margin=with_margin,
         multipliers=factors,
         floors=floor,
@@ -155,8 +157,6 @@ class Estimation:
     shows: NDArray[np.int8]
     cpu: Estimates
     memory: Estimates
-    cpu_confidence: Factors
-    memory_confidence: Factors
 
     @property
     def amounts(self) -> Amounts:
@@ -172,24 +172,24 @@ def rows_in_use(rows: RowTable) -> Rows:
 
 
 def estimate_rows(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Estimation:
-    """Appraise some rows, among them all rows of every VPA concerned."""
+    """Estimate rows; `rows` must contain all rows of each VPA."""
     taking_part = _taking_part(table, rows, now_ns, rules)
     containers = _per_vpa(table.vpa[rows], taking_part)
     first, last, counts = table.first[rows], table.last[rows], table.counts[rows]
     asked = rules.estimator
 
-    def one(bank: Bank, grid: Grid, of: ResourceRules, minimum: int) -> tuple[Estimates, Factors]:
+    def one(bank: Bank, grid: Grid, of: ResourceRules, minimum: int) -> Estimates:
         buckets = bank.percentiles(rows, of.fractions)
         bases = np.where(buckets == EMPTY, 0, grid.ends[buckets])
         confidences = confidence(first, last, counts, of.confidence_interval)
         floor = floors(minimum, containers)
-        return estimate(buckets, bases, confidences, floor, asked.margin_fraction), confidences
+        return estimate(buckets, bases, confidences, floor, asked.margin_fraction)
 
     cpu_minimum, memory_minimum = pod_minimum(asked)
-    cpu, cpu_confidence = one(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
-    memory, memory_confidence = one(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
+    cpu = one(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
+    memory = one(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
     shows = _shown(table, rows, taking_part, omits=asked.omit_unsampled)
-    return Estimation(rows, shows, cpu, memory, cpu_confidence, memory_confidence)
+    return Estimation(rows, shows, cpu, memory)
 
 
 def _taking_part(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Flags:
@@ -264,14 +264,14 @@ def _basis(table: RowTable, estimation: Estimation, lines: Rows) -> Basis:
     rows = estimation.rows[lines]
     basis = np.empty(len(lines), dtype=BASIS)
 
-    def take(resource: str, bank: Bank, found: Estimates, confidence: Factors) -> None:
+    for resource, bank, found in (
+        (CPU, table.cpu, estimation.cpu),
+        (MEMORY, table.memory, estimation.memory),
+    ):
         of = basis[resource]
         of["buckets"], of["bases"] = found.buckets[lines], found.bases[lines]
-        of["floor"], of["confidence"] = found.floors[lines], confidence[lines]
+        of["floor"], of["confidence"] = found.floors[lines], found.confidences[lines]
         of["weight"], of["reference"] = bank.totals[rows], bank.references[rows]
-
-    take(CPU, table.cpu, estimation.cpu, estimation.cpu_confidence)
-    take(MEMORY, table.memory, estimation.memory, estimation.memory_confidence)
     basis["first"], basis["last"] = table.first[rows], table.last[rows]
     basis["samples"], basis["living"] = table.counts[rows], table.live[rows]
     basis["shows"] = estimation.shows[lines]
