@@ -32,30 +32,17 @@ from app.recommender.core.usage import PastUsage
 _GONE: Final = -1  # no instance, no stream
 
 
-@dataclass(frozen=True, slots=True)
-class _Feed:
-    """A line of the past and a row that it feeds."""
-
-    line: int
-    row: int
-    instance: int = _GONE
-    stream: int = _GONE
+_Feed = tuple[int, int, int, int]  # line of the past, row that it feeds, instance, stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Feeds:
-    """All of them, in columns."""
+    """Lines of the past and the rows that they feed, in columns."""
 
     lines: Indexes
     rows: Indexes
     instances: Indexes
     streams: Indexes
-
-    @staticmethod
-    def of(found: list[_Feed]) -> _Feeds:
-        table = [(one.line, one.row, one.instance, one.stream) for one in found]
-        columns = np.array(table, dtype=np.intp).reshape(-1, 4)
-        return _Feeds(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3])
 
 
 class Backfill:
@@ -73,7 +60,8 @@ class Backfill:
         """Take the past in, for all VPAs or for some only; nothing may be told twice to a VPA."""
         self._tally.past_series_refused += past.refused_series
         self._tally.past_points_refused += past.refused_points
-        feeds = _Feeds.of(list(self._feeds(past, now_ns, only)))
+        found = np.array(list(self._feeds(past, now_ns, only)), dtype=np.intp)
+        feeds = _Feeds(*found.reshape(-1, 4).T)
         if not len(feeds.lines):
             return
         windows = Windows()
@@ -105,7 +93,7 @@ class Backfill:
             for vpa in sorted(self._members.claiming(namespace, labels) & wanted):
                 if not is_initial(vpa, container):
                     tracked = self._members.by_line[vpa]
-                    yield _Feed(line, self._members.row_of(tracked, container, now_ns))
+                    yield line, self._members.row_of(tracked, container, now_ns), _GONE, _GONE
 
     def _of_living(
         self, line: int, pod: TrackedPod, container: str, end_ns: int, wanted: set[int]
@@ -122,7 +110,7 @@ class Backfill:
         for stream in found:
             row = int(routes.streams.row[stream])
             if int(self._members.rows.vpa[row]) in wanted:
-                yield _Feed(line, row, instance, stream)
+                yield line, row, instance, stream
 
     def _is_initial(self, vpa: int, container: str) -> bool:
         """Whether pods of a VPA have an init container of this name; those are not followed."""

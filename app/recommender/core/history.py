@@ -29,7 +29,6 @@ from app.recommender.core.checkpoints import (
 from app.recommender.core.histograms import (
     MEMORY_GRID,
     Bank,
-    Flags,
     Rows,
     Times,
     Weights,
@@ -63,13 +62,12 @@ class StoredHistory:
     def due(self, now_ns: int) -> Rows:
         """Return the rows whose checkpoints should be written, the most urgent first."""
         publish, dirty = self._rules.publish, self._changed()
-        never = self._never_written(dirty, now_ns)
         ages, shares = self._ages(dirty, now_ns), self._moved(dirty)
         early = 1.0 - dirty * GOLDEN % 1.0 * _SPREAD
         moved = (shares >= publish.checkpoint_change) & (
             ages >= span(publish.checkpoint_pause) * early
         )
-        wanted = never | moved | (ages >= span(publish.checkpoint_age) * early)
+        wanted = moved | (ages >= span(publish.checkpoint_age) * early)
         return self._by_urgency(dirty[wanted], now_ns)
 
     def all_changed(self, now_ns: int) -> Rows:
@@ -128,16 +126,14 @@ class StoredHistory:
         lines = rows.vpa[dirty].tolist()
         return dirty[np.array([by_line[line].may_be_stored for line in lines], dtype=np.bool_)]
 
-    def _never_written(self, rows: Rows, now_ns: int) -> Flags:
-        """Tell what was never written, or at a time that has yet to come: a clock was put right."""
-        written = self._members.rows.written[rows]
-        return np.asarray((written == UNSET) | (written > now_ns))
-
     def _ages(self, rows: Rows, now_ns: int) -> Times:
-        """Return how old checkpoints are."""
+        """Return how old checkpoints are, those without one as old as they may become.
+
+        One that was written at a time that has yet to come is none: a clock was put right.
+        """
+        written = self._members.rows.written[rows]
         longest = span(self._rules.publish.checkpoint_age)
-        ages = now_ns - self._members.rows.written[rows]
-        return np.where(self._never_written(rows, now_ns), longest, ages)
+        return np.where((written == UNSET) | (written > now_ns), longest, now_ns - written)
 
     def _by_urgency(self, rows: Rows, now_ns: int) -> Rows:
         shares = np.maximum(self._moved(rows), _LEAST_SHARE)

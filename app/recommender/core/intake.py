@@ -1,6 +1,6 @@
 """Samples and kills on their way into the rows.
 
-Strategy: a batch is sorted into rounds in which no container occurs twice, and each round is a
+Strategy: a batch is split into parts in which no container occurs twice, and each part is a
 handful of array operations. Containers that feed one row and have not moved lately take the
 straight way; the few others are looked at one by one, for a sample goes to the rows its pod
 belonged to when it was taken.
@@ -54,17 +54,6 @@ class SampleTally:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Round:
-    """Samples of which each is of another container."""
-
-    instances: Indexes
-    cpu: Amounts
-    memory: Amounts
-    times: Times
-    windows_ns: Times
-
-
 class Intake:
     """Feeds samples to rows."""
 
@@ -72,15 +61,9 @@ class Intake:
         self.tally = SampleTally()
         self._quality = quality
         self._members = members
-        self._rules = rules
         self._drops_boosted = rules.cpu_startup_boost
 
-    def take(
-        self,
-        batch: UsageBatch,
-        now_ns: int,
-        amend: Callable[[list[int]], None],
-    ) -> None:
+    def take(self, batch: UsageBatch, now_ns: int, amend: Callable[[list[int]], None]) -> None:
         """Count a batch of samples, none from beyond tomorrow or too long ago.
 
         A single one with a broken date would age everything else to nothing. Instances whose
@@ -96,27 +79,21 @@ class Intake:
             sound = (times <= now_ns + AHEAD) & (times >= now_ns - _OLDEST_NS)
             self.tally.misdated += len(kept) - int(sound.sum())
             kept = kept[sound]
-        for lines in _rounds(instances[kept], batch.times[kept]):
-            chosen = kept[lines]
-            found = _Round(
-                instances[chosen],
-                batch.cpu_millicores[chosen],
-                batch.memory_bytes[chosen],
-                batch.times[chosen],
-                batch.windows_ns[chosen],
-            )
-            self._take_cpu(found)
-            amend(self._take_memory(found))
+        for part in _parts(instances[kept], batch.times[kept]):
+            chosen = kept[part]
+            self._take_cpu(instances[chosen], batch, chosen)
+            amend(self._take_memory(instances[chosen], batch, chosen))
 
-    def _take_cpu(self, samples: _Round) -> None:
+    def _take_cpu(self, instances: Indexes, batch: UsageBatch, chosen: Indexes) -> None:
         table, tally = self._members.routes.instances, self.tally
-        told = samples.cpu >= 0
-        fresh = told & (samples.times > table.last_cpu[samples.instances])
-        tally.cpu_refused += int((samples.cpu == REFUSED).sum())
+        cpu, times = batch.cpu_millicores[chosen], batch.times[chosen]
+        told = cpu >= 0
+        fresh = told & (times > table.last_cpu[instances])
+        tally.cpu_refused += int((cpu == REFUSED).sum())
         tally.cpu_repeated += int((told & ~fresh).sum())
         counted = np.flatnonzero(fresh)
-        instances, times = samples.instances[counted], samples.times[counted]
-        starts = times - samples.windows_ns[counted]
+        instances, times = instances[counted], times[counted]
+        starts = times - batch.windows_ns[chosen[counted]]
         table.last_cpu[instances] = times
         if self._drops_boosted:
             free = starts >= table.boosted_until[instances]
@@ -126,24 +103,25 @@ class Intake:
         settled = starts >= table.moved[instances]
         lines, streams = self._routed(instances, times, settled, starts)
         tally.cpu += len(lines)
-        rows, used = self._members.routes.streams.row[streams], samples.cpu[counted[lines]]
+        rows, used = self._members.routes.streams.row[streams], cpu[counted[lines]]
         self._quality.compare(CPU, rows, used)
         self._members.rows.learn_cpu(rows, used, times[lines])
 
-    def _take_memory(self, samples: _Round) -> list[int]:
+    def _take_memory(self, instances: Indexes, batch: UsageBatch, chosen: Indexes) -> list[int]:
         """Count memory; return the instances that were killed later than that."""
         table, tally = self._members.routes.instances, self.tally
-        told = samples.memory >= 0
-        fresh = told & (samples.times >= table.last_memory[samples.instances])
-        tally.memory_refused += int((samples.memory == REFUSED).sum())
+        memory, times = batch.memory_bytes[chosen], batch.times[chosen]
+        told = memory >= 0
+        fresh = told & (times >= table.last_memory[instances])
+        tally.memory_refused += int((memory == REFUSED).sum())
         tally.memory_late += int((told & ~fresh).sum())
         counted = np.flatnonzero(fresh)
-        table.last_memory[samples.instances[counted]] = samples.times[counted]
-        instances, times = samples.instances[counted], samples.times[counted]
+        instances, times = instances[counted], times[counted]
+        table.last_memory[instances] = times
         settled = times >= table.moved[instances]
         lines, streams = self._routed(instances, times, settled, None)
         tally.memory += len(lines)
-        self.learn_memory(streams, samples.memory[counted[lines]], times[lines], is_oom=False)
+        self.learn_memory(streams, memory[counted[lines]], times[lines], is_oom=False)
         overtaken: list[int] = instances[times <= table.killed[instances]].tolist()
         return overtaken
 
@@ -196,7 +174,7 @@ class Intake:
         return self._members.streams_at(pod, instance, time_ns)
 
 
-def _rounds(instances: Indexes, times: Times) -> list[Indexes]:
+def _parts(instances: Indexes, times: Times) -> list[Indexes]:
     """Part samples so that no container occurs twice in a part, the older ones first."""
     if len(np.unique(instances)) == len(instances):
         return [np.arange(len(instances))]

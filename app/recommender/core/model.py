@@ -38,7 +38,7 @@ from app.recommender.core.quality import Quality, TargetChange, UsageComparison
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import Publication
-from app.recommender.core.status_publisher import StatusPublisher
+from app.recommender.core.status_selector import StatusSelector
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import PastUsage, UsageBatch
 
@@ -140,7 +140,7 @@ class Model:
         self._oom_kills = OomKills(self.members, self._intake)
         self._backfill = Backfill(self.members, self._oom_kills, self._intake.tally, rules)
         self._history = StoredHistory(self.members, self._oom_kills, rules)
-        self._publisher = StatusPublisher(self.members, self._quality, rules)
+        self._selector = StatusSelector(self.members, self._quality, rules)
         self._tidied_ns = UNSET
 
     # --- telling
@@ -237,12 +237,12 @@ class Model:
             self._tidied_ns = now_ns
             with self.skipped.guard("upkeep", "of every hour"):
                 self._history.tidy(now_ns)
-        return self._publisher.announce(now)
+        return self._selector.select(now)
 
     def urgent(self, now: datetime) -> list[Publication]:
         """Return the statuses that kills since the last tick have made worth a write."""
         lines = np.flatnonzero(self.members.table.is_urgent).tolist()
-        return self._publisher.announce(now, lines) if lines else []
+        return self._selector.select(now, lines) if lines else []
 
     def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
         """Return the most urgent checkpoints, or with no budget all that changed at all."""
@@ -256,7 +256,7 @@ class Model:
 
     def derivations(self) -> Mapping[VpaKey, VpaDerivation]:
         """Return how what stands published came about; later ticks change nothing in it."""
-        return dict(self._publisher.derivations)
+        return dict(self._selector.derivations)
 
     def quality(self) -> tuple[list[UsageComparison], list[TargetChange]]:
         """Return, once, how usage and targets compared with what stood; see the rules."""
@@ -274,4 +274,4 @@ class Model:
 
     def overlapping_pods(self) -> dict[str, int]:
         """Return, by namespace, how many pods several VPAs claim by selectors."""
-        return dict(self._publisher.overlaps.pods)
+        return dict(self._selector.overlaps.pods)

@@ -63,7 +63,7 @@ _NO_CAP: Final = Cap()
 _LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be that is told of
 
 
-class StatusPublisher:
+class StatusSelector:
     """Compares what is known with what stands published."""
 
     def __init__(self, members: Membership, quality: Quality, rules: RecommenderRules) -> None:
@@ -74,7 +74,7 @@ class StatusPublisher:
         self._rules = rules
         self._refresh_ns = span(rules.publish.refresh)
 
-    def announce(self, now: datetime, only: Collection[int] | None = None) -> list[Publication]:
+    def select(self, now: datetime, only: Collection[int] | None = None) -> list[Publication]:
         """Return the statuses worth a write, of all VPAs or of some lines only."""
         now_ns, members = nanoseconds(now), self._members
         self.overlaps.look()
