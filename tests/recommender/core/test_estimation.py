@@ -23,17 +23,13 @@ from app.recommender.core.histograms import Times
 from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET, nanoseconds
 from app.recommender.core.rules import (
     EstimatorRules,
-    PublishRules,
-    RecommenderRules,
     container_rules,
 )
 from app.recommender.core.tables import LOWER, TARGET, UPPER, RowTable
 from tests import make
-from tests.recommender.core.scene import GI, START, Scene
+from tests.recommender.core.scene import EAGER, GI, START, Scene
 
 FRACTIONS = (0.9, 0.5, 0.95)
-
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 
 
 def evidence(age_ns: int | None, count: int) -> tuple[Times, Times, Times]:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
 from app.model.kinds import ObjectKey
 from app.recommender.core.membership import DetachedRows
 from app.recommender.core.moments import DAY, HOUR
-from app.recommender.core.rules import PublishRules, RecommenderRules, container_rules
+from app.recommender.core.rules import RecommenderRules, container_rules
 from app.recommender.core.tables import NOWHERE, RowTable
 from app.recommender.core.tracked import NO_OWNER
 from tests import make
-from tests.recommender.core.scene import GI, MI, WEB, Scene
+from tests.recommender.core.scene import EAGER, GI, MI, WEB, Scene, running
 
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 LEADERS = {"matchLabels": {"role": "leader"}}
 FOLLOWERS = {"matchLabels": {"role": "follower"}}
 
@@ -164,9 +162,7 @@ def test_two_vpas_for_the_same_pods() -> None:
 
 def test_broken_target_keeps_everything() -> None:
     """A target that cannot be resolved sets a condition and nothing else, for an hour."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(1000, GI)
     scene.tick()
     known = scene.shown()
@@ -219,9 +215,7 @@ def test_other_target_begins_anew_and_can_be_undone() -> None:
 )
 def test_vpa_that_comes_back(minutes: int, target: str) -> None:
     """A VPA that was deleted and made again goes on where it stopped."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(1000, GI)
     scene.tick()
     scene.model.vpa_gone(("default", "web"), scene.now)
@@ -388,9 +382,7 @@ def test_a_pod_that_was_over_when_its_row_began_anew(way: str) -> None:
 
 def test_seeing_the_same_again_changes_nothing() -> None:
     """What is shown twice is taken once."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(100, GI)
     scene.tick()
     pod, top = scene.pods["web-0"]

@@ -17,13 +17,11 @@ from app.recommender.core.oom import (
     needed_memory,
     new_kills,
 )
-from app.recommender.core.rules import PublishRules, RecommenderRules
+from app.recommender.core.rules import RecommenderRules
 from tests import make
-from tests.recommender.core.scene import GI, MI, Scene
+from tests.recommender.core.scene import EAGER, GI, MI, Scene
 
 KILLED_AT = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
-
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 
 
 @pytest.mark.parametrize(

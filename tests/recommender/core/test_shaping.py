@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
@@ -15,7 +14,6 @@ from app.recommender.core.rules import (
     Cap,
     CapRules,
     FormatRules,
-    PublishRules,
     RecommenderRules,
 )
 from app.recommender.core.shaping import (
@@ -28,9 +26,7 @@ from app.recommender.core.shaping import (
 )
 from app.recommender.core.tables import LOWER, TARGET, UNCAPPED, UPPER
 from tests import make
-from tests.recommender.core.scene import GI, MI, Scene
-
-EVERY = PublishRules(bound_tolerance=0.0, refresh=timedelta(0))
+from tests.recommender.core.scene import AT_ONCE, EAGER, GI, MI, Scene
 
 
 def cap(least: str = "", most: str = "") -> Cap:
@@ -196,7 +192,7 @@ def published(
     annotations: dict[str, str] | None = None,
 ) -> dict[str, str]:
     """Return what is published of a container that uses a core and 2Gi."""
-    scene = Scene(rules or RecommenderRules(publish=EVERY))
+    scene = Scene(rules or EAGER)
     scene.vpa(policies=list(policies), annotations=annotations)
     scene.pod("web-0", "zeta", "app")
     scene.use(1000, 2 * GI)
@@ -234,7 +230,7 @@ def test_policies(policy: dict[str, Any], expected: str) -> None:
 def test_rounding_and_flags() -> None:
     """Steps, whole cores and the caps of the flags apply in their order."""
     rules = RecommenderRules(
-        publish=EVERY,
+        publish=AT_ONCE,
         format=FormatRules(round_cpu_millicores=50, round_memory_bytes=128 * MI),
         caps=CapRules(integer_cpu=True, max_allowed_memory=Quantity.parse("1Gi")),
     )
@@ -246,6 +242,6 @@ def test_rounding_and_flags() -> None:
 
 def test_humanized() -> None:
     """Readable memory is what its text says."""
-    rules = RecommenderRules(publish=EVERY, format=FormatRules(humanize_memory=True))
+    rules = RecommenderRules(publish=AT_ONCE, format=FormatRules(humanize_memory=True))
 
     assert published(rules=rules)["target"] == "1168m 2534030704640m"

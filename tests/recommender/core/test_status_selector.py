@@ -13,19 +13,16 @@ from app.model.kinds import Condition
 from app.model.selectors import Selector
 from app.recommender.core.checkpoints import Checkpoint, StoredHistogram
 from app.recommender.core.moments import DAY, HOUR, nanoseconds
-from app.recommender.core.rules import PublishRules, RecommenderRules
+from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import Why
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import PastUsage
 from tests import make
-from tests.recommender.core.scene import GI, MI, START, Scene
-
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
+from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running
 
 LEADERS = {"matchLabels": {"role": "leader"}}
 EXISTS = {"matchExpressions": [{"key": "role", "operator": "Exists"}]}
 
-TOLD_AT_ONCE = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 STANDS = [
     make.recommendation_json(
         name, cpu="900m", memory="3Gi", lower=make.amounts("1m", "1Mi"), upper=make.amounts("9")
@@ -49,9 +46,7 @@ def sawtooth(scene: Scene, minute: int) -> None:
 )
 def test_writes_of_a_day(rules: RecommenderRules, least: int, most: int) -> None:
     """How often one steady VPA is written on its second day."""
-    scene = Scene(rules)
-    scene.vpa()
-    scene.pod()
+    scene = running(rules)
     for minute in range(1440):
         sawtooth(scene, minute)
     scene.tick()
@@ -128,9 +123,7 @@ def test_slight_moves_do_not_wait_for_another() -> None:
 
 def test_target_changes_are_told_at_once() -> None:
     """A changed target does not wait for a turn; unchanged statuses are not written."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(100, GI)
     assert [one.why for one in scene.tick()] == [Why.FIRST]
     assert scene.tick() == []
@@ -160,9 +153,7 @@ def test_edits_are_acknowledged() -> None:
 
 def test_what_others_wrote_is_put_right() -> None:
     """A status that was wiped is written again; conditions of others stay."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(100, GI)
     scene.tick()
     custom = Condition("Custom", "True", last_transition=scene.now)
@@ -176,9 +167,7 @@ def test_what_others_wrote_is_put_right() -> None:
 
 def test_a_slow_echo_is_no_change() -> None:
     """Until our own write is seen, nothing is written twice."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(100, GI)
 
     assert len(scene.model.tick(scene.now)) == 1
@@ -276,7 +265,7 @@ def test_overlaps_that_stay_are_told_once() -> None:
 
 
 def standing(
-    rules: RecommenderRules = TOLD_AT_ONCE,
+    rules: RecommenderRules = EAGER,
     *,
     restored: bool = True,
     policies: list[dict[str, Any]] | None = None,
@@ -358,7 +347,7 @@ def test_no_container_in_sight() -> None:
     assert targets(scene) == {}
 
 
-FORGETFUL = replace(TOLD_AT_ONCE, expects_past=True)
+FORGETFUL = replace(EAGER, expects_past=True)
 
 
 @pytest.mark.parametrize(
