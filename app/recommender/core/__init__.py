@@ -7,7 +7,7 @@ State
   histograms.Bank           one histogram a row, of cpu and of memory; weights relative to the row's
                             own reference time
   tables.RowTable           one row for each container of each VPA: both histograms, how much
-                            history there is, its policy, what was last published and stored
+                            history there is, its policy, what was last compared and stored
   tables.VpaTable           one line a VPA: what makes it worth another look
   samples.SampleRoutes      instances (a container of a pod: its newest sample and kill) and streams
                             (from an instance to a row: the running memory interval and its peak)
@@ -44,4 +44,8 @@ What is never true
   - One bad object, or a defect of ours at it, keeps another object from being served.
   - An amount is explained by numbers other than those it was made from.
   - What was answered is asked again, unless `not_published`, `not_stored` or `not_dropped` said so.
+
+A setting per container comes from its policy in `rules.container_rules`, gets a column of
+`tables.RowTable` that `follow` fills, is heeded in estimation, intake or shaping, and told by
+`explanation`. Upstream's model fills the same table in `_lay_rows`.
 """

@@ -230,7 +230,7 @@ class StoredHistory:
             with skipped.guard("VPA", *vpa):
                 if (waiting := self._members.vpas.get(vpa)) is not None:
                     waiting.awaits_history = False
-                    self._members.table.is_dirty[waiting.line] = True
+                    self._members.vpa_table.is_dirty[waiting.line] = True
         return [problem for problem in problems if problem]
 
     def _take_in(self, found: Checkpoint, now_ns: int, only: Collection[VpaKey] | None) -> str:
@@ -322,7 +322,7 @@ class StoredHistory:
             if (stored := self.names.release(namespace, (name, container))) is not None:
                 self._gone.append((namespace, stored))
             del tracked.rows[container]
-            self._members.table.is_dirty[tracked.line] = True
+            self._members.vpa_table.is_dirty[tracked.line] = True
             self._members.drop_rows([row])
 
     def _drop_detached(self, now_ns: int) -> None:

@@ -108,7 +108,7 @@ class Membership:
         self.skipped = SkippedObjects()
         self.rows = RowTable(rules.aggregation)
         self.routes = SampleRoutes()
-        self.table = VpaTable()
+        self.vpa_table = VpaTable()
         self.vpas: dict[VpaKey, TrackedVpa] = {}
         self.by_line: dict[int, TrackedVpa] = {}
         self.pods: dict[PodKey, TrackedPod] = {}
@@ -136,9 +136,9 @@ class Membership:
         tracked.observed = observed
         tracked.sent = tracked.sent_for = None
         tracked.is_fetched_for = fetches_history(observed.vpa)
-        self.table.is_dirty[tracked.line] = True
+        self.vpa_table.is_dirty[tracked.line] = True
         policy = observed.vpa.update_policy
-        self.table.set_mode(tracked.line, (policy.mode or "") if policy is not None else "")
+        self.vpa_table.set_mode(tracked.line, (policy.mode or "") if policy is not None else "")
         self._note_problem(tracked, now_ns)
         for container, row in tracked.rows.items():
             rules = container_rules(observed.vpa, container, self.rules)
@@ -159,7 +159,7 @@ class Membership:
         self.detached.detach(key, target, tracked.rows, until_ns=until_ns)
         self._broken.discard(key)
         del self.by_line[tracked.line]
-        self.table.release(tracked.line)
+        self.vpa_table.release(tracked.line)
 
     def give_up_broken(self, now_ns: int) -> None:
         """Let the pods go of targets that could not be resolved for too long."""
@@ -188,11 +188,11 @@ class Membership:
             self.rows.drop(row)
 
     def _enter(self, observed: ObservedVpa, now_ns: int) -> TrackedVpa:
-        tracked = TrackedVpa(self.table.take(), observed, Claim(observed.key[0]), now_ns)
+        tracked = TrackedVpa(self.vpa_table.take(), observed, Claim(observed.key[0]), now_ns)
         if self.rules.expects_past:
             tracked.inherited = observed.vpa.recommendation or ()
         self._claims.put(tracked.line, tracked.claim)
-        self.table.published_ns[tracked.line] = now_ns
+        self.vpa_table.published_ns[tracked.line] = now_ns
         self.vpas[tracked.key] = self.by_line[tracked.line] = tracked
         rows = self.detached.take_back(tracked.key, target_of(observed))
         if rows is not None:
@@ -356,8 +356,8 @@ class Membership:
             pod.vpas = vpas
         for line in joined:
             self.by_line[line].pods.add(pod.key)
-            self.table.pods[line] += 1
-            self.table.is_dirty[line] = True
+            self.vpa_table.pods[line] += 1
+            self.vpa_table.is_dirty[line] = True
             for container in pod.instances:
                 self._join(pod, line, container, now_ns)
         (self.shared.add if len(self.selecting(pod)) > 1 else self.shared.discard)(pod.key)
@@ -365,8 +365,8 @@ class Membership:
     def _leave(self, pod: TrackedPod, line: int, now_ns: int) -> None:
         tracked = self.by_line[line]
         tracked.pods.discard(pod.key)
-        self.table.pods[line] -= 1
-        self.table.is_dirty[line] = True
+        self.vpa_table.pods[line] -= 1
+        self.vpa_table.is_dirty[line] = True
         if pod.is_alive:
             self._count(pod, line, -1, now_ns)
         for container, instance in pod.instances.items():

@@ -135,7 +135,7 @@ class Model:
         self.members = Membership(rules)
         self.skipped = self.members.skipped
         gathers = rules.gathers_quality
-        self._quality = Quality(self.members.rows, self.members.table, gathers=gathers)
+        self._quality = Quality(self.members.rows, self.members.vpa_table, gathers=gathers)
         self._intake = Intake(self.members, self._quality, rules)
         self._oom_kills = OomKills(self.members, self._intake)
         self._backfill = Backfill(self.members, self._oom_kills, self._intake.tally, rules)
@@ -215,7 +215,7 @@ class Model:
         tracked = self.members.vpas.get((namespace, name))
         if tracked is not None:
             tracked.sent = tracked.sent_for = None
-            self.members.table.is_dirty[tracked.line] = True
+            self.members.vpa_table.is_dirty[tracked.line] = True
 
     def not_stored(self, checkpoint: Checkpoint) -> None:
         """Note that a checkpoint could not be written; it will come again."""
@@ -241,7 +241,7 @@ class Model:
 
     def urgent(self, now: datetime) -> list[Publication]:
         """Return the statuses that kills since the last tick have made worth a write."""
-        lines = np.flatnonzero(self.members.table.is_urgent).tolist()
+        lines = np.flatnonzero(self.members.vpa_table.is_urgent).tolist()
         return self._selector.select(now, lines) if lines else []
 
     def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:

@@ -273,7 +273,7 @@ class OomKills:
         self._members.routes.instances.synthetic[instance] = needed
         at, times = np.array([stream]), np.array([record.time_ns])
         self._intake.learn_memory(at, np.array([needed]), times, is_oom=True)
-        self._members.table.is_urgent[self._members.rows.vpa[row]] = True
+        self._members.vpa_table.is_urgent[self._members.rows.vpa[row]] = True
         return True
 
     def _needed(self, record: OomRecord, stream: int, peak: int) -> int:

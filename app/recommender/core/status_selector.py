@@ -86,10 +86,12 @@ class StatusSelector:
                 del self.derivations[key]
         levels = self._levels(estimation)
         turns = self._turns(now_ns)
-        due = (levels >= Difference.BOUNDS) | (turns & (members.table.waits | (levels > 0)))
-        due |= members.table.is_dirty | members.table.is_urgent
+        due = (levels >= Difference.BOUNDS) | (turns & (members.vpa_table.waits | (levels > 0)))
+        due |= members.vpa_table.is_dirty | members.vpa_table.is_urgent
         wanted = due[members.rows.vpa[estimation.rows]]
-        entries = self._entries(estimation, wanted)
+        members.rows.compared[estimation.rows[wanted]] = estimation.amounts[wanted]
+        members.rows.shown[estimation.rows[wanted]] = estimation.shows[wanted]
+        entries = shape_rows(members.rows, estimation, wanted, self._rules.format)
         derivations = Derivations(members.rows, estimation, wanted, now)
         lines = np.flatnonzero(due).tolist() if only is None else list(only)
         found = list[Publication | None]()
@@ -97,8 +99,8 @@ class StatusSelector:
             with members.skipped.guard("VPA", *tracked.key):
                 shown = entries.get(tracked.line, [])
                 found.append(self._publication(tracked, shown, turns, derivations))
-        members.table.is_dirty[lines] = False
-        members.table.is_urgent[lines] = False
+        members.vpa_table.is_dirty[lines] = False
+        members.vpa_table.is_urgent[lines] = False
         return [one for one in found if one is not None]
 
     def _levels(self, estimation: Estimation) -> Levels:
@@ -111,28 +113,19 @@ class StatusSelector:
         level = np.where(far.any(axis=1), Difference.BOUNDS, level)
         other = moved[:, _TARGETS].any(axis=1) | (rows.shown[estimation.rows] != estimation.shows)
         level = np.where(other, Difference.TARGET, level).astype(np.int8)
-        levels = np.zeros(self._members.table.capacity, dtype=np.int8)
+        levels = np.zeros(self._members.vpa_table.capacity, dtype=np.int8)
         np.maximum.at(levels, rows.vpa[estimation.rows], level)
         return levels
 
     def _turns(self, now_ns: int) -> Flags:
         """Tell for which VPAs a new turn of the refresh cycle began since they were published."""
-        table = self._members.table
+        table = self._members.vpa_table
         if not self._refresh_ns:
             return np.ones(table.capacity, dtype=np.bool_)
         phases = (np.arange(table.capacity) * GOLDEN % 1.0 * self._refresh_ns).astype(np.int64)
         past = np.maximum(table.published_ns, 0)
         before, after = (past + phases) // self._refresh_ns, (now_ns + phases) // self._refresh_ns
         return np.asarray(after != before)  # earlier: a clock was put right
-
-    def _entries(
-        self, estimation: Estimation, wanted: Flags
-    ) -> Mapping[int, list[ContainerRecommendation]]:
-        rows = self._members.rows
-        chosen = estimation.rows[wanted]
-        rows.compared[chosen] = estimation.amounts[wanted]
-        rows.shown[chosen] = estimation.shows[wanted]
-        return shape_rows(rows, estimation, wanted, self._rules.format)
 
     def _publication(
         self,
@@ -141,7 +134,7 @@ class StatusSelector:
         turns: Flags,
         derivations: Derivations,
     ) -> Publication | None:
-        table, line, now = self._members.table, tracked.line, derivations.at
+        table, line, now = self._members.vpa_table, tracked.line, derivations.at
         stands = tracked.sent if tracked.sent_for is tracked.observed else None
         stands = stands or status_of(tracked.vpa)
         new = self._status(tracked, entries, stands, now)
@@ -202,7 +195,7 @@ class Overlaps:
                 found.setdefault(line, members.by_line[first].vpa.name)
         for line in (found.keys() | self._stronger.keys()) & members.by_line.keys():
             if found.get(line) != self._stronger.get(line):
-                members.table.is_dirty[line] = True
+                members.vpa_table.is_dirty[line] = True
         self._stronger = found
 
     def stronger(self, line: int) -> str:
@@ -238,7 +231,7 @@ def retained(
 
 
 def _is_fresh(tracked: TrackedVpa, rows: RowTable, now: datetime) -> bool:
-    """Whether no container of a VPA was ever known here, and that is no wonder yet."""
+    """Whether no container of a VPA was ever known here, and its usual expiry is yet to come."""
     return not tracked.had_rows and nanoseconds(now) - tracked.entered_ns < rows.usual_expiry_ns
 
 
