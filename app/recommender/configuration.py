@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Any, Final
+from typing import Final
 
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate
@@ -12,7 +12,6 @@ from app.recommender.core.rules import (
     AggregationRules,
     CapRules,
     EstimatorRules,
-    Extras,
     FormatRules,
     PublishRules,
     RecommenderRules,
@@ -70,7 +69,6 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
 def recommender_rules(settings: RecommenderSettings) -> RecommenderRules:
     """Return the rules of the recommender's core."""
     loop, caps, shown = settings.loop, settings.post_processing, settings.format
-    extras: dict[str, Any] = dict.fromkeys(settings.likeness.extras, True)
     rules = RecommenderRules(
         name=loop.name,
         estimator=_estimator(settings.estimation),
@@ -89,7 +87,6 @@ def recommender_rules(settings: RecommenderSettings) -> RecommenderRules:
         memory_saver=loop.memory_saver,
         per_vpa_config=FeatureGate.PER_VPA_CONFIG in loop.gates,
         cpu_startup_boost=FeatureGate.CPU_STARTUP_BOOST in loop.gates,
-        extras=Extras(**extras),
     )
     return variant_of(settings.likeness).tuned(rules)
 

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Annotated, ClassVar, Final
 
 from app.flags.flags import (
     ADDRESS,
@@ -21,6 +21,7 @@ from app.flags.flags import (
     Flag,
     FlagKind,
     ListenAddress,
+    RemovedFlag,
     chosen,
     number,
     optional,
@@ -38,8 +39,6 @@ from app.flags.shared import (
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGates
 from app.model.quantity import Quantity
-from app.model.text import nearest
-from app.recommender.core.rules import Extras
 from app.recommender.source_flags import (
     ExternalMetricsFlags,
     PrometheusAccessFlags,
@@ -262,31 +261,25 @@ def _parity(texts: Sequence[str]) -> ParityWith:
         raise BadSetting(_NO_SINGLE_WORDS) from None
 
 
-def _extras(texts: Sequence[str]) -> tuple[str, ...]:
-    known = [field.name for field in fields(Extras) if field.default is False]
-    words = {word.strip().replace("-", "_") for text in texts for word in text.split(",")} - {""}
-    for word in sorted(words - set(known)):
-        raise BadSetting(f'no difference is called "{word}"{nearest(word, known)}')
-    return tuple(sorted(words))
-
-
 _CHOSEN: Final = chosen(ParityWith)
 _PARITY: Final = FlagKind(_CHOSEN.word, _CHOSEN.wanted, _parity)
-_EXTRAS: Final = FlagKind(
-    "NAME,...", "names of differences with commas between them", _extras, repeats=True
-)
 
 
 @dataclass(frozen=True, slots=True)
 class VariantFlags:
     """Likeness to upstream."""
 
+    removed: ClassVar = (
+        RemovedFlag(
+            "extras",
+            "the recommender",
+            "0.2",
+            "native_sidecars and repeat_oom_bump are always on, the others do not exist any more; "
+            "see docs/differences.md",
+        ),
+    )
     parity: Annotated[
         ParityWith, Flag("parity", _PARITY, "none", "upstream: recommend as upstream does")
-    ]
-    extras: Annotated[
-        tuple[str, ...],
-        Flag("extras", _EXTRAS, "", "do also what is off unless named here; may be repeated"),
     ]
 
 

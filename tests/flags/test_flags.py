@@ -19,6 +19,7 @@ from app.admission.flags import AdmissionSettings
 from app.cli import VERBS
 from app.cli.pages import EXAMPLES, PURPOSES, flags_page, help_text
 from app.commands.flags import AdmitSettings, PlanSettings
+from app.commands.replay_flags import ReplaySettings
 from app.flags.command_line import asks_for_help, parse, schema
 from app.flags.flags import (
     SWITCH,
@@ -108,7 +109,7 @@ OURS = {
         upscale-only-in-place in-place-deferred-resize-timeout in-place-resize-timeout
         namespace-eviction-rate-limit namespace-eviction-rate-burst
     """,
-    RecommenderSettings: "context parity extras prometheus-ca-file",
+    RecommenderSettings: "context parity prometheus-ca-file",
 }
 
 
@@ -419,6 +420,10 @@ def test_a_removed_flag_may_live_on_elsewhere() -> None:
         *((settings, ["--parity=upstream"],
             "--parity was removed from the updater in 0.2: it has one behaviour; "
             "see docs/differences.md") for settings in (UpdaterSettings, PlanSettings)),
+        *((settings, ["--extras=native_sidecars"],
+            "--extras was removed from the recommender in 0.2: native_sidecars and "
+            "repeat_oom_bump are always on, the others do not exist any more; "
+            "see docs/differences.md") for settings in (RecommenderSettings, ReplaySettings)),
         (UpdaterSettings, ["--concurrent-cpu-startup-boost-syncs=0"],
             "--concurrent-cpu-startup-boost-syncs takes a whole number of at least 1, not \"0\""),
         (UpdaterSettings, ["--leader-elect", "--leader-elect-renew-deadline=15s"],

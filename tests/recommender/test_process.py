@@ -21,7 +21,6 @@ from app.model.errors import BadSetting, Unavailable
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Ref
 from app.recommender.configuration import has_past, past_rules, round_rules
 from app.recommender.core.promql import PastRules, Span
-from app.recommender.core.rules import Extras
 from app.recommender.flags import RecommenderSettings
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.process import (
@@ -34,7 +33,6 @@ from app.recommender.process import (
 )
 from app.recommender.upstream.variant import UPSTREAM, as_upstream
 from app.recommender.usage_feed import ExternalUsage, PodMetricsUsage
-from app.recommender.variants import OURS
 from app.run.simulated import SharedCluster, SimulatedRuntime
 from app.runtime.live import Connection, LiveRuntime
 from app.sandbox.clock import SteppedClock
@@ -65,16 +63,6 @@ def test_rounds_are_as_the_flags_say() -> None:
     assert (rules.interval_seconds, rules.namespace) == (30.0, "a")
     assert rules.variant is UPSTREAM
     assert rules.model == as_upstream(rules.model)
-
-
-def test_extras() -> None:
-    """What is off is on when it is named, and only that can be named."""
-    rules = round_rules(settings("--extras=interpolate,seed-selectors"))
-    assert rules.variant is OURS
-    assert rules.model.extras == Extras(interpolate=True, seed_selectors=True)
-
-    with pytest.raises(BadSetting, match='no difference is called "spec_selector"'):
-        settings("--extras=spec_selector")
 
 
 def test_it_becomes_ready(tmp_path: Path) -> None:

@@ -7,16 +7,16 @@ State
   histograms.Bank           one histogram a row, of cpu and of memory; weights relative to the row's
                             own reference time
   tables.RowTable           one row for each container of each VPA: both histograms, how much
-                            history there is, its policy, what was last published and stored
+                            history there is, its policy, what was last compared and stored
   tables.VpaTable           one line a VPA: what makes it worth another look
   samples.SampleRoutes      instances (a container of a pod: its newest sample and kill) and streams
                             (from an instance to a row: the running memory interval and its peak)
   membership.Membership     which VPAs and pods there are, which pods each VPA claims, and therefore
                             which instance feeds which rows
-  detached                  rows that no VPA has now: of VPAs that went, and of pods without one
+  membership.DetachedRows   rows of VPAs that went or got another target
   oom.OomKills              kills that were counted, and kills held until history has been read
   history.StoredHistory     names of checkpoints, and checkpoints that shall be deleted
-  status_publisher          on what the published numbers rest; which VPA comes first in an overlap
+  status_selector           on what the published numbers rest; which VPA comes first in an overlap
   skipped.SkippedObjects    objects at which our own code failed
 
 Who changes it
@@ -44,4 +44,8 @@ What is never true
   - One bad object, or a defect of ours at it, keeps another object from being served.
   - An amount is explained by numbers other than those it was made from.
   - What was answered is asked again, unless `not_published`, `not_stored` or `not_dropped` said so.
+
+A setting per container comes from its policy in `rules.container_rules`, gets a column of
+`tables.RowTable` that `follow` fills, is heeded in estimation, intake or shaping, and told by
+`explanation`. Upstream's model fills the same table in `_lay_rows`.
 """

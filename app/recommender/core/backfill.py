@@ -16,49 +16,33 @@ from math import floor
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from app.recommender.core.histograms import MEMORY_GRID
+from app.recommender.core.histograms import MEMORY_GRID, Indexes
 from app.recommender.core.intake import SampleTally
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import UNSET
 from app.recommender.core.oom import OomKills
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.samples import Windows
-from app.recommender.core.tables import NOWHERE, PEAK_WEIGHT, Lines
+from app.recommender.core.tables import PEAK_WEIGHT
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedPod
 from app.recommender.core.usage import PastUsage
 
-Flags = NDArray[np.bool_]
-
 _GONE: Final = -1  # no instance, no stream
 
 
-@dataclass(frozen=True, slots=True)
-class _Feed:
-    """A line of the past and a row that it feeds."""
-
-    line: int
-    row: int
-    instance: int = _GONE
-    stream: int = _GONE
+_Feed = tuple[int, int, int, int]  # line of the past, row that it feeds, instance, stream
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Feeds:
-    """All of them, in columns."""
+    """Lines of the past and the rows that they feed, in columns."""
 
-    lines: Lines
-    rows: Lines
-    instances: Lines
-    streams: Lines
-
-    @staticmethod
-    def of(found: list[_Feed]) -> _Feeds:
-        table = [(one.line, one.row, one.instance, one.stream) for one in found]
-        columns = np.array(table, dtype=np.intp).reshape(-1, 4)
-        return _Feeds(columns[:, 0], columns[:, 1], columns[:, 2], columns[:, 3])
+    lines: Indexes
+    rows: Indexes
+    instances: Indexes
+    streams: Indexes
 
 
 class Backfill:
@@ -76,7 +60,8 @@ class Backfill:
         """Take the past in, for all VPAs or for some only; nothing may be told twice to a VPA."""
         self._tally.past_series_refused += past.refused_series
         self._tally.past_points_refused += past.refused_points
-        feeds = _Feeds.of(list(self._feeds(past, now_ns, only)))
+        found = np.array(list(self._feeds(past, now_ns, only)), dtype=np.intp)
+        feeds = _Feeds(*found.reshape(-1, 4).T)
         if not len(feeds.lines):
             return
         windows = Windows()
@@ -94,7 +79,7 @@ class Backfill:
     ) -> Iterator[_Feed]:
         if not len(past.times):
             return
-        wanted = {NOWHERE, *self._members.by_line}
+        wanted = set(self._members.by_line)
         if only is not None:
             known = (self._members.vpas.get(key) for key in only)
             wanted = {tracked.line for tracked in known if tracked is not None}
@@ -108,7 +93,7 @@ class Backfill:
             for vpa in sorted(self._members.claiming(namespace, labels) & wanted):
                 if not is_initial(vpa, container):
                     tracked = self._members.by_line[vpa]
-                    yield _Feed(line, self._members.row_of(tracked, container, now_ns))
+                    yield line, self._members.row_of(tracked, container, now_ns), _GONE, _GONE
 
     def _of_living(
         self, line: int, pod: TrackedPod, container: str, end_ns: int, wanted: set[int]
@@ -117,15 +102,15 @@ class Backfill:
         if instance is None:
             self._tally.unknown += 1
             return
-        streams = self._members.streams
-        if streams.instances.moved[instance] > end_ns:
+        routes = self._members.routes
+        if routes.instances.moved[instance] > end_ns:
             found = self._members.streams_at(pod, instance, end_ns)
         else:
-            found = list(streams.active_of(instance).values())
+            found = list(routes.active_of(instance).values())
         for stream in found:
-            row = int(streams.table.row[stream])
+            row = int(routes.streams.row[stream])
             if int(self._members.rows.vpa[row]) in wanted:
-                yield _Feed(line, row, instance, stream)
+                yield line, row, instance, stream
 
     def _is_initial(self, vpa: int, container: str) -> bool:
         """Whether pods of a VPA have an init container of this name; those are not followed."""
@@ -143,7 +128,7 @@ class Backfill:
         told = used >= 0
         if self._drops_boosted:
             free = feeds.instances == _GONE
-            until = self._members.streams.instances.boosted_until[feeds.instances[~free]]
+            until = self._members.routes.instances.boosted_until[feeds.instances[~free]]
             free[~free] = time_ns - past.window_ns >= until
             self._tally.cpu_boosted += int((told & ~free).sum())
             told &= free
@@ -173,7 +158,7 @@ class Backfill:
     def _note_newest(self, feeds: _Feeds, past: PastUsage) -> None:
         """Make sure that live usage from before the end of the past does not count again."""
         lives = feeds.instances != _GONE
-        table, lines = self._members.streams.instances, feeds.lines[lives]
+        table, lines = self._members.routes.instances, feeds.lines[lives]
         for amounts, newest in (
             (past.cpu_millicores, table.last_cpu),
             (past.memory_bytes, table.last_memory),
@@ -185,7 +170,7 @@ class Backfill:
 
     def _go_on(self, feeds: _Feeds, windows: Windows, end_ns: int) -> None:
         """Let the streams go on with the intervals in which the past ended."""
-        live, rows = self._members.streams.windows, self._members.rows
+        live, rows = self._members.routes.streams, self._members.rows
         told = np.flatnonzero((feeds.streams != _GONE) & (windows.ends != UNSET))
         new = told[live.ends[feeds.streams[told]] == UNSET]
         live.ends[feeds.streams[new]] = windows.ends[new]
@@ -196,14 +181,14 @@ class Backfill:
         starts = live.ends[feeds.streams[others]] - intervals
         ends = windows.ends[others]
         ends = np.where(starts < ends, ends, ends + ((starts - ends) // intervals + 1) * intervals)
-        newest = self._members.streams.instances.last_memory[feeds.instances[others]]
+        newest = self._members.routes.instances.last_memory[feeds.instances[others]]
         is_first = (starts > end_ns) & (starts < end_ns + intervals)
         one = is_first & (newest < ends)
         self._join(feeds, windows, others[one], ends[one])
 
-    def _join(self, feeds: _Feeds, windows: Windows, at: Lines, ends: Lines) -> None:
+    def _join(self, feeds: _Feeds, windows: Windows, at: Indexes, ends: Indexes) -> None:
         """Move what streams saw live into intervals that began in the past."""
-        live, memory = self._members.streams.windows, self._members.rows.memory
+        live, memory = self._members.routes.streams, self._members.rows.memory
         rows, streams = feeds.rows[at], feeds.streams[at]
         peaks, before = live.peak(streams), windows.usage[at]
         memory.subtract(rows, MEMORY_GRID.bucket(peaks), live.ends[streams], PEAK_WEIGHT)
@@ -215,5 +200,5 @@ class Backfill:
         live.ends[streams] = ends
         live.usage[streams] = np.maximum(live.usage[streams], np.where(same, before, 0))
         instances = feeds.instances[at]
-        killed = self._members.streams.instances.killed[instances] != UNSET
+        killed = self._members.routes.instances.killed[instances] != UNSET
         self._oom_kills.amend(instances[killed].tolist())

@@ -29,6 +29,7 @@ from app.recommender.core.histograms import (
     Amounts,
     Bank,
     Buckets,
+    Flags,
     Grid,
     Rows,
     Times,
@@ -42,19 +43,15 @@ from app.recommender.core.rules import (
     RecommenderRules,
     ResourceRules,
 )
-from app.recommender.core.tables import NOWHERE, RowTable
+from app.recommender.core.tables import LOWER, NOWHERE, TARGET, UPPER, RowTable
 
 Factors = NDArray[np.float64]
 Counts = NDArray[np.int64]
 
 MOST: Final = 10**14  # millicores or bytes; nothing larger is ever recommended
 
-TARGET, LOWER, UPPER = range(3)  # the columns of everything below
-
 _LOWER_MULTIPLIER: Final = 0.001
 _UPPER_MULTIPLIER: Final = 1.0
-
-Flags = NDArray[np.bool_]
 
 SHOWS_ENTRY: Final = 1  # bits of what a row shows
 SHOWS_CPU: Final = 2
@@ -87,6 +84,7 @@ class Estimates:
 
     buckets: Buckets  # where the percentile fell, EMPTY without samples
     bases: Amounts
+    confidences: Factors  # one per row
     with_margin: Amounts
     multipliers: Factors  # 1 for the target
     floors: Amounts  # one per row
@@ -131,19 +129,6 @@ def multipliers(confidences: Factors) -> Factors:
     return factors
 
 
-def percentile_bases(
-    bank: Bank, rows: Rows, grid: Grid, fractions: tuple[float, ...], *, interpolate: bool
-) -> tuple[Buckets, Amounts]:
-    """Return where the percentiles of each row fall, and the amounts they answer."""
-    buckets = bank.percentiles(rows, fractions)
-    bases = grid.ends[buckets]
-    if interpolate:
-        shares = bank.shares(rows, fractions, buckets)
-        starts, ends = grid.exact_starts[buckets], grid.exact_ends[buckets]
-        bases = whole(starts + shares * (ends - starts))
-    return buckets, np.where(buckets == EMPTY, 0, bases)
-
-
 def estimate(
     buckets: Buckets, bases: Amounts, confidences: Factors, floor: Amounts, margin_fraction: float
 ) -> Estimates:
@@ -156,6 +141,7 @@ def estimate(
     return Estimates(
         buckets=buckets,
         bases=bases,
+        confidences=confidences,
         with_margin=with_margin,
         multipliers=factors,
         floors=floor,
@@ -171,8 +157,6 @@ class Estimation:
     shows: NDArray[np.int8]
     cpu: Estimates
     memory: Estimates
-    cpu_confidence: Factors
-    memory_confidence: Factors
 
     @property
     def amounts(self) -> Amounts:
@@ -188,23 +172,24 @@ def rows_in_use(rows: RowTable) -> Rows:
 
 
 def estimate_rows(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Estimation:
-    """Appraise some rows, among them all rows of every VPA concerned."""
+    """Estimate rows; `rows` must contain all rows of each VPA."""
     taking_part = _taking_part(table, rows, now_ns, rules)
     containers = _per_vpa(table.vpa[rows], taking_part)
     first, last, counts = table.first[rows], table.last[rows], table.counts[rows]
-    asked, interpolates = rules.estimator, rules.extras.interpolate
+    asked = rules.estimator
 
-    def one(bank: Bank, grid: Grid, of: ResourceRules, minimum: int) -> tuple[Estimates, Factors]:
-        buckets, bases = percentile_bases(bank, rows, grid, of.fractions, interpolate=interpolates)
+    def one(bank: Bank, grid: Grid, of: ResourceRules, minimum: int) -> Estimates:
+        buckets = bank.percentiles(rows, of.fractions)
+        bases = np.where(buckets == EMPTY, 0, grid.ends[buckets])
         confidences = confidence(first, last, counts, of.confidence_interval)
         floor = floors(minimum, containers)
-        return estimate(buckets, bases, confidences, floor, asked.margin_fraction), confidences
+        return estimate(buckets, bases, confidences, floor, asked.margin_fraction)
 
     cpu_minimum, memory_minimum = pod_minimum(asked)
-    cpu, cpu_confidence = one(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
-    memory, memory_confidence = one(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
+    cpu = one(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
+    memory = one(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
     shows = _shown(table, rows, taking_part, omits=asked.omit_unsampled)
-    return Estimation(rows, shows, cpu, memory, cpu_confidence, memory_confidence)
+    return Estimation(rows, shows, cpu, memory)
 
 
 def _taking_part(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Flags:
@@ -228,9 +213,10 @@ def _shown(table: RowTable, rows: Rows, taking_part: Flags, *, omits: bool) -> N
     if not omits:
         cpu = memory = np.ones(len(rows), dtype=np.bool_)
     entry = taking_part & (cpu | memory)
-    shows = entry * SHOWS_ENTRY
-    shows = shows + (entry & cpu & table.sizes_cpu[rows]) * SHOWS_CPU
-    shows = shows + (entry & memory & table.sizes_memory[rows]) * SHOWS_MEMORY
+    sizes_cpu, sizes_memory = table.sizes[rows].T
+    shows: Amounts = entry * SHOWS_ENTRY
+    shows = shows + (entry & cpu & sizes_cpu) * SHOWS_CPU
+    shows = shows + (entry & memory & sizes_memory) * SHOWS_MEMORY
     return shows.astype(np.int8)
 
 
@@ -278,14 +264,14 @@ def _basis(table: RowTable, estimation: Estimation, lines: Rows) -> Basis:
     rows = estimation.rows[lines]
     basis = np.empty(len(lines), dtype=BASIS)
 
-    def take(resource: str, bank: Bank, found: Estimates, confidence: Factors) -> None:
+    for resource, bank, found in (
+        (CPU, table.cpu, estimation.cpu),
+        (MEMORY, table.memory, estimation.memory),
+    ):
         of = basis[resource]
         of["buckets"], of["bases"] = found.buckets[lines], found.bases[lines]
-        of["floor"], of["confidence"] = found.floors[lines], confidence[lines]
+        of["floor"], of["confidence"] = found.floors[lines], found.confidences[lines]
         of["weight"], of["reference"] = bank.totals[rows], bank.references[rows]
-
-    take(CPU, table.cpu, estimation.cpu, estimation.cpu_confidence)
-    take(MEMORY, table.memory, estimation.memory, estimation.memory_confidence)
     basis["first"], basis["last"] = table.first[rows], table.last[rows]
     basis["samples"], basis["living"] = table.counts[rows], table.live[rows]
     basis["shows"] = estimation.shows[lines]

@@ -9,7 +9,7 @@ because nothing was learned yet that could take its place, is `kept`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
@@ -34,7 +34,7 @@ from app.recommender.core.estimation import (
     VpaDerivation,
     estimate,
 )
-from app.recommender.core.histograms import CPU_GRID, EMPTY, MEMORY_GRID, Amounts, Grid
+from app.recommender.core.histograms import CPU_GRID, EMPTY, MEMORY_GRID, Grid
 from app.recommender.core.moments import moment_or_none
 from app.recommender.core.rules import (
     CPU,
@@ -47,11 +47,8 @@ from app.recommender.core.rules import (
 from app.recommender.core.shaping import (
     Bound,
     Caps,
-    Shaped,
-    cpu_quantity,
-    memory_quantity,
-    shape_cpu,
-    shape_memory,
+    quantity,
+    shape,
 )
 
 _WORDS: Final = ("target", "lowerBound", "upperBound")  # in the order of all columns
@@ -100,8 +97,9 @@ class _Explainer:
         basis = np.frombuffer(joined, dtype=BASIS)
         self._rules = [one for derivation in derivations for one in derivation.rules]
         self._with_steps = with_steps
-        self._cpu = _Steps(_of_cpu(self._rules, rules), basis[CPU], rules)
-        self._memory = _Steps(_of_memory(self._rules, rules), basis[MEMORY], rules)
+        asked = rules.estimator
+        self._cpu = _Steps(_CPU, self._rules, basis[CPU], asked.cpu, rules)
+        self._memory = _Steps(_MEMORY, self._rules, basis[MEMORY], asked.memory, rules)
         self._first, self._last, self._samples, self._living, self._shows = (
             basis[name].tolist() for name in ("first", "last", "samples", "living", "shows")
         )
@@ -152,13 +150,13 @@ class _Explainer:
         """Add how the amounts of a container came about."""
         policy = vpa.policy(stands.container)
         own = (policy.max_allowed or {}) if policy is not None else {}
-        both = (self._cpu, self._rules[line].cpu), (self._memory, self._rules[line].memory)
+        both = self._cpu, self._memory
         computed: dict[str, tuple[Quantity, ...]] = {}
-        for steps, cap in both:
-            resource = steps.of.resource
+        for steps in both:
+            resource = steps.of.name
             if not self._shows[line] & steps.of.shows:
                 continue
-            computed[resource] = steps.quantities(line, cap)
+            computed[resource] = steps.quantities(line)
             lists = zip(_WORDS, computed[resource], _standing(stands, resource), strict=False)
             same = [word for word, quantity, stood in lists if stood == quantity]
             caps = dict(zip(_WORDS, steps.capped_by(line, own), strict=True))
@@ -173,9 +171,9 @@ class _Explainer:
         if self._with_steps:
             shows, rules = self._shows[line], self._rules[line]
             told["derivation"] = {
-                steps.of.resource: {"unit": steps.of.unit, "isShown": bool(shows & steps.of.shows)}
-                | steps.to_json(line, cap, own, is_whole_cores=rules.whole_cores)
-                for steps, cap in both
+                steps.of.name: {"unit": steps.of.unit, "isShown": bool(shows & steps.of.shows)}
+                | steps.to_json(line, own, is_whole_cores=rules.whole_cores)
+                for steps in both
             }
 
     def _absence(self, line: int) -> Absence:
@@ -195,75 +193,50 @@ class _Explainer:
             "spanSeconds": (last - first).total_seconds() if first and last else 0.0,
             "livingContainers": self._living[line],
             "confidence": {
-                steps.of.resource: steps.confidences[line] for steps in (self._cpu, self._memory)
+                steps.of.name: steps.confidences[line] for steps in (self._cpu, self._memory)
             },
         }
 
 
 @dataclass(frozen=True, slots=True)
-class _Making:
-    """How amounts of one resource are made."""
+class _Resource:
+    """How amounts of a resource are told."""
 
-    resource: str
+    name: str
     unit: str
     per_unit: int  # thousandths of a core or of a byte
     shows: int  # the bit of what a row shows
-    step: int  # what is rounded up to
-    is_humanized: bool
     grid: Grid
-    asked: ResourceRules
-    caps: Caps
-    shape: Callable[[Amounts, Caps], Shaped]
-    quantity: Callable[[int, int, Cap], Quantity]
 
 
-def _of_cpu(own: Sequence[ContainerRules], rules: RecommenderRules) -> _Making:
-    step = rules.format.round_cpu_millicores
-    whole = np.array([one.whole_cores for one in own], dtype=np.bool_)
-    return _Making(
-        resource=CPU,
-        unit="millicores",
-        per_unit=1,
-        shows=SHOWS_CPU,
-        step=step,
-        is_humanized=False,
-        grid=CPU_GRID,
-        asked=rules.estimator.cpu,
-        caps=Caps.of([one.cpu for one in own]),
-        shape=lambda amounts, caps: shape_cpu(amounts, step, whole, caps),
-        quantity=cpu_quantity,
-    )
-
-
-def _of_memory(own: Sequence[ContainerRules], rules: RecommenderRules) -> _Making:
-    step, humanize = rules.format.round_memory_bytes, rules.format.humanize_memory
-    return _Making(
-        resource=MEMORY,
-        unit="bytes",
-        per_unit=1000,
-        shows=SHOWS_MEMORY,
-        step=step,
-        is_humanized=humanize,
-        grid=MEMORY_GRID,
-        asked=rules.estimator.memory,
-        caps=Caps.of([one.memory for one in own]),
-        shape=lambda amounts, caps: shape_memory(amounts, step, caps, humanize=humanize),
-        quantity=memory_quantity,
-    )
+_CPU: Final = _Resource(CPU, "millicores", 1, SHOWS_CPU, CPU_GRID)
+_MEMORY: Final = _Resource(MEMORY, "bytes", 1000, SHOWS_MEMORY, MEMORY_GRID)
 
 
 class _Steps:
     """One resource of some containers, from percentile to quantity, as columns."""
 
-    def __init__(self, of: _Making, basis: Basis, rules: RecommenderRules) -> None:
+    def __init__(
+        self,
+        of: _Resource,
+        own: Sequence[ContainerRules],
+        basis: Basis,
+        asked: ResourceRules,
+        rules: RecommenderRules,
+    ) -> None:
         self.of = of
+        self.caps = [one.cpu if of is _CPU else one.memory for one in own]
+        self._fractions = asked.fractions
+        self._format = rules.format
         self._margin = rules.estimator.margin_fraction
         buckets, bases = basis["buckets"].astype(np.intp), basis["bases"]
         floors, confidences = basis["floor"], basis["confidence"]
         found = estimate(buckets, bases, confidences, floors, self._margin)
         free = estimate(buckets, bases, confidences, np.zeros_like(floors), self._margin)
-        rounded = of.shape(found.amounts, Caps.none(len(basis)))
-        capped = of.shape(found.amounts, of.caps)
+        cores = np.array([one.whole_cores for one in own], dtype=np.bool_)
+        no_caps = Caps.of([Cap()] * len(own))
+        rounded = shape(of.name, found.amounts, rules.format, cores, no_caps)
+        capped = shape(of.name, found.amounts, rules.format, cores, Caps.of(self.caps))
         self._buckets, self._bases = buckets.tolist(), bases.tolist()
         self._with_margin = found.with_margin.tolist()
         self._multipliers = found.multipliers.tolist()
@@ -274,28 +247,30 @@ class _Steps:
             basis[name].tolist() for name in ("floor", "confidence", "weight", "reference")
         )
 
-    def quantities(self, line: int, cap: Cap) -> tuple[Quantity, ...]:
+    def quantities(self, line: int) -> tuple[Quantity, ...]:
         """Return target, lower bound, upper bound and uncapped target of a container."""
-        columns = zip(self._capped[line], self._bounds[line], strict=True)
-        return tuple(self.of.quantity(amount, bound, cap) for amount, bound in columns)
+        columns, cap = zip(self._capped[line], self._bounds[line], strict=True), self.caps[line]
+        return tuple(quantity(self.of.name, amount, bound, cap) for amount, bound in columns)
 
     def capped_by(self, line: int, own: Quantities) -> list[str]:
         """Return what capped each amount: the policy, or the flag where the policy has no most."""
-        most = "maxAllowed" if self.of.resource in own else _FLAG + self.of.resource
+        most = "maxAllowed" if self.of.name in own else _FLAG + self.of.name
         words = {Bound.NOTHING: "", Bound.LEAST: "minAllowed", Bound.MOST: most}
         return [words[bound] for bound in self._bounds[line][: len(_WORDS)]]
 
-    def to_json(self, line: int, cap: Cap, own: Quantities, *, is_whole_cores: bool) -> Json:
+    def to_json(self, line: int, own: Quantities, *, is_whole_cores: bool) -> Json:
         """Return every step of a container."""
-        capped_by, quantities = self.capped_by(line, own), self.quantities(line, cap)
+        capped_by, quantities = self.capped_by(line, own), self.quantities(line)
+        is_cpu, shown = self.of is _CPU, self._format
+        step = shown.round_cpu_millicores if is_cpu else shown.round_memory_bytes
         return {
             "confidence": self.confidences[line],
             "samplesWeight": self.weights[line],
             "referenceTime": _time(moment_or_none(self._references[line])),
             "marginFraction": self._margin,
-            "roundedUpTo": max(self.of.step, 1),
-            "isWholeCores": self.of.resource == CPU and is_whole_cores,
-            "isHumanized": self.of.is_humanized,
+            "roundedUpTo": max(step, 1),
+            "isWholeCores": is_cpu and is_whole_cores,
+            "isHumanized": not is_cpu and shown.humanize_memory,
         } | {
             word: self._amount(line, column, capped_by[column], quantities[column])
             for column, word in enumerate(_WORDS)
@@ -305,7 +280,7 @@ class _Steps:
         bucket, multiplier = self._buckets[line][column], self._multipliers[line][column]
         units = partial(_units, per_unit=self.of.per_unit)
         return {
-            "percentile": self.of.asked.fractions[column],
+            "percentile": self._fractions[column],
             "bucket": None if bucket == EMPTY else bucket,
             "bucketStart": None if bucket == EMPTY else float(self.of.grid.exact_starts[bucket]),
             "percentileAmount": self._bases[line][column],

@@ -26,13 +26,15 @@ from numpy.typing import NDArray
 from app.recommender.core.moments import UNSET, YEAR_ONE
 
 Amounts = NDArray[np.int64]  # millicores or bytes
-Buckets = NDArray[np.intp]
+Times = NDArray[np.int64]  # nanoseconds
+Weights = NDArray[np.float64]
+Flags = NDArray[np.bool_]
+Indexes = NDArray[np.intp]  # of lines of arrays
+Rows = Indexes  # of histograms
+Buckets = Indexes
 
 BUCKETS: Final = 176
 RATIO: Final = 1.05
-
-Times = NDArray[np.int64]  # nanoseconds
-Weights = NDArray[np.float64]
 
 LONGEST: Final = 100  # half-lives a sample may be ahead of the reference
 
@@ -48,8 +50,6 @@ _POLYNOMIAL: Final = (
 _LEAST: Final = -1100.0  # the power is zero
 _MOST: Final = 1023.9999999999999
 
-Rows = NDArray[np.intp]
-
 EPSILON: Final = 0.001 * 0.1  # a thousandth of one CPU sample
 EMPTY: Final = -1  # the "bucket" of a percentile without samples
 _CHUNK: Final = 512  # rows whose running sums fit into the processor's cache
@@ -61,9 +61,8 @@ class Grid:
 
     starts: NDArray[np.float64]  # cores or bytes
     smallest: Amounts  # the smallest whole amount that falls into the bucket
-    ends: Amounts  # what a percentile in this bucket answers, truncated
+    ends: Amounts  # what a percentile in this bucket answers, truncated; the last one's start
     exact_starts: NDArray[np.float64]  # millicores or bytes
-    exact_ends: NDArray[np.float64]  # millicores or bytes; the last bucket ends where it starts
 
     def bucket(self, amounts: Amounts) -> Buckets:
         """Return the bucket of each amount."""
@@ -99,7 +98,6 @@ def _grid(first: float, amounts_per_unit: float, measured: Mapping[int, int]) ->
         smallest=smallest,
         ends=(ends * amounts_per_unit).astype(np.int64),
         exact_starts=starts * amounts_per_unit,
-        exact_ends=ends * amounts_per_unit,
     )
 
 
@@ -238,19 +236,6 @@ class Bank:
             chunk = rows[start : start + _CHUNK]
             found[start : start + _CHUNK] = self._percentiles(chunk, fractions)
         return found
-
-    def shares(self, rows: Rows, fractions: tuple[float, ...], buckets: Buckets) -> Weights:
-        """Return how far into their buckets the percentiles reach, between 0 and 1."""
-        reach = np.empty((len(rows), len(fractions)))
-        for start in range(0, len(rows), _CHUNK):
-            chunk = rows[start : start + _CHUNK]
-            at = buckets[start : start + _CHUNK]
-            weights = np.take_along_axis(self.weights[chunk], at, axis=1)
-            sums = np.take_along_axis(np.cumsum(self.weights[chunk], axis=1), at, axis=1)
-            missing = np.array(fractions) * self.totals[chunk][:, None] - (sums - weights)
-            with np.errstate(divide="ignore", invalid="ignore"):
-                reach[start : start + _CHUNK] = np.nan_to_num(missing / weights)
-        return np.clip(reach, 0.0, 1.0)
 
     def _percentiles(self, rows: Rows, fractions: tuple[float, ...]) -> Buckets:
         weights = self.weights[rows]

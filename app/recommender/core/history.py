@@ -17,7 +17,6 @@ from dataclasses import replace
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.recommender.core.checkpoints import (
     Checkpoint,
@@ -35,18 +34,15 @@ from app.recommender.core.histograms import (
     Weights,
     nearest_reference,
 )
-from app.recommender.core.membership import Membership, seed
-from app.recommender.core.moments import AHEAD, DAY, UNSET, span
+from app.recommender.core.membership import Membership
+from app.recommender.core.moments import AHEAD, DAY, GOLDEN, UNSET, span
 from app.recommender.core.oom import OomKills
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.tables import PEAK_WEIGHT
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedVpa
 
-Flags = NDArray[np.bool_]
-
 _SPREAD: Final = 0.25  # of the waiting times, so that rows do not come due all at once
-_GOLDEN: Final = 0.6180339887498949
 _FARTHEST: Final = 366 * DAY  # no half-life or interval brings a reference further ahead
 _LEAST_SHARE: Final = 1e-6  # so that age decides among rows that have hardly moved
 
@@ -66,13 +62,12 @@ class StoredHistory:
     def due(self, now_ns: int) -> Rows:
         """Return the rows whose checkpoints should be written, the most urgent first."""
         publish, dirty = self._rules.publish, self._changed()
-        never = self._never_written(dirty, now_ns)
         ages, shares = self._ages(dirty, now_ns), self._moved(dirty)
-        early = 1.0 - dirty * _GOLDEN % 1.0 * _SPREAD
+        early = 1.0 - dirty * GOLDEN % 1.0 * _SPREAD
         moved = (shares >= publish.checkpoint_change) & (
             ages >= span(publish.checkpoint_pause) * early
         )
-        wanted = never | moved | (ages >= span(publish.checkpoint_age) * early)
+        wanted = moved | (ages >= span(publish.checkpoint_age) * early)
         return self._by_urgency(dirty[wanted], now_ns)
 
     def all_changed(self, now_ns: int) -> Rows:
@@ -115,13 +110,6 @@ class StoredHistory:
             table.moved_cpu[row] = table.cpu.totals[row]  # all of it, for it may never have been
             table.moved_memory[row] = table.memory.totals[row]
 
-    def abandon(self, tracked: TrackedVpa, container: str) -> None:
-        """Note that the checkpoint of a container is not needed any more."""
-        namespace, name = tracked.key
-        stored = self.names.release(namespace, (name, container))
-        if stored is not None:
-            self._gone.append((namespace, stored))
-
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, the checkpoints to delete: namespace and name."""
         gone, self._gone = self._gone, []
@@ -138,16 +126,14 @@ class StoredHistory:
         lines = rows.vpa[dirty].tolist()
         return dirty[np.array([by_line[line].may_be_stored for line in lines], dtype=np.bool_)]
 
-    def _never_written(self, rows: Rows, now_ns: int) -> Flags:
-        """Tell what was never written, or at a time that has yet to come: a clock was put right."""
-        written = self._members.rows.written[rows]
-        return np.asarray((written == UNSET) | (written > now_ns))
-
     def _ages(self, rows: Rows, now_ns: int) -> Times:
-        """Return how old checkpoints are."""
+        """Return how old checkpoints are, those without one as old as they may become.
+
+        One that was written at a time that has yet to come is none: a clock was put right.
+        """
+        written = self._members.rows.written[rows]
         longest = span(self._rules.publish.checkpoint_age)
-        ages = now_ns - self._members.rows.written[rows]
-        return np.where(self._never_written(rows, now_ns), longest, ages)
+        return np.where((written == UNSET) | (written > now_ns), longest, now_ns - written)
 
     def _by_urgency(self, rows: Rows, now_ns: int) -> Rows:
         shares = np.maximum(self._moved(rows), _LEAST_SHARE)
@@ -190,18 +176,18 @@ class StoredHistory:
 
         What exceeds the limit stays in the histogram, as if it had ended.
         """
-        streams, waiting = self._members.streams, self._members.waiting
+        routes, waiting = self._members.routes, self._members.waiting
         found: defaultdict[int, list[OpenWindow]] = defaultdict(list)
         for row in rows.tolist():
             if row in waiting:
                 found[row] += [one for one in waiting[row].values() if one.end_ns > now_ns]
-        lines = streams.of_rows(rows, self._members.rows.capacity)
-        lines = lines[streams.windows.ends[lines] > now_ns]
-        for line in lines[np.argsort(-streams.windows.peak(lines), kind="stable")].tolist():
-            of_row = found[int(streams.table.row[line])]
+        lines = routes.of_rows(rows, self._members.rows.capacity)
+        lines = lines[routes.streams.ends[lines] > now_ns]
+        for line in lines[np.argsort(-routes.streams.peak(lines), kind="stable")].tolist():
+            of_row = found[int(routes.streams.row[line])]
             if len(of_row) < self._rules.publish.open_windows:
-                pod = self._members.owners[int(streams.table.instance[line])].pod.name
-                of_row.append(streams.windows.told(line, pod))
+                pod = self._members.owners[int(routes.streams.instance[line])].pod.name
+                of_row.append(routes.streams.told(line, pod))
         return found
 
     def _kills(self) -> defaultdict[int, list[tuple[str, int]]]:
@@ -209,7 +195,7 @@ class StoredHistory:
         found: defaultdict[int, list[tuple[str, int]]] = defaultdict(list)
         for (namespace, pod, container), second in self._oom_kills.newest():
             instance = self._members.instances.get((namespace, pod, container))
-            streams = {} if instance is None else self._members.streams.all_of(instance)
+            streams = {} if instance is None else self._members.routes.all_of(instance)
             for row in streams:
                 found[row].append((pod, second))
         return found
@@ -244,8 +230,7 @@ class StoredHistory:
             with skipped.guard("VPA", *vpa):
                 if (waiting := self._members.vpas.get(vpa)) is not None:
                     waiting.awaits_history = False
-                    self._members.table.is_dirty[waiting.line] = True
-                    seed(waiting, self._members, now_ns)
+                    self._members.vpa_table.is_dirty[waiting.line] = True
         return [problem for problem in problems if problem]
 
     def _take_in(self, found: Checkpoint, now_ns: int, only: Collection[VpaKey] | None) -> str:
@@ -295,7 +280,7 @@ class StoredHistory:
     def _reopen(self, tracked: TrackedVpa, row: int, window: OpenWindow, now_ns: int) -> None:
         """Add a running peak again; its stream goes on with it, now or when its pod is seen."""
         peak = np.array([max(window.usage_bytes, window.oom_bytes)])
-        table, streams = self._members.rows, self._members.streams
+        table, routes = self._members.rows, self._members.routes
         table.memory.add(
             np.array([row]), MEMORY_GRID.bucket(peak), np.array([window.end_ns]), PEAK_WEIGHT
         )
@@ -303,11 +288,49 @@ class StoredHistory:
             return
         key = (tracked.key[0], window.pod, table.names[row])
         instance = self._members.instances.get(key)
-        stream = None if instance is None else streams.active_of(instance).get(row)
+        stream = None if instance is None else routes.active_of(instance).get(row)
         if stream is None:
             self._members.waiting.setdefault(row, {})[window.pod] = window
-        elif streams.windows.ends[stream] == UNSET:
-            streams.windows.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
+        elif routes.streams.ends[stream] == UNSET:
+            routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
+
+    # --- when it is over
+
+    def tidy(self, now_ns: int) -> None:
+        """Forget expired rows, intervals that ended, and kills of pods that are gone."""
+        self._drop_expired(now_ns)
+        self._drop_detached(now_ns)
+        self._members.routes.tidy(now_ns)
+        for row, windows in list(self._members.waiting.items()):
+            open_ones = {pod: one for pod, one in windows.items() if one.end_ns > now_ns}
+            if open_ones:
+                self._members.waiting[row] = open_ones
+            else:
+                del self._members.waiting[row]
+        self._oom_kills.forget_missing()
+
+    def _drop_expired(self, now_ns: int) -> None:
+        table = self._members.rows
+        rows = np.flatnonzero((table.vpa >= 0) & (table.live == 0))
+        unknown = (table.cpu.totals[rows] == 0.0) & (table.memory.totals[rows] == 0.0)
+        for row in rows[unknown | table.expired(rows, now_ns)].tolist():
+            tracked = self._members.by_line[int(table.vpa[row])]
+            if tracked.awaits_history:
+                continue
+            container = table.names[row]
+            namespace, name = tracked.key
+            if (stored := self.names.release(namespace, (name, container))) is not None:
+                self._gone.append((namespace, stored))
+            del tracked.rows[container]
+            self._members.vpa_table.is_dirty[tracked.line] = True
+            self._members.drop_rows([row])
+
+    def _drop_detached(self, now_ns: int) -> None:
+        gone = self._members.detached.take_expired(now_ns)
+        for (namespace, vpa), row in gone:
+            if (namespace, vpa) not in self._members.vpas:  # else the name is that of another row
+                self.names.release(namespace, (vpa, self._members.rows.names[row]))
+        self._members.drop_rows(row for _, row in gone)
 
 
 def _is_from_the_future(found: Checkpoint, now_ns: int) -> bool:
@@ -328,50 +351,6 @@ def _reachable(reference_ns: int, newest_ns: int, half_life_ns: int) -> int:
 
 def _encoded(bank: Bank, line: int) -> StoredHistogram:
     return encode(bank.weights[line], float(bank.totals[line]), int(bank.references[line]))
-
-
-class Expiry:
-    """Forgets what is over."""
-
-    def __init__(self, members: Membership, history: StoredHistory, oom_kills: OomKills) -> None:
-        self._members = members
-        self._history = history
-        self._oom_kills = oom_kills
-
-    def tidy(self, now_ns: int) -> None:
-        """Forget expired rows, intervals that ended, and kills of pods that are gone."""
-        self._drop_expired(now_ns)
-        self._drop_detached(now_ns)
-        self._members.drop_rows(self._members.orphaned.take_expired(now_ns))
-        self._members.streams.tidy(now_ns)
-        for row, windows in list(self._members.waiting.items()):
-            open_ones = {pod: one for pod, one in windows.items() if one.end_ns > now_ns}
-            if open_ones:
-                self._members.waiting[row] = open_ones
-            else:
-                del self._members.waiting[row]
-        self._oom_kills.forget_missing()
-
-    def _drop_expired(self, now_ns: int) -> None:
-        table = self._members.rows
-        rows = np.flatnonzero((table.vpa >= 0) & (table.live == 0))
-        unknown = (table.cpu.totals[rows] == 0.0) & (table.memory.totals[rows] == 0.0)
-        for row in rows[unknown | table.expired(rows, now_ns)].tolist():
-            tracked = self._members.by_line[int(table.vpa[row])]
-            if tracked.awaits_history:
-                continue
-            container = table.names[row]
-            self._history.abandon(tracked, container)
-            del tracked.rows[container]
-            self._members.table.is_dirty[tracked.line] = True
-            self._members.drop_rows([row])
-
-    def _drop_detached(self, now_ns: int) -> None:
-        gone = self._members.detached.take_expired(now_ns)
-        for (namespace, vpa), row in gone:
-            if (namespace, vpa) not in self._members.vpas:  # else the name is that of another row
-                self._history.names.release(namespace, (vpa, self._members.rows.names[row]))
-        self._members.drop_rows(row for _, row in gone)
 
 
 def orphans(

@@ -1,6 +1,6 @@
 """Samples and kills on their way into the rows.
 
-Strategy: a batch is sorted into rounds in which no container occurs twice, and each round is a
+Strategy: a batch is split into parts in which no container occurs twice, and each part is a
 handful of array operations. Containers that feed one row and have not moved lately take the
 straight way; the few others are looked at one by one, for a sample goes to the rows its pod
 belonged to when it was taken.
@@ -13,18 +13,14 @@ from dataclasses import dataclass, fields
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from app.recommender.core.histograms import Amounts, Times
+from app.recommender.core.histograms import Amounts, Flags, Indexes, Times
 from app.recommender.core.membership import Membership
-from app.recommender.core.moments import AHEAD, DAY, UNSET, span
+from app.recommender.core.moments import AHEAD, DAY, UNSET
 from app.recommender.core.quality import Quality
 from app.recommender.core.rules import CPU, MEMORY, RecommenderRules
 from app.recommender.core.samples import MANY, NO_STREAM
-from app.recommender.core.tables import Lines
 from app.recommender.core.usage import REFUSED, UsageBatch
-
-Flags = NDArray[np.bool_]
 
 _UNKNOWN: Final = -1
 _OLDEST_NS: Final = 400 * DAY  # samples may be so old
@@ -45,7 +41,6 @@ class SampleTally:
     memory: int = 0
     memory_late: int = 0
     memory_refused: int = 0
-    memory_grace: int = 0  # too soon after a move
     past_series_refused: int = 0  # of history from elsewhere
     past_points_refused: int = 0
     kills: int = 0
@@ -59,17 +54,6 @@ class SampleTally:
         return {one.name: getattr(self, one.name) for one in fields(self)}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Round:
-    """Samples of which each is of another container."""
-
-    instances: Lines
-    cpu: Amounts
-    memory: Amounts
-    times: Times
-    windows_ns: Times
-
-
 class Intake:
     """Feeds samples to rows."""
 
@@ -77,16 +61,9 @@ class Intake:
         self.tally = SampleTally()
         self._quality = quality
         self._members = members
-        self._rules = rules
-        self._grace_ns = span(rules.extras.selector_move_memory_grace)
         self._drops_boosted = rules.cpu_startup_boost
 
-    def take(
-        self,
-        batch: UsageBatch,
-        now_ns: int,
-        amend: Callable[[list[int]], None],
-    ) -> None:
+    def take(self, batch: UsageBatch, now_ns: int, amend: Callable[[list[int]], None]) -> None:
         """Count a batch of samples, none from beyond tomorrow or too long ago.
 
         A single one with a broken date would age everything else to nothing. Instances whose
@@ -102,27 +79,21 @@ class Intake:
             sound = (times <= now_ns + AHEAD) & (times >= now_ns - _OLDEST_NS)
             self.tally.misdated += len(kept) - int(sound.sum())
             kept = kept[sound]
-        for lines in _rounds(instances[kept], batch.times[kept]):
-            chosen = kept[lines]
-            found = _Round(
-                instances[chosen],
-                batch.cpu_millicores[chosen],
-                batch.memory_bytes[chosen],
-                batch.times[chosen],
-                batch.windows_ns[chosen],
-            )
-            self._take_cpu(found)
-            amend(self._take_memory(found))
+        for part in _parts(instances[kept], batch.times[kept]):
+            chosen = kept[part]
+            self._take_cpu(instances[chosen], batch, chosen)
+            amend(self._take_memory(instances[chosen], batch, chosen))
 
-    def _take_cpu(self, samples: _Round) -> None:
-        table, tally = self._members.streams.instances, self.tally
-        told = samples.cpu >= 0
-        fresh = told & (samples.times > table.last_cpu[samples.instances])
-        tally.cpu_refused += int((samples.cpu == REFUSED).sum())
+    def _take_cpu(self, instances: Indexes, batch: UsageBatch, chosen: Indexes) -> None:
+        table, tally = self._members.routes.instances, self.tally
+        cpu, times = batch.cpu_millicores[chosen], batch.times[chosen]
+        told = cpu >= 0
+        fresh = told & (times > table.last_cpu[instances])
+        tally.cpu_refused += int((cpu == REFUSED).sum())
         tally.cpu_repeated += int((told & ~fresh).sum())
         counted = np.flatnonzero(fresh)
-        instances, times = samples.instances[counted], samples.times[counted]
-        starts = times - samples.windows_ns[counted]
+        instances, times = instances[counted], times[counted]
+        starts = times - batch.windows_ns[chosen[counted]]
         table.last_cpu[instances] = times
         if self._drops_boosted:
             free = starts >= table.boosted_until[instances]
@@ -132,34 +103,35 @@ class Intake:
         settled = starts >= table.moved[instances]
         lines, streams = self._routed(instances, times, settled, starts)
         tally.cpu += len(lines)
-        rows, used = self._members.streams.table.row[streams], samples.cpu[counted[lines]]
+        rows, used = self._members.routes.streams.row[streams], cpu[counted[lines]]
         self._quality.compare(CPU, rows, used)
         self._members.rows.learn_cpu(rows, used, times[lines])
 
-    def _take_memory(self, samples: _Round) -> list[int]:
+    def _take_memory(self, instances: Indexes, batch: UsageBatch, chosen: Indexes) -> list[int]:
         """Count memory; return the instances that were killed later than that."""
-        table, tally = self._members.streams.instances, self.tally
-        told = samples.memory >= 0
-        fresh = told & (samples.times >= table.last_memory[samples.instances])
-        tally.memory_refused += int((samples.memory == REFUSED).sum())
+        table, tally = self._members.routes.instances, self.tally
+        memory, times = batch.memory_bytes[chosen], batch.times[chosen]
+        told = memory >= 0
+        fresh = told & (times >= table.last_memory[instances])
+        tally.memory_refused += int((memory == REFUSED).sum())
         tally.memory_late += int((told & ~fresh).sum())
         counted = np.flatnonzero(fresh)
-        table.last_memory[samples.instances[counted]] = samples.times[counted]
-        if self._grace_ns:
-            counted = counted[self._past_grace(samples, counted)]
-        instances, times = samples.instances[counted], samples.times[counted]
+        instances, times = instances[counted], times[counted]
+        table.last_memory[instances] = times
         settled = times >= table.moved[instances]
         lines, streams = self._routed(instances, times, settled, None)
         tally.memory += len(lines)
-        self.learn_memory(streams, samples.memory[counted[lines]], times[lines], is_oom=False)
+        self.learn_memory(streams, memory[counted[lines]], times[lines], is_oom=False)
         overtaken: list[int] = instances[times <= table.killed[instances]].tolist()
         return overtaken
 
-    def learn_memory(self, streams: Lines, amounts: Amounts, times: Times, *, is_oom: bool) -> None:
+    def learn_memory(
+        self, streams: Indexes, amounts: Amounts, times: Times, *, is_oom: bool
+    ) -> None:
         """Add memory observations of streams, each given once."""
-        rows = self._members.streams.table.row[streams]
+        rows = self._members.routes.streams.row[streams]
         self._quality.compare(MEMORY, rows, amounts, is_oom=is_oom)
-        peaks = self._members.streams.windows.observe(
+        peaks = self._members.routes.streams.observe(
             streams,
             times,
             amounts,
@@ -168,18 +140,11 @@ class Intake:
         )
         self._members.rows.learn_peaks(rows, peaks, amounts, times)
 
-    def _past_grace(self, samples: _Round, counted: Lines) -> Flags:
-        moved = self._members.streams.instances.moved[samples.instances[counted]]
-        times = samples.times[counted]
-        past: Flags = (moved == UNSET) | (times < moved) | (times >= moved + self._grace_ns)
-        self.tally.memory_grace += len(past) - int(past.sum())
-        return past
-
     def _routed(
-        self, instances: Lines, times: Times, settled: Flags, starts: Times | None
-    ) -> tuple[Lines, Lines]:
+        self, instances: Indexes, times: Times, settled: Flags, starts: Times | None
+    ) -> tuple[Indexes, Indexes]:
         """Return (sample, stream) pairs: where each sample goes, in the order of the samples."""
-        direct = self._members.streams.instances.stream[instances]
+        direct = self._members.routes.instances.stream[instances]
         straight = settled & (direct != MANY)
         lines = np.flatnonzero(straight & (direct != NO_STREAM))
         streams = direct[lines]
@@ -209,7 +174,7 @@ class Intake:
         return self._members.streams_at(pod, instance, time_ns)
 
 
-def _rounds(instances: Lines, times: Times) -> list[Lines]:
+def _parts(instances: Indexes, times: Times) -> list[Indexes]:
     """Part samples so that no container occurs twice in a part, the older ones first."""
     if len(np.unique(instances)) == len(instances):
         return [np.arange(len(instances))]

@@ -3,43 +3,101 @@
 Strategy: everything is brought up to date when something is seen, not when a tick comes, so a
 pod that changes its labels changes its rows at that moment. Pods that went stay until the next
 tick, for kills that are told late. A target that cannot be resolved keeps its last pods for a
-grace period. When one VPA for all pods gives way to several with selectors, each of them may begin
-with the history of the old one, made so light that a few hours of its own usage outweigh it, and
-so short that its bounds stay wide.
+grace period. Rows whose VPA went away or points elsewhere are detached, and wait for its return:
+until then they are neither published nor stored, and they are dropped when they expire.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
+
+import numpy as np
 
 from app.model.kinds import ObjectKey
 from app.model.pods import BOOST_ANNOTATION, Pod
 from app.recommender.core.checkpoints import OpenWindow
-from app.recommender.core.detached import DetachedRows, OrphanedRows, target_of
-from app.recommender.core.moments import HOUR, LATEST, MINUTE, UNSET, span
+from app.recommender.core.moments import HOUR, LATEST, UNSET
 from app.recommender.core.rules import RecommenderRules, container_rules
 from app.recommender.core.samples import SampleRoutes
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import fetches_history
-from app.recommender.core.tables import RowTable, VpaTable
+from app.recommender.core.tables import NOWHERE, RowTable, VpaTable
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.tracked import (
     Claim,
     Claims,
-    Lines,
     PodKey,
     TrackedPod,
     TrackedVpa,
+    VpaLines,
     claim_of,
 )
 
 _PENDING: Final = "Pending"
 _SIDECAR: Final = "Always"
 _DETACHED_NS: Final = HOUR  # for the rows of deleted VPAs
-_SHARE: Final = 0.01  # of the weights
-_CONFIDENCE: Final = 0.1  # at most
+
+Target = tuple[str, str] | None  # kind and name
+
+
+def target_of(observed: ObservedVpa) -> Target:
+    """Return kind and name of the target; a new version of its API is no new target."""
+    target = observed.vpa.target
+    return (target.kind, target.name) if target is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Detached:
+    rows: dict[str, int]
+    until_ns: int
+
+
+class DetachedRows:
+    """Rows by VPA and target."""
+
+    def __init__(self, rows: RowTable) -> None:
+        self._rows = rows
+        self._by_target: dict[tuple[VpaKey, Target], _Detached] = {}
+
+    def detach(
+        self,
+        vpa: VpaKey,
+        target: Target,
+        rows: dict[str, int],
+        *,
+        until_ns: int = LATEST,
+    ) -> None:
+        """Put the rows of a VPA aside; none of them is published any more."""
+        for row in rows.values():
+            self._rows.vpa[row] = NOWHERE
+        self._by_target[vpa, target] = _Detached(rows, until_ns)
+
+    def take_back(self, vpa: VpaKey, target: Target) -> dict[str, int] | None:
+        """Return the rows a VPA once had for a target, None if there are none.
+
+        Their checkpoints may have been deleted or overwritten since, so they shall be written.
+        """
+        found = self._by_target.pop((vpa, target), None)
+        if found is None:
+            return None
+        for row in found.rows.values():
+            self._rows.is_dirty[row], self._rows.written[row] = True, UNSET
+        return found.rows
+
+    def take_expired(self, now_ns: int) -> list[tuple[VpaKey, int]]:
+        """Take out the rows that waited too long, and those whose history has expired."""
+        gone: list[tuple[VpaKey, int]] = []
+        for key, one in list(self._by_target.items()):
+            for container, row in list(one.rows.items()):
+                if now_ns >= one.until_ns or self._rows.expired(np.array([row]), now_ns)[0]:
+                    gone.append((key[0], row))
+                    del one.rows[container]
+            if not one.rows:
+                del self._by_target[key]
+        return gone
 
 
 class Membership:
@@ -49,8 +107,8 @@ class Membership:
         self.rules = rules
         self.skipped = SkippedObjects()
         self.rows = RowTable(rules.aggregation)
-        self.streams = SampleRoutes()
-        self.table = VpaTable()
+        self.routes = SampleRoutes()
+        self.vpa_table = VpaTable()
         self.vpas: dict[VpaKey, TrackedVpa] = {}
         self.by_line: dict[int, TrackedVpa] = {}
         self.pods: dict[PodKey, TrackedPod] = {}
@@ -59,8 +117,6 @@ class Membership:
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
         self.waiting: dict[int, dict[str, OpenWindow]] = {}  # restored, by row and pod
         self.detached = DetachedRows(self.rows)
-        retains = rules.extras.retain_unmatched
-        self.orphaned = OrphanedRows(self.rows, self.streams, rules.aggregation, retains=retains)
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
         self._leaving: set[PodKey] = set()
@@ -80,9 +136,9 @@ class Membership:
         tracked.observed = observed
         tracked.sent = tracked.sent_for = None
         tracked.is_fetched_for = fetches_history(observed.vpa)
-        self.table.is_dirty[tracked.line] = True
+        self.vpa_table.is_dirty[tracked.line] = True
         policy = observed.vpa.update_policy
-        self.table.set_mode(tracked.line, (policy.mode or "") if policy is not None else "")
+        self.vpa_table.set_mode(tracked.line, (policy.mode or "") if policy is not None else "")
         self._note_problem(tracked, now_ns)
         for container, row in tracked.rows.items():
             rules = container_rules(observed.vpa, container, self.rules)
@@ -99,12 +155,11 @@ class Membership:
         self._claims.remove(tracked.line)
         for pod in self._by_namespace[key[0]].values():
             pod.forget(tracked.line)
-        target, is_former = target_of(tracked.observed), tracked.vpa.selector is None
-        until_ns = now_ns + _DETACHED_NS
-        self.detached.detach(key, target, tracked.rows, until_ns=until_ns, is_former=is_former)
+        target, until_ns = target_of(tracked.observed), now_ns + _DETACHED_NS
+        self.detached.detach(key, target, tracked.rows, until_ns=until_ns)
         self._broken.discard(key)
         del self.by_line[tracked.line]
-        self.table.release(tracked.line)
+        self.vpa_table.release(tracked.line)
 
     def give_up_broken(self, now_ns: int) -> None:
         """Let the pods go of targets that could not be resolved for too long."""
@@ -127,23 +182,19 @@ class Membership:
     def drop_rows(self, rows: Iterable[int]) -> None:
         """Forget rows that no pod feeds."""
         gone = list(rows)
-        self.streams.cut(gone, self.rows.capacity)
+        self.routes.cut(gone, self.rows.capacity)
         for row in gone:
             self.waiting.pop(row, None)
             self.rows.drop(row)
 
     def _enter(self, observed: ObservedVpa, now_ns: int) -> TrackedVpa:
-        tracked = TrackedVpa(self.table.take(), observed, Claim(observed.key[0]), now_ns)
+        tracked = TrackedVpa(self.vpa_table.take(), observed, Claim(observed.key[0]), now_ns)
         if self.rules.expects_past:
             tracked.inherited = observed.vpa.recommendation or ()
         self._claims.put(tracked.line, tracked.claim)
-        self.table.published[tracked.line] = now_ns
+        self.vpa_table.published_ns[tracked.line] = now_ns
         self.vpas[tracked.key] = self.by_line[tracked.line] = tracked
         rows = self.detached.take_back(tracked.key, target_of(observed))
-        vpa = observed.vpa
-        if rows is None and vpa.target is not None and vpa.selector is None:
-            tracked.rows = self.orphaned.hand_over(vpa.namespace, vpa.target.key, now_ns) or {}
-            tracked.had_rows = bool(tracked.rows)
         if rows is not None:
             tracked.rows, tracked.awaits_history = rows, False
             tracked.had_rows = True
@@ -202,7 +253,6 @@ class Membership:
             self._settle(tracked, vpas, now_ns)
         else:
             self._see_again(tracked, pod, top, now_ns)
-        self.orphaned.join(tracked, now_ns)
         self._note_boosts(tracked, now_ns)
         return tracked
 
@@ -223,7 +273,7 @@ class Membership:
         """Return the streams that a container of a pod fed at a time."""
         name = next(name for name, found in pod.instances.items() if found == instance)
         rows = (self.by_line[line].rows.get(name) for line in sorted(pod.vpas_at(time_ns)))
-        return [self.streams.between(instance, row) for row in rows if row is not None]
+        return [self.routes.between(instance, row) for row in rows if row is not None]
 
     def forget_lost_pods(self, now_ns: int) -> None:
         """Forget the pods that went."""
@@ -251,7 +301,7 @@ class Membership:
         for name in self._containers(tracked.pod):
             if name in tracked.instances:
                 continue
-            instance = self.streams.instances.take()
+            instance = self.routes.instances.take()
             tracked.instances[name] = instance
             self.instances[*tracked.key, name] = instance
             self.owners[instance] = tracked
@@ -259,16 +309,13 @@ class Membership:
                 self._join(tracked, line, name, now_ns)
 
     def _containers(self, pod: Pod) -> list[str]:
-        names = [container.name for container in pod.containers]
-        if self.rules.extras.native_sidecars:
-            names += [one.name for one in pod.init_containers if one.restart_policy == _SIDECAR]
-        return names
+        sidecars = (one for one in pod.init_containers if one.restart_policy == _SIDECAR)
+        return [container.name for container in (*pod.containers, *sidecars)]
 
     def _forget_pod(self, tracked: TrackedPod, now_ns: int) -> None:
         self._settle(tracked, frozenset(), now_ns)
-        self.orphaned.leave(tracked, now_ns)
         for name, instance in tracked.instances.items():
-            self.streams.drop(instance)
+            self.routes.drop(instance)
             del self.instances[*tracked.key, name], self.owners[instance]
         namespace, pod = tracked.key
         del self.pods[namespace, pod], self._by_namespace[namespace][pod]
@@ -283,7 +330,7 @@ class Membership:
             del self.waiting[row]
 
     def _note_boosts(self, tracked: TrackedPod, now_ns: int) -> None:
-        until = self.streams.instances.boosted_until
+        until = self.routes.instances.boosted_until
         for name, instance in tracked.instances.items():
             if tracked.pod.annotation(BOOST_ANNOTATION + name) is not None:
                 until[instance] = LATEST
@@ -292,83 +339,52 @@ class Membership:
 
     # --- what feeds what
 
-    def _settle(self, pod: TrackedPod, vpas: Lines, now_ns: int, *, is_move: bool = False) -> None:
+    def _settle(
+        self, pod: TrackedPod, vpas: VpaLines, now_ns: int, *, is_move: bool = False
+    ) -> None:
         """Let a pod feed the rows of other VPAs than before."""
         left, joined = pod.vpas - vpas, vpas - pod.vpas
         if not (left or joined):
             return
-        if not pod.vpas:
-            self.orphaned.leave(pod, now_ns)
         for line in left:
             self._leave(pod, line, now_ns)
         if is_move:
             pod.move(vpas, now_ns)
             for instance in pod.instances.values():
-                self.streams.instances.moved[instance] = now_ns
+                self.routes.instances.moved[instance] = now_ns
         else:
             pod.vpas = vpas
         for line in joined:
             self.by_line[line].pods.add(pod.key)
-            self.table.pods[line] += 1
-            self.table.is_dirty[line] = True
+            self.vpa_table.pods[line] += 1
+            self.vpa_table.is_dirty[line] = True
             for container in pod.instances:
                 self._join(pod, line, container, now_ns)
-        self.orphaned.join(pod, now_ns)
         (self.shared.add if len(self.selecting(pod)) > 1 else self.shared.discard)(pod.key)
 
     def _leave(self, pod: TrackedPod, line: int, now_ns: int) -> None:
         tracked = self.by_line[line]
         tracked.pods.discard(pod.key)
-        self.table.pods[line] -= 1
-        self.table.is_dirty[line] = True
+        self.vpa_table.pods[line] -= 1
+        self.vpa_table.is_dirty[line] = True
         if pod.is_alive:
             self._count(pod, line, -1, now_ns)
         for container, instance in pod.instances.items():
             if (row := tracked.rows.get(container)) is not None:
-                self.streams.leave(instance, row)
+                self.routes.leave(instance, row)
 
     def _join(self, pod: TrackedPod, line: int, container: str, now_ns: int) -> None:
         row = self.row_of(self.by_line[line], container, now_ns)
-        stream = self.streams.join(pod.instances[container], row, now_ns)
+        stream = self.routes.join(pod.instances[container], row, now_ns)
         if pod.is_alive:
             self.rows.live[row] += 1
         window = self.waiting.get(row, {}).get(pod.pod.name)
         if window is not None:
             self._stop_waiting(row, pod.pod.name)
-            self.streams.windows.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
+            self.routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
     def _count(self, pod: TrackedPod, line: int, by: int, now_ns: int) -> None:
         for container in pod.instances:
             if (row := self.by_line[line].rows.get(container)) is not None:
                 self.rows.live[row] += by
                 self.rows.last_live[row] = now_ns
-
-
-def seed(tracked: TrackedVpa, members: Membership, now_ns: int) -> None:
-    """Give a VPA with a selector, where it knows nothing itself, what a former one knew."""
-    if not members.rules.extras.seed_selectors or tracked.vpa.selector is None:
-        return
-    former = members.detached.former(tracked.key[0], target_of(tracked.observed))
-    for container, source in former.items():
-        row = members.row_of(tracked, container, now_ns)
-        if not (members.rows.cpu.totals[row] or members.rows.memory.totals[row]):
-            _copy(members, source, row)
-
-
-def _copy(members: Membership, source: int, row: int) -> None:
-    table, asked = members.rows, members.rules.estimator
-    for bank in (table.cpu, table.memory):
-        bank.put(
-            row,
-            bank.weights[source] * _SHARE,
-            float(bank.totals[source]) * _SHARE,
-            int(bank.references[source]),
-        )
-    if table.first[source] != UNSET:
-        intervals = (asked.cpu.confidence_interval, asked.memory.confidence_interval)
-        longest_ns = int(_CONFIDENCE * span(min(intervals)))
-        table.last[row] = table.last[source]
-        table.first[row] = max(int(table.first[source]), int(table.last[source]) - longest_ns)
-        table.counts[row] = min(int(table.counts[source]), longest_ns // MINUTE)
-    table.last_any[row] = table.last_any[source]
-    table.is_dirty[row] = True

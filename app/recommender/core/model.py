@@ -29,7 +29,7 @@ from app.model.pods import Pod
 from app.recommender.core.backfill import Backfill
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.estimation import VpaDerivation
-from app.recommender.core.history import Expiry, StoredHistory
+from app.recommender.core.history import StoredHistory
 from app.recommender.core.intake import Intake, SampleTally
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import HOUR, UNSET, nanoseconds
@@ -38,7 +38,7 @@ from app.recommender.core.quality import Quality, TargetChange, UsageComparison
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import Publication
-from app.recommender.core.status_publisher import StatusPublisher
+from app.recommender.core.status_selector import StatusSelector
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import PastUsage, UsageBatch
 
@@ -135,13 +135,12 @@ class Model:
         self.members = Membership(rules)
         self.skipped = self.members.skipped
         gathers = rules.gathers_quality
-        self._quality = Quality(self.members.rows, self.members.table, gathers=gathers)
+        self._quality = Quality(self.members.rows, self.members.vpa_table, gathers=gathers)
         self._intake = Intake(self.members, self._quality, rules)
-        self._oom_kills = OomKills(self.members, self._intake, rules)
+        self._oom_kills = OomKills(self.members, self._intake)
         self._backfill = Backfill(self.members, self._oom_kills, self._intake.tally, rules)
         self._history = StoredHistory(self.members, self._oom_kills, rules)
-        self._expiry = Expiry(self.members, self._history, self._oom_kills)
-        self._publisher = StatusPublisher(self.members, self._quality, rules)
+        self._selector = StatusSelector(self.members, self._quality, rules)
         self._tidied_ns = UNSET
 
     # --- telling
@@ -216,7 +215,7 @@ class Model:
         tracked = self.members.vpas.get((namespace, name))
         if tracked is not None:
             tracked.sent = tracked.sent_for = None
-            self.members.table.is_dirty[tracked.line] = True
+            self.members.vpa_table.is_dirty[tracked.line] = True
 
     def not_stored(self, checkpoint: Checkpoint) -> None:
         """Note that a checkpoint could not be written; it will come again."""
@@ -237,13 +236,13 @@ class Model:
         if not 0 <= now_ns - self._tidied_ns < HOUR:
             self._tidied_ns = now_ns
             with self.skipped.guard("upkeep", "of every hour"):
-                self._expiry.tidy(now_ns)
-        return self._publisher.announce(now)
+                self._history.tidy(now_ns)
+        return self._selector.select(now)
 
     def urgent(self, now: datetime) -> list[Publication]:
         """Return the statuses that kills since the last tick have made worth a write."""
-        lines = np.flatnonzero(self.members.table.is_urgent).tolist()
-        return self._publisher.announce(now, lines) if lines else []
+        lines = np.flatnonzero(self.members.vpa_table.is_urgent).tolist()
+        return self._selector.select(now, lines) if lines else []
 
     def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
         """Return the most urgent checkpoints, or with no budget all that changed at all."""
@@ -257,7 +256,7 @@ class Model:
 
     def derivations(self) -> Mapping[VpaKey, VpaDerivation]:
         """Return how what stands published came about; later ticks change nothing in it."""
-        return dict(self._publisher.derivations)
+        return dict(self._selector.derivations)
 
     def quality(self) -> tuple[list[UsageComparison], list[TargetChange]]:
         """Return, once, how usage and targets compared with what stood; see the rules."""
@@ -275,4 +274,4 @@ class Model:
 
     def overlapping_pods(self) -> dict[str, int]:
         """Return, by namespace, how many pods several VPAs claim by selectors."""
-        return dict(self._publisher.overlaps.pods)
+        return dict(self._selector.overlaps.pods)

@@ -18,6 +18,8 @@ UNSET: Final = -(2**63)  # "never"; sorts before every time
 LATEST: Final = 2**62  # nanoseconds, in the year 2116
 EARLIEST: Final = -(2**62)
 
+GOLDEN: Final = 0.6180339887498949  # its multiples, modulo 1, spread evenly
+
 AHEAD: Final = DAY  # how far ahead of us others' clocks may be
 
 # Half-lives are counted from the first day of year 1, as Go counts.

@@ -5,6 +5,10 @@ one did not, or that is reported at first sight; each (pod, container, end) coun
 rows its pod belonged to at the time. A kill counts when it is heard of, usage when it is read, so
 usage from before a kill may come after it. The peak that the kill asked for is then raised, as if
 it had come in order.
+
+Kills within one interval build on each other, so a container that is far too small is not killed
+once for each step. But the next kill of one that got no more memory says nothing new, so together
+they ask for no more than twice what it had: a crash loop of a night must not ask for terabytes.
 """
 
 from __future__ import annotations
@@ -23,7 +27,8 @@ from app.recommender.core.estimation import MOST
 from app.recommender.core.intake import Intake
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import AHEAD, EARLIEST, SECOND, UNSET, nanoseconds
-from app.recommender.core.rules import MEMORY, RecommenderRules
+from app.recommender.core.rules import MEMORY
+from app.recommender.core.tables import MEMORY_COLUMNS, TARGET
 from app.recommender.core.tracked import TrackedPod
 
 _OOM_KILLED: Final = "OOMKilled"
@@ -31,7 +36,7 @@ _CONTAINERS: Final = "offending_containers"
 _USAGE: Final = "offending_containers_usage"
 _STARVED: Final = "starved_resource"
 
-_MEMORY_TARGET = 3  # the column of what was published
+_MOST_GROWTH: Final = 2  # by kills alone, within one interval
 _TOLD_AGAIN = 3  # kills of one container, at most: two by its status, and an eviction
 _Container = tuple[str, str, str]  # namespace, pod, container
 
@@ -163,10 +168,9 @@ def kill_record(pod: Pod, container: str, end: Termination | None, requesting: P
 class OomKills:
     """The kills that were counted, and counting more."""
 
-    def __init__(self, members: Membership, intake: Intake, rules: RecommenderRules) -> None:
+    def __init__(self, members: Membership, intake: Intake) -> None:
         self._members = members
         self._intake = intake
-        self._rules = rules
         self._counted: dict[_Container, set[int]] = {}  # seconds
         self._held: list[OomRecord] = []  # until it is known which kills history holds already
         self._newest: dict[int, OomRecord] = {}  # by instance
@@ -229,7 +233,7 @@ class OomKills:
                 self._amend(record, instance)
 
     def _amend(self, record: OomRecord, instance: int) -> None:
-        windows = self._members.streams.windows
+        windows = self._members.routes.streams
         pod = self._members.owners[instance]
         for stream in self._members.streams_at(pod, instance, record.time_ns):
             needed = self._needed(record, stream, int(windows.usage[stream]))
@@ -238,19 +242,23 @@ class OomKills:
 
     def _file(self, record: OomRecord, pod: TrackedPod, instance: int, now_ns: int) -> bool:
         """Turn a kill into memory observations; tell whether it counted."""
-        table, windows = self._members.streams.instances, self._members.streams.windows
-        repeats, intervals = self._rules.extras.repeat_oom_bump, self._members.rows.interval_ns
+        table, windows = self._members.routes.instances, self._members.routes.streams
+        intervals = self._members.rows.interval_ns
         last = int(table.last_memory[instance])
         youngest = now_ns if last == UNSET else last
         counted = False
         for stream in self._members.streams_at(pod, instance, record.time_ns):
-            row = int(self._members.streams.table.row[stream])
+            row = int(self._members.routes.streams.row[stream])
             if record.time_ns < youngest - int(intervals[row]):
                 self._intake.tally.kills_late += 1
                 continue
             counted = True
-            peak = max(windows.usage[stream], windows.oom[stream] if repeats else 0)
-            if not self._ask(record, instance, stream, self._needed(record, stream, int(peak))):
+            usage, runs = int(windows.usage[stream]), record.time_ns < windows.ends[stream]
+            killed = int(windows.oom[stream]) if runs else 0
+            most = _MOST_GROWTH * max(record.memory_bytes, usage)
+            again = min(self._needed(record, stream, max(usage, killed)), most)
+            needed = max(self._needed(record, stream, usage), again)
+            if not self._ask(record, instance, stream, needed):
                 self._intake.tally.kills_equal += 1
         if counted and record.time_ns > table.killed[instance]:
             table.killed[instance] = min(record.time_ns, now_ns)
@@ -259,17 +267,17 @@ class OomKills:
 
     def _ask(self, record: OomRecord, instance: int, stream: int, needed: int) -> bool:
         """Add the peak that a kill asks for; tell whether it is no mere repetition."""
-        row = int(self._members.streams.table.row[stream])
+        row = int(self._members.routes.streams.row[stream])
         if self._is_repetition(instance, row, needed):
             return False
-        self._members.streams.instances.synthetic[instance] = needed
+        self._members.routes.instances.synthetic[instance] = needed
         at, times = np.array([stream]), np.array([record.time_ns])
         self._intake.learn_memory(at, np.array([needed]), times, is_oom=True)
-        self._members.table.is_urgent[self._members.rows.vpa[row]] = True
+        self._members.vpa_table.is_urgent[self._members.rows.vpa[row]] = True
         return True
 
     def _needed(self, record: OomRecord, stream: int, peak: int) -> int:
-        row, rows = int(self._members.streams.table.row[stream]), self._members.rows
+        row, rows = int(self._members.routes.streams.row[stream]), self._members.rows
         return needed_memory(
             record.memory_bytes,
             peak,
@@ -282,8 +290,8 @@ class OomKills:
 
         A container that is held at its maxAllowed is killed again and again for the same reason.
         """
-        made = int(self._members.streams.instances.synthetic[instance])
-        return needed <= min(made, int(self._members.rows.published[row, _MEMORY_TARGET]))
+        made = int(self._members.routes.instances.synthetic[instance])
+        return needed <= min(made, int(self._members.rows.compared[row, MEMORY_COLUMNS + TARGET]))
 
 
 def _name(record: OomRecord) -> str:

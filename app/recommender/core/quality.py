@@ -14,14 +14,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from app.model.update_modes import mode_rules
-from app.recommender.core.estimation import TARGET
 from app.recommender.core.histograms import Amounts, Rows
 from app.recommender.core.rules import CPU, MEMORY
-from app.recommender.core.tables import NOWHERE, RowTable, VpaTable
+from app.recommender.core.tables import MEMORY_COLUMNS, TARGET, RowTable, VpaTable
 
 Numbers = NDArray[np.float64]
 
-_COLUMN: Final = {CPU: TARGET, MEMORY: TARGET + 3}  # of what was published
+_COLUMN: Final = {CPU: TARGET, MEMORY: MEMORY_COLUMNS + TARGET}
 _PER_UNIT: Final = {CPU: 1000.0, MEMORY: 1.0}
 
 
@@ -61,10 +60,8 @@ class Quality:
         """Note samples that were counted for some rows."""
         if not self._gathers:
             return
-        owned = self._rows.vpa[rows] != NOWHERE
-        rows, used = rows[owned], used[owned]
         modes = self._vpas.mode[self._rows.vpa[rows]]
-        recommended = self._rows.published[rows, _COLUMN[resource]]
+        recommended = self._rows.compared[rows, _COLUMN[resource]]
         unit = _PER_UNIT[resource]
         for number in np.unique(modes).tolist():
             mode, lines = self._vpas.modes[number], modes == number
@@ -82,7 +79,7 @@ class Quality:
         vpas = self._rows.vpa[rows]
         keys = np.stack([self._vpas.mode[vpas], self._vpas.pods[vpas]], axis=1)
         for resource, column in _COLUMN.items():
-            before, after = self._rows.published[rows, column], amounts[:, column]
+            before, after = self._rows.compared[rows, column], amounts[:, column]
             known, unit = (before > 0) & (after > 0), _PER_UNIT[resource]
             for number, pods in np.unique(keys[known], axis=0).tolist():
                 lines = known & (keys == (number, pods)).all(axis=1)

@@ -25,7 +25,7 @@ import numpy as np
 
 from app.model.errors import BadObject
 from app.model.fields import Object
-from app.recommender.core.histograms import Amounts
+from app.recommender.core.histograms import Amounts, Indexes
 from app.recommender.core.moments import nanoseconds, span
 from app.recommender.core.promql import (
     Flaws,
@@ -39,7 +39,6 @@ from app.recommender.core.promql import (
     memory_query,
     read_series,
 )
-from app.recommender.core.tables import Lines
 from app.recommender.core.usage import ABSENT, ContainerKey, PastUsage
 
 _FIRST_POINTS: Final = 24  # of each series
@@ -237,7 +236,7 @@ class Reading:
         )
         return self._lines.setdefault(key, len(self._lines))
 
-    def _put(self, lines: Lines, times: Numbers, values: Numbers) -> None:
+    def _put(self, lines: Indexes, times: Numbers, values: Numbers) -> None:
         """Put amounts in their places; where several series have one, the highest counts."""
         found = self._amounts(values, _MILLICORES if self._stage is ReadingStage.CPU else 1.0)
         columns = np.rint((times - self._start.timestamp()) / self._step.total_seconds())

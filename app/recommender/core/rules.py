@@ -100,18 +100,6 @@ class PublishRules:
 
 
 @dataclass(frozen=True, slots=True)
-class Extras:
-    """What is done only where it is asked for."""
-
-    interpolate: bool = False  # answer inside of buckets instead of their ends
-    repeat_oom_bump: bool = False  # several kills within one interval grow the peak further
-    native_sidecars: bool = False  # treat restartable init containers as containers
-    retain_unmatched: bool = False  # learn of pods without a VPA too, for one that may come
-    seed_selectors: bool = False  # VPAs with a selector begin with a little of a former one's
-    selector_move_memory_grace: timedelta = timedelta(0)  # after a move only OOMs count
-
-
-@dataclass(frozen=True, slots=True)
 class RecommenderRules:
     """Everything the recommender's core must be told."""
 
@@ -121,7 +109,6 @@ class RecommenderRules:
     format: FormatRules = field(default_factory=FormatRules)
     caps: CapRules = field(default_factory=CapRules)
     publish: PublishRules = field(default_factory=PublishRules)
-    extras: Extras = field(default_factory=Extras)
     memory_saver: bool = False  # forget pods that no VPA matches
     per_vpa_config: bool = False  # gate PerVPAConfig
     cpu_startup_boost: bool = False  # gate CPUStartupBoost

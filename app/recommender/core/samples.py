@@ -13,16 +13,16 @@ when the next kill is judged.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from typing import ClassVar, Final
+from collections.abc import Iterable
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from app.recommender.core.checkpoints import OpenWindow
-from app.recommender.core.histograms import Amounts, Times
+from app.recommender.core.histograms import Amounts, Flags, Indexes, Rows, Times
 from app.recommender.core.moments import UNSET
-from app.recommender.core.tables import ColumnTable, Fill, Lines, Peaks
+from app.recommender.core.tables import ColumnTable, Peaks, column
 
 NO_STREAM: Final = -1
 MANY: Final = -2  # streams
@@ -31,153 +31,25 @@ MANY: Final = -2  # streams
 class InstanceTable(ColumnTable):
     """Containers of pods."""
 
-    FILLS: ClassVar[Mapping[str, Fill]] = {
-        "last_cpu": (np.int64, UNSET),
-        "last_memory": (np.int64, UNSET),
-        "killed": (np.int64, UNSET),
-        "synthetic": (np.int64, 0),
-        "moved": (np.int64, UNSET),
-        "boosted_until": (np.int64, UNSET),
-        "stream": (np.int64, NO_STREAM),
-    }
-
-    last_cpu: Times  # the newest sample that was counted
-    last_memory: Times
-    killed: Times  # its newest kill that was counted
-    synthetic: Amounts  # bytes, the last peak that was made of a kill
-    moved: Times  # when the pod last changed its VPAs
-    boosted_until: Times
-    stream: NDArray[np.int64]  # the one it feeds, NO_STREAM, or MANY
+    last_cpu: Times = column(np.int64, UNSET)  # the newest sample that was counted
+    last_memory: Times = column(np.int64, UNSET)
+    killed: Times = column(np.int64, UNSET)  # its newest kill that was counted
+    synthetic: Amounts = column(np.int64)  # bytes, the last peak that was made of a kill
+    moved: Times = column(np.int64, UNSET)  # when the pod last changed its VPAs
+    boosted_until: Times = column(np.int64, UNSET)
+    stream: NDArray[np.int64] = column(np.int64, NO_STREAM)  # the one it feeds, or MANY
 
 
-class StreamTable(ColumnTable):
-    """From instances to rows."""
-
-    FILLS: ClassVar[Mapping[str, Fill]] = {
-        "row": (np.int64, NO_STREAM),
-        "instance": (np.int64, NO_STREAM),
-        "is_active": (np.bool_, False),
-    }
-
-    row: Lines
-    instance: Lines
-    is_active: NDArray[np.bool_]  # the instance feeds the row now
-
-
-class SampleRoutes:
-    """All instances and streams."""
-
-    def __init__(self) -> None:
-        self.instances = InstanceTable()
-        self.table = StreamTable()
-        self.windows = Windows()
-        self._several: dict[int, dict[int, int]] = {}  # by instance and row
-
-    def drop(self, instance: int) -> None:
-        """Forget an instance with all its streams."""
-        for stream in self.all_of(instance).values():
-            self._forget(stream)
-        self._several.pop(instance, None)
-        self.instances.release(instance)
-
-    def all_of(self, instance: int) -> dict[int, int]:
-        """Return the streams of an instance by row, those of the past included."""
-        if instance in self._several:
-            return self._several[instance]
-        stream = int(self.instances.stream[instance])
-        return {int(self.table.row[stream]): stream} if stream != NO_STREAM else {}
-
-    def active_of(self, instance: int) -> dict[int, int]:
-        """Return the streams by row that an instance feeds now."""
-        streams = self.all_of(instance)
-        return {row: stream for row, stream in streams.items() if self.table.is_active[stream]}
-
-    def between(self, instance: int, row: int) -> int:
-        """Return the stream from an instance to a row, a new one of the past if there is none."""
-        streams = self.all_of(instance)
-        if row not in streams:
-            stream = self.table.take()
-            self.windows.grow(self.table.capacity)
-            self.table.row[stream], self.table.instance[stream] = row, instance
-            self._several[instance] = streams | {row: stream}
-            return stream
-        return streams[row]
-
-    def join(self, instance: int, row: int, now_ns: int) -> int:
-        """Let an instance feed a row, going on with an old stream whose interval still runs."""
-        stream = self.between(instance, row)
-        if self.windows.ends[stream] <= now_ns:
-            self.windows.clear(np.array([stream]))
-        self.table.is_active[stream] = True
-        self._point(instance, self.all_of(instance))
-        return stream
-
-    def leave(self, instance: int, row: int) -> None:
-        """Let an instance feed a row no longer, if it ever did."""
-        streams = self._several.setdefault(instance, self.all_of(instance))
-        if row in streams:  # else the row began again after this container had ended
-            self.table.is_active[streams[row]] = False
-        self._point(instance, streams)
-
-    def of_rows(self, rows: Iterable[int], row_capacity: int) -> Lines:
-        """Return the streams of some rows."""
-        wanted = np.zeros(row_capacity + 1, dtype=np.bool_)  # the last one is for unused streams
-        wanted[list(rows)] = True
-        return np.flatnonzero(wanted[self.table.row])
-
-    def tidy(self, now_ns: int) -> None:
-        """Forget streams of the past whose interval has ended, or never began."""
-        past = (self.table.row != NO_STREAM) & ~self.table.is_active
-        for stream in np.flatnonzero(past & (self.windows.ends <= now_ns)).tolist():
-            self._remove(stream)
-
-    def cut(self, rows: Iterable[int], row_capacity: int) -> None:
-        """Forget all streams to rows that are gone."""
-        for stream in self.of_rows(rows, row_capacity).tolist():
-            self._remove(stream)
-
-    def _remove(self, stream: int) -> None:
-        instance, row = int(self.table.instance[stream]), int(self.table.row[stream])
-        streams = self._several.setdefault(instance, self.all_of(instance))
-        del streams[row]
-        self._forget(stream)
-        self._point(instance, streams)
-
-    def _forget(self, stream: int) -> None:
-        self.windows.clear(np.array([stream]))
-        self.table.release(stream)
-
-    def _point(self, instance: int, streams: dict[int, int]) -> None:
-        """Note in the table which stream an instance feeds."""
-        active = [stream for stream in streams.values() if self.table.is_active[stream]]
-        self.instances.stream[instance] = (NO_STREAM, active[0] if active else 0, MANY)[
-            min(len(active), 2)
-        ]
-        if len(streams) == len(active) <= 1:
-            self._several.pop(instance, None)
-
-
-class Windows:
+class Windows(ColumnTable):
     """The running interval of each stream."""
 
-    def __init__(self) -> None:
-        self.ends: Times = np.zeros(0, dtype=np.int64)  # UNSET before the first observation
-        self.usage: Amounts = np.zeros(0, dtype=np.int64)  # bytes
-        self.oom: Amounts = np.zeros(0, dtype=np.int64)  # bytes
+    ends: Times = column(np.int64, UNSET)  # UNSET before the first observation
+    usage: Amounts = column(np.int64)  # bytes
+    oom: Amounts = column(np.int64)  # bytes
 
-    def grow(self, streams: int) -> None:
-        """Make room for so many streams."""
-        more = streams - len(self.ends)
-        if more > 0:
-            self.ends = np.concatenate([self.ends, np.full(more, UNSET, dtype=np.int64)])
-            self.usage = np.concatenate([self.usage, np.zeros(more, dtype=np.int64)])
-            self.oom = np.concatenate([self.oom, np.zeros(more, dtype=np.int64)])
-
-    def clear(self, streams: Lines) -> None:
-        """Forget the intervals of some streams."""
-        self.ends[streams] = UNSET
-        self.usage[streams] = 0
-        self.oom[streams] = 0
+    def clear(self, stream: int) -> None:
+        """Forget the interval of a stream."""
+        self.resume(stream, UNSET, 0, 0)
 
     def resume(self, stream: int, end_ns: int, usage_bytes: int, oom_bytes: int) -> None:
         """Go on with an interval that began elsewhere."""
@@ -188,13 +60,13 @@ class Windows:
         end_ns, usage, oom = self.ends[stream], self.usage[stream], self.oom[stream]
         return OpenWindow(pod, int(end_ns), int(usage), int(oom))
 
-    def peak(self, streams: Lines) -> Amounts:
+    def peak(self, streams: Indexes) -> Amounts:
         """Return the running peaks."""
         return np.maximum(self.usage[streams], self.oom[streams])
 
     def observe(
         self,
-        streams: Lines,
+        streams: Indexes,
         times: Times,
         amounts: Amounts,
         intervals_ns: Amounts,
@@ -216,3 +88,98 @@ class Windows:
         self.ends[streams] = ends
         (self.oom if is_oom else self.usage)[streams[new]] = amounts[new]
         return Peaks(replaced, old, new, ends)
+
+
+class StreamTable(Windows):
+    """From instances to rows."""
+
+    row: Rows = column(np.intp, NO_STREAM)
+    instance: Indexes = column(np.intp, NO_STREAM)
+    is_active: Flags = column(np.bool_)  # the instance feeds the row now
+
+
+class SampleRoutes:
+    """All instances and streams."""
+
+    def __init__(self) -> None:
+        self.instances = InstanceTable()
+        self.streams = StreamTable()
+        self._several: dict[int, dict[int, int]] = {}  # by instance and row
+
+    def drop(self, instance: int) -> None:
+        """Forget an instance with all its streams."""
+        for stream in self.all_of(instance).values():
+            self.streams.release(stream)
+        self._several.pop(instance, None)
+        self.instances.release(instance)
+
+    def all_of(self, instance: int) -> dict[int, int]:
+        """Return the streams of an instance by row, those of the past included."""
+        if instance in self._several:
+            return self._several[instance]
+        stream = int(self.instances.stream[instance])
+        return {int(self.streams.row[stream]): stream} if stream != NO_STREAM else {}
+
+    def active_of(self, instance: int) -> dict[int, int]:
+        """Return the streams by row that an instance feeds now."""
+        streams = self.all_of(instance)
+        return {row: stream for row, stream in streams.items() if self.streams.is_active[stream]}
+
+    def between(self, instance: int, row: int) -> int:
+        """Return the stream from an instance to a row, a new one of the past if there is none."""
+        streams = self.all_of(instance)
+        if row not in streams:
+            stream = self.streams.take()
+            self.streams.row[stream], self.streams.instance[stream] = row, instance
+            self._several[instance] = streams | {row: stream}
+            return stream
+        return streams[row]
+
+    def join(self, instance: int, row: int, now_ns: int) -> int:
+        """Let an instance feed a row, going on with an old stream whose interval still runs."""
+        stream = self.between(instance, row)
+        if self.streams.ends[stream] <= now_ns:
+            self.streams.clear(stream)
+        self.streams.is_active[stream] = True
+        self._point(instance, self.all_of(instance))
+        return stream
+
+    def leave(self, instance: int, row: int) -> None:
+        """Let an instance feed a row no longer, if it ever did."""
+        streams = self._several.setdefault(instance, self.all_of(instance))
+        if row in streams:  # else the row began again after this container had ended
+            self.streams.is_active[streams[row]] = False
+        self._point(instance, streams)
+
+    def of_rows(self, rows: Iterable[int], row_capacity: int) -> Indexes:
+        """Return the streams of some rows."""
+        wanted = np.zeros(row_capacity + 1, dtype=np.bool_)  # the last one is for unused streams
+        wanted[list(rows)] = True
+        return np.flatnonzero(wanted[self.streams.row])
+
+    def tidy(self, now_ns: int) -> None:
+        """Forget streams of the past whose interval has ended, or never began."""
+        past = (self.streams.row != NO_STREAM) & ~self.streams.is_active
+        for stream in np.flatnonzero(past & (self.streams.ends <= now_ns)).tolist():
+            self._remove(stream)
+
+    def cut(self, rows: Iterable[int], row_capacity: int) -> None:
+        """Forget all streams to rows that are gone."""
+        for stream in self.of_rows(rows, row_capacity).tolist():
+            self._remove(stream)
+
+    def _remove(self, stream: int) -> None:
+        instance, row = int(self.streams.instance[stream]), int(self.streams.row[stream])
+        streams = self._several.setdefault(instance, self.all_of(instance))
+        del streams[row]
+        self.streams.release(stream)
+        self._point(instance, streams)
+
+    def _point(self, instance: int, streams: dict[int, int]) -> None:
+        """Note in the table which stream an instance feeds."""
+        active = [stream for stream in streams.values() if self.streams.is_active[stream]]
+        self.instances.stream[instance] = (NO_STREAM, active[0] if active else 0, MANY)[
+            min(len(active), 2)
+        ]
+        if len(streams) == len(active) <= 1:
+            self._several.pop(instance, None)

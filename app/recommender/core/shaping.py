@@ -22,16 +22,14 @@ from app.recommender.core.estimation import (
     SHOWS_ENTRY,
     SHOWS_MEMORY,
     Estimation,
-    Flags,
 )
-from app.recommender.core.histograms import Amounts
+from app.recommender.core.histograms import Amounts, Flags
 from app.recommender.core.rules import CPU, MEMORY, Cap, FormatRules
-from app.recommender.core.tables import RowTable
-
-TARGET, LOWER, UPPER, UNCAPPED = range(4)  # the columns of everything below
+from app.recommender.core.tables import UNCAPPED, RowTable
 
 _CORE: Final = 1000
 _BYTE: Final = 1000
+_FORMATS: Final = {CPU: QuantityFormat.DECIMAL_SI, MEMORY: QuantityFormat.BINARY_SI}
 _BINARY: Final = (("Ti", 2**40), ("Gi", 2**30), ("Mi", 2**20), ("Ki", 2**10))
 
 
@@ -49,7 +47,7 @@ class Caps:
 
     least: Amounts
     most: Amounts
-    crossed: NDArray[np.bool_]  # the least is above the most
+    crossed: Flags  # the least is above the most
 
     @staticmethod
     def of(caps: Sequence[Cap]) -> Caps:
@@ -60,11 +58,6 @@ class Caps:
             np.array([cap.is_crossed for cap in caps], dtype=np.bool_),
         )
 
-    @staticmethod
-    def none(rows: int) -> Caps:
-        """Return caps that hold nothing."""
-        return Caps.of([Cap()] * rows)
-
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
@@ -74,30 +67,26 @@ class Shaped:
     bounds: NDArray[np.int8]  # a `Bound` for each amount
 
 
-def shape_cpu(estimated: Amounts, step: int, whole_cores: NDArray[np.bool_], caps: Caps) -> Shaped:
-    """Round millicores up to a step, some rows to whole cores, and cap them."""
-    amounts = _round_up(_with_uncapped(estimated), step)
+def shape(
+    resource: str, estimated: Amounts, rules: FormatRules, whole_cores: Flags, caps: Caps
+) -> Shaped:
+    """Round amounts up to a step, some to whole cores or to readable decimals, and cap them."""
+    amounts = np.concatenate([estimated, estimated[:, :1]], axis=1)
+    if resource == MEMORY:
+        amounts = _round_up(amounts, rules.round_memory_bytes)
+        return _cap(_humanized(amounts) if rules.humanize_memory else amounts * _BYTE, caps)
+    amounts = _round_up(amounts, rules.round_cpu_millicores)
     if whole_cores.any():
         amounts = np.where(whole_cores[:, None], _round_up(amounts, _CORE), amounts)
     return _cap(amounts, caps)
 
 
-def shape_memory(estimated: Amounts, step: int, caps: Caps, *, humanize: bool) -> Shaped:
-    """Round bytes up to a step, perhaps to two readable decimals, and cap them."""
-    rounded = _round_up(_with_uncapped(estimated), step)
-    return _cap(_humanized(rounded) if humanize else rounded * _BYTE, caps)
-
-
-def cpu_quantity(millicores: int, bound: int, cap: Cap) -> Quantity:
-    """Return an amount of cpu for publishing."""
-    found = _cap_itself(bound, cap) if bound else None
-    return found or Quantity.of_milli(millicores)
-
-
-def memory_quantity(thousandths: int, bound: int, cap: Cap) -> Quantity:
-    """Return an amount of memory for publishing."""
-    found = _cap_itself(bound, cap) if bound else None
-    return found or Quantity.of_milli(thousandths, QuantityFormat.BINARY_SI)
+def quantity(resource: str, thousandths: int, bound: int, cap: Cap) -> Quantity:
+    """Return an amount for publishing, and a cap as it was written."""
+    held = None
+    if bound:
+        held = cap.least if bound == Bound.LEAST else cap.most
+    return held or Quantity.of_milli(thousandths, _FORMATS[resource])
 
 
 def humanized(count: int) -> str:
@@ -106,15 +95,6 @@ def humanized(count: int) -> str:
         if count >= size:
             return f"{count / size:.2f}{suffix}"
     return str(count)
-
-
-def _cap_itself(bound: int, cap: Cap) -> Quantity | None:
-    return cap.least if bound == Bound.LEAST else cap.most
-
-
-def _with_uncapped(estimated: Amounts) -> Amounts:
-    """Repeat the target as the uncapped target."""
-    return np.concatenate([estimated, estimated[:, :1]], axis=1)
 
 
 def _round_up(amounts: Amounts, step: int) -> Amounts:
@@ -144,17 +124,15 @@ def shape_rows(
 ) -> dict[int, list[ContainerRecommendation]]:
     """Round and cap the wanted rows of an estimation; return those of each VPA, by container."""
     rows = estimation.rows[wanted]
-    cpu = shape_cpu(
-        estimation.cpu.amounts[wanted],
-        rules.round_cpu_millicores,
-        table.whole_cores[rows],
-        Caps(table.cpu_least[rows], table.cpu_most[rows], table.cpu_crossed[rows]),
-    )
-    memory = shape_memory(
-        estimation.memory.amounts[wanted],
-        rules.round_memory_bytes,
-        Caps(table.memory_least[rows], table.memory_most[rows], table.memory_crossed[rows]),
-        humanize=rules.humanize_memory,
+    cpu, memory = (
+        shape(
+            resource,
+            found.amounts[wanted],
+            rules,
+            table.whole_cores[rows],
+            Caps(table.least[rows, at], table.most[rows, at], table.is_crossed[rows, at]),
+        )
+        for at, (resource, found) in enumerate(((CPU, estimation.cpu), (MEMORY, estimation.memory)))
     )
     shows = estimation.shows[wanted].tolist()
     found: dict[int, list[ContainerRecommendation]] = {}
@@ -180,8 +158,8 @@ def _recommendations(
         lists: list[dict[str, Quantity]] = [{}, {}, {}, {}]  # target, lower, upper, uncapped
         if bits & SHOWS_CPU:
             for of, amount, bound in zip(lists, cpus, cpu_bounds, strict=True):
-                of[CPU] = cpu_quantity(amount, bound, rules.cpu)
+                of[CPU] = quantity(CPU, amount, bound, rules.cpu)
         if bits & SHOWS_MEMORY:
             for of, amount, bound in zip(lists, memories, memory_bounds, strict=True):
-                of[MEMORY] = memory_quantity(amount, bound, rules.memory)
+                of[MEMORY] = quantity(MEMORY, amount, bound, rules.memory)
         yield ContainerRecommendation(table.names[row], *lists)

@@ -47,22 +47,14 @@ class SkippedObjects:
         return [self._met.popleft() for _ in range(len(self._met))]
 
 
+@dataclass(slots=True)
 class _Guard:
     """A block of code about one object, whose failure ends nothing but the block."""
 
-    __slots__ = ("_kind", "_met", "_name", "_parts")
-
-    def __init__(
-        self,
-        met: deque[SkippedObject],
-        kind: str,
-        parts: tuple[object, ...],
-        name: Callable[..., str],
-    ) -> None:
-        self._met = met
-        self._kind = kind
-        self._parts = parts
-        self._name = name
+    met: deque[SkippedObject]
+    kind: str
+    parts: tuple[object, ...]
+    name: Callable[..., str]
 
     def __enter__(self) -> None:
         pass
@@ -72,6 +64,6 @@ class _Guard:
             return False
         named = "?"
         with suppress(Exception):  # the object may be broken too
-            named = self._name(*self._parts)
-        self._met.append(SkippedObject(self._kind, named, error))
+            named = self.name(*self.parts)
+        self.met.append(SkippedObject(self.kind, named, error))
         return True

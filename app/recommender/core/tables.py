@@ -7,9 +7,9 @@ released and taken again.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar, Final
+from inspect import getmembers
+from typing import Any, Final, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,46 +19,64 @@ from app.recommender.core.histograms import (
     MEMORY_GRID,
     Amounts,
     Bank,
+    Flags,
     Rows,
     Times,
     Weights,
 )
 from app.recommender.core.moments import UNSET, span
 from app.recommender.core.rules import (
-    CPU,
-    MEMORY,
     NO_MOST,
     NO_RULES,
+    RESOURCES,
     AggregationRules,
     ContainerRules,
     aggregation_of,
 )
 
-Lines = NDArray[np.intp]
-Fill = tuple[type[np.generic], int | float | bool]
+Numbers = NDArray[np.int32]
+N = TypeVar("N", bound=np.generic)
 
 _FEWEST: Final = 16
-
-Numbers = NDArray[np.int32]
-Flags = NDArray[np.bool_]
 
 NOWHERE: Final = -1  # no VPA
 CPU_WEIGHT: Final = 0.1  # of a sample
 PEAK_WEIGHT: Final = 1.0
-_AMOUNTS: Final = 6  # target, lower, upper of cpu, then of memory
+
+TARGET, LOWER, UPPER, UNCAPPED = range(4)  # the columns of amounts of one resource
+MEMORY_COLUMNS: Final = 3  # where target, lower and upper of memory stand after those of cpu
+
+
+@dataclass(frozen=True, slots=True)
+class _Column:
+    kind: type[np.generic]
+    fill: float
+    width: tuple[int, ...]  # of a line; () for a single number
+
+    def of(self, lines: int) -> NDArray[Any]:
+        """Return lines as they are before they are used; zeros cost no memory until then."""
+        found = np.zeros((lines, *self.width), dtype=self.kind)
+        if self.fill:
+            found[:] = self.fill
+        return found
+
+
+def column(kind: type[N], fill: float = 0, *width: int) -> NDArray[N]:
+    """Declare a column of a table, and what an unused line holds."""
+    return cast("NDArray[N]", _Column(kind, fill, width))
 
 
 class ColumnTable:
-    """A table; `FILLS` names its columns, their types and what an unused line holds."""
-
-    FILLS: ClassVar[Mapping[str, Fill]]
+    """A table; its class declares the columns, its objects have an array for each."""
 
     def __init__(self) -> None:
         self.capacity = 0
         self.used = 0  # lines that were ever taken
         self._free: list[int] = []
-        for name, (kind, _) in self.FILLS.items():
-            setattr(self, name, np.zeros(0, dtype=kind))
+        declared = getmembers(type(self), lambda one: isinstance(one, _Column))
+        self._columns: dict[str, _Column] = dict(declared)
+        for name, one in self._columns.items():
+            setattr(self, name, one.of(0))
 
     def take(self) -> int:
         """Return an unused line, as good as new."""
@@ -71,18 +89,16 @@ class ColumnTable:
 
     def release(self, line: int) -> None:
         """Give a line back."""
-        for name, (_, fill) in self.FILLS.items():
-            getattr(self, name)[line] = fill
+        for name, one in self._columns.items():
+            getattr(self, name)[line] = one.fill
         self._free.append(line)
 
     def grow(self, capacity: int) -> None:
-        """Make room; fresh lines stay untouched, so they cost no memory until they are used."""
-        for name, (kind, fill) in self.FILLS.items():
-            grown = np.zeros(capacity, dtype=kind)
-            grown[: self.capacity] = getattr(self, name)
-            if fill:
-                grown[self.capacity :] = fill
-            setattr(self, name, grown)
+        """Make room."""
+        for name, one in self._columns.items():
+            fresh = one.of(capacity)
+            fresh[: self.capacity] = getattr(self, name)
+            setattr(self, name, fresh)
         self.capacity = capacity
 
     def __len__(self) -> int:
@@ -117,85 +133,49 @@ def file_peaks(bank: Bank, rows: Rows, peaks: Peaks, amounts: Amounts) -> Weight
 class RowTable(ColumnTable):
     """All rows."""
 
-    FILLS: ClassVar[Mapping[str, Fill]] = {
-        "first": (np.int64, UNSET),
-        "last": (np.int64, UNSET),
-        "counts": (np.int64, 0),
-        "last_any": (np.int64, UNSET),
-        "created": (np.int64, UNSET),
-        "last_live": (np.int64, UNSET),
-        "live": (np.int32, 0),
-        "vpa": (np.int32, NOWHERE),
-        "is_off": (np.bool_, False),
-        "sizes_cpu": (np.bool_, False),
-        "sizes_memory": (np.bool_, False),
-        "whole_cores": (np.bool_, False),
-        "interval_ns": (np.int64, 1),
-        "expiry_ns": (np.int64, 0),
-        "bump_up_ratio": (np.float64, 0.0),
-        "min_bump_up_bytes": (np.float64, 0.0),
-        "cpu_least": (np.int64, 0),
-        "cpu_most": (np.int64, NO_MOST),
-        "cpu_crossed": (np.bool_, False),
-        "memory_least": (np.int64, 0),
-        "memory_most": (np.int64, NO_MOST),
-        "memory_crossed": (np.bool_, False),
-        "moved_cpu": (np.float64, 0.0),
-        "moved_memory": (np.float64, 0.0),
-        "is_dirty": (np.bool_, False),
-        "written": (np.int64, UNSET),
-        "told": (np.int8, 0),
-    }
-
-    first: Times  # of the CPU samples
-    last: Times
-    counts: Amounts  # CPU samples
-    last_any: Times  # the youngest sample of any kind
-    created: Times
-    last_live: Times  # when a container of this name was last seen alive
-    live: Numbers  # containers alive now
-    vpa: Numbers  # line in the table of VPAs, or NOWHERE
-    is_off: Flags
-    sizes_cpu: Flags
-    sizes_memory: Flags
-    whole_cores: Flags
-    interval_ns: Amounts
-    expiry_ns: Amounts
-    bump_up_ratio: Weights
-    min_bump_up_bytes: Weights
-    cpu_least: Amounts
-    cpu_most: Amounts
-    cpu_crossed: Flags
-    memory_least: Amounts
-    memory_most: Amounts
-    memory_crossed: Flags
-    moved_cpu: Weights  # weight that came or went since the checkpoint was written
-    moved_memory: Weights
-    is_dirty: Flags  # differs from its checkpoint
-    written: Times  # when the checkpoint was written
-    told: NDArray[np.int8]  # which resources were in the last publication, as bits
-    published: Amounts  # what they were, before caps; six columns
+    first: Times = column(np.int64, UNSET)  # of the CPU samples
+    last: Times = column(np.int64, UNSET)
+    counts: Amounts = column(np.int64)  # CPU samples
+    last_any: Times = column(np.int64, UNSET)  # the youngest sample of any kind
+    created: Times = column(np.int64, UNSET)
+    last_live: Times = column(np.int64, UNSET)  # when its container was last seen alive
+    live: Numbers = column(np.int32)  # containers alive now
+    vpa: Numbers = column(np.int32, NOWHERE)  # line in the table of VPAs
+    is_off: Flags = column(np.bool_)
+    sizes: Flags = column(np.bool_, False, 2)  # cpu, memory
+    whole_cores: Flags = column(np.bool_)
+    interval_ns: Amounts = column(np.int64, 1)
+    expiry_ns: Amounts = column(np.int64)
+    bump_up_ratio: Weights = column(np.float64)
+    min_bump_up_bytes: Weights = column(np.float64)
+    least: Amounts = column(np.int64, 0, 2)  # thousandths of cpu, of memory
+    most: Amounts = column(np.int64, NO_MOST, 2)
+    is_crossed: Flags = column(np.bool_, False, 2)  # the least is above the most
+    moved_cpu: Weights = column(np.float64)  # came or went since the checkpoint was written
+    moved_memory: Weights = column(np.float64)
+    is_dirty: Flags = column(np.bool_)  # differs from its checkpoint
+    written: Times = column(np.int64, UNSET)  # when the checkpoint was written
+    # When its VPA's status was last compared with what stands: what it showed, as bits, and the
+    # amounts before caps: target, lower and upper of cpu, then of memory.
+    shown: NDArray[np.int8] = column(np.int8)
+    compared: Amounts = column(np.int64, 0, 6)
 
     def __init__(self, rules: AggregationRules) -> None:
         super().__init__()
         self.usual_expiry_ns = aggregation_of(None, rules).expiry_ns
         self.cpu = Bank(span(rules.cpu_half_life))
         self.memory = Bank(span(rules.memory_half_life))
-        self.published = np.zeros((0, _AMOUNTS), dtype=np.int64)
         self.names: list[str] = []  # container names
         self.rules: list[ContainerRules] = []
 
     def grow(self, capacity: int) -> None:
         """Make room in the arrays and the histograms."""
-        had = self.capacity
+        more = capacity - self.capacity
         super().grow(capacity)
         self.cpu.grow(capacity)
         self.memory.grow(capacity)
-        published = np.zeros((capacity, _AMOUNTS), dtype=np.int64)
-        published[:had] = self.published
-        self.published = published
-        self.names += [""] * (capacity - had)
-        self.rules += [NO_RULES] * (capacity - had)
+        self.names += [""] * more
+        self.rules += [NO_RULES] * more
 
     def start(self, container: str, now_ns: int) -> int:
         """Begin a row."""
@@ -209,7 +189,6 @@ class RowTable(ColumnTable):
         at = np.array([row])
         self.cpu.clear(at)
         self.memory.clear(at)
-        self.published[row] = 0
         self.names[row], self.rules[row] = "", NO_RULES
         self.release(row)
 
@@ -220,19 +199,16 @@ class RowTable(ColumnTable):
             return
         self.rules[row] = rules
         self.is_off[row] = rules.is_off
-        self.sizes_cpu[row] = CPU in rules.controlled
-        self.sizes_memory[row] = MEMORY in rules.controlled
+        self.sizes[row] = [resource in rules.controlled for resource in RESOURCES]
         self.whole_cores[row] = rules.whole_cores
         self.interval_ns[row] = rules.aggregation.interval_ns
         self.expiry_ns[row] = rules.aggregation.expiry_ns
         self.bump_up_ratio[row] = rules.aggregation.bump_up_ratio
         self.min_bump_up_bytes[row] = rules.aggregation.min_bump_up_bytes
-        self.cpu_least[row] = rules.cpu.least_milli
-        self.cpu_most[row] = rules.cpu.most_milli
-        self.cpu_crossed[row] = rules.cpu.is_crossed
-        self.memory_least[row] = rules.memory.least_milli
-        self.memory_most[row] = rules.memory.most_milli
-        self.memory_crossed[row] = rules.memory.is_crossed
+        caps = rules.cpu, rules.memory
+        self.least[row] = [cap.least_milli for cap in caps]
+        self.most[row] = [cap.most_milli for cap in caps]
+        self.is_crossed[row] = [cap.is_crossed for cap in caps]
 
     def youth(self, rows: Rows) -> Times:
         """Return when rows last had a sample or a living container, or else began."""
@@ -268,19 +244,12 @@ class RowTable(ColumnTable):
 class VpaTable(ColumnTable):
     """One line per VPA."""
 
-    FILLS: ClassVar[Mapping[str, Fill]] = {
-        "published": (np.int64, UNSET),
-        "is_dirty": (np.bool_, False),
-        "is_urgent": (np.bool_, False),
-        "pods": (np.int32, 0),
-        "mode": (np.int32, 0),
-    }
-
-    published: Times  # when its status was last worth a write
-    is_dirty: NDArray[np.bool_]  # something beside its history has changed
-    is_urgent: NDArray[np.bool_]  # a kill was counted since the last estimate
-    pods: NDArray[np.int32]  # that it matches
-    mode: NDArray[np.int32]  # what its spec says, as an index of `modes`
+    published_ns: Times = column(np.int64, UNSET)  # when its status was last worth a write
+    is_dirty: Flags = column(np.bool_)  # something beside its history has changed
+    is_urgent: Flags = column(np.bool_)  # a kill was counted since the last estimate
+    waits: Flags = column(np.bool_)  # what moved slightly is written when the VPA's turn comes
+    pods: Numbers = column(np.int32)  # that it matches
+    mode: Numbers = column(np.int32)  # what its spec says, as an index of `modes`
 
     def __init__(self) -> None:
         super().__init__()

@@ -24,7 +24,7 @@ from app.recommender.core.targets import ObservedVpa, VpaKey
 NO_OWNER: Final = ObjectKey("", "", "")  # of a pod that no controller owns
 
 PodKey = tuple[str, str]  # namespace and name
-Lines = frozenset[int]  # in the table of VPAs
+VpaLines = frozenset[int]  # in the table of VPAs
 
 _REMEMBERED_MOVES: Final = 2
 _BROKEN_NS: Final = HOUR  # a target may be unknown for so long before its pods are let go
@@ -38,7 +38,7 @@ class Move:
     """A pod left one set of VPAs for another."""
 
     time_ns: int
-    before: Lines
+    before: VpaLines
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class TrackedPod:
 
     pod: Pod
     top: ObjectKey | None  # its topmost controller, None while unknown
-    vpas: Lines = frozenset()
+    vpas: VpaLines = frozenset()
     moves: tuple[Move, ...] = ()  # the youngest first
     instances: dict[str, int] = field(default_factory=dict)  # by container
 
@@ -61,7 +61,7 @@ class TrackedPod:
         """Whether its containers run or will run again."""
         return self.pod.phase not in _OVER
 
-    def vpas_at(self, time_ns: int) -> Lines:
+    def vpas_at(self, time_ns: int) -> VpaLines:
         """Return the VPAs it belonged to at a time."""
         found = self.vpas
         for move in self.moves:
@@ -74,7 +74,7 @@ class TrackedPod:
         """Whether it changed its VPAs strictly between two times."""
         return any(start_ns < move.time_ns < end_ns for move in self.moves)
 
-    def move(self, vpas: Lines, time_ns: int) -> None:
+    def move(self, vpas: VpaLines, time_ns: int) -> None:
         """Change its VPAs, and remember when."""
         self.moves = (Move(time_ns, self.vpas), *self.moves)[:_REMEMBERED_MOVES]
         self.vpas = vpas

@@ -19,7 +19,6 @@ from app.model.pods import Pod
 from app.model.vpa import ContainerRecommendation
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.estimation import (
-    TARGET,
     Derivations,
     Estimation,
     VpaDerivation,
@@ -45,7 +44,7 @@ from app.recommender.core.status import (
     publication,
     status_of,
 )
-from app.recommender.core.tables import RowTable
+from app.recommender.core.tables import TARGET, RowTable
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import ABSENT, PastUsage, UsageBatch
 from app.recommender.upstream.cluster import PodKey, UpstreamCluster, UpstreamVpa

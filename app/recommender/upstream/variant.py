@@ -15,7 +15,7 @@ from app.model.errors import NotFound
 from app.ports import CHECKPOINTS, Cluster, Ref
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.oom import evicted
-from app.recommender.core.rules import Extras, PublishRules, RecommenderRules
+from app.recommender.core.rules import PublishRules, RecommenderRules
 from app.recommender.core.targets import resolve_target
 from app.recommender.core.usage import UsageLimits
 from app.recommender.upstream.aggregate_model import UpstreamModel
@@ -38,7 +38,6 @@ def as_upstream(rules: RecommenderRules) -> RecommenderRules:
         rules,
         estimator=replace(rules.estimator, omit_unsampled=False, stale_after=None),
         publish=replace(_EVERY_TICK, least_vpas=rules.publish.least_vpas),
-        extras=Extras(),
     )
 
 

@@ -348,7 +348,7 @@ Told = Callable[[Story], object]
 
 @both
 @pytest.mark.parametrize(
-    ("told", "seen"),
+    ("told", "seen", "by_upstream"),
     [
         pytest.param(
             [
@@ -357,8 +357,9 @@ Told = Callable[[Story], object]
                 lambda story: story.kill(2.5, "999Mi"),
                 lambda story: story.kill(3.5, "2000Mi"),
             ],
+            [1200, 1440, 1728, 2400],
             [1200, 1200, 1200, 2400],
-            id="only a larger request makes more of them",
+            id="kills build up, but upstream's only by a larger request",
         ),
         pytest.param(
             [
@@ -368,18 +369,22 @@ Told = Callable[[Story], object]
                 lambda story: story.kill(3.5, "600Mi"),
             ],
             [400, 600, 650, 780],
+            [400, 600, 650, 780],
             id="usage counts beside them",
         ),
     ],
 )
-def test_several_kills(told: Sequence[Told], seen: Sequence[float], upstream: bool) -> None:
+def test_several_kills(
+    told: Sequence[Told], seen: Sequence[float], by_upstream: Sequence[float], upstream: bool
+) -> None:
     """What an interval has seen already is replaced by what is higher."""
     story = Story()
     for tell in told:
         tell(story)
     looks = range(1, len(seen) + 1)
     shown = story.play(*looks, upstream=upstream)
-    assert [shown.memory(look) for look in looks] == peaks(*seen)
+    expected = by_upstream if upstream else seen
+    assert [shown.memory(look) for look in looks] == peaks(*expected)
 
 
 @both

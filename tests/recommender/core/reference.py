@@ -145,6 +145,10 @@ class Pod:
         return self.labels
 
 
+def _more(used: int) -> int:
+    return max(used + 100 * MI, int(used * 1.2))
+
+
 class Reference:
     """VPAs that select by labels, and the pods of one workload."""
 
@@ -226,16 +230,22 @@ class Reference:
         late = time < pod.last_memory.get(container, now) - DAY
         if late or (name, container, time) in self.kills:
             return
-        if self._ask(name, container, request, time):
+        if self._ask(name, container, request, time, builds_up=True):
             pod.killed[container] = max(pod.killed.get(container, (time, request)), (time, request))
             self.kills.add((name, container, time))
 
-    def _ask(self, name: str, container: str, request: int, time: float) -> int:
+    def _ask(
+        self, name: str, container: str, request: int, time: float, *, builds_up: bool = False
+    ) -> int:
         """Raise the peaks of whatever a pod belonged to; return how many rows that were."""
         vpas = self.members(self.pods[name].labels_at(time))
         for row in [self.rows[vpa, container] for vpa in vpas]:
-            used = max(request, row.windows.get(name, Window()).usage)
-            needed = max(used + 100 * MI, int(used * 1.2))
+            window = row.windows.get(name, Window())
+            used = max(request, window.usage)
+            needed = _more(used)
+            if builds_up:
+                oom = window.oom if time < (window.end or time) else 0
+                needed = max(needed, min(_more(max(used, oom)), 2 * used))
             row.use_memory(name, needed, time, is_oom=True)
             row.alive = max(row.alive, time)
         return len(vpas)

@@ -22,7 +22,7 @@ from app.recommender.core.explanation import explained
 from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.oom import OomRecord
-from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.rules import PublishRules, RecommenderRules
 from app.recommender.core.status import Publication, recommendation_json
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import ABSENT, UsageBatch
@@ -32,6 +32,10 @@ MI = 2**20
 GI = 2**30
 START = datetime(2026, 1, 5, tzinfo=UTC)
 WEB = ObjectKey("", "StatefulSet", "web")
+
+# Rules by which everything that moves is published at once.
+AT_ONCE = PublishRules(bound_tolerance=0.0, refresh=timedelta(0))
+EAGER = RecommenderRules(publish=AT_ONCE)
 
 
 class Scene:
@@ -258,3 +262,11 @@ class Scene:
             one.type: (one.status, one.reason, one.message)
             for one in self.vpas[name].vpa.conditions
         }
+
+
+def running(rules: RecommenderRules | None = None, *, restored: bool = True) -> Scene:
+    """Return a scene with a VPA and one pod of its target."""
+    scene = Scene(rules)
+    scene.vpa(restored=restored)
+    scene.pod()
+    return scene

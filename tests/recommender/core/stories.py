@@ -8,7 +8,7 @@ from datetime import timedelta
 from random import Random
 
 from app.recommender.core.model import Model
-from app.recommender.core.rules import Extras, RecommenderRules
+from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import ABSENT
 from tests import make
 from tests.recommender.core.scene import GI, MI, WEB, Scene
@@ -23,13 +23,8 @@ class Story:
     """Things that happen to VPAs and pods of one namespace."""
 
     def __init__(self, random: Random) -> None:
-        extras = Extras(
-            retain_unmatched=random.random() < 0.5,
-            seed_selectors=random.random() < 0.5,
-            repeat_oom_bump=random.random() < 0.5,
-        )
         expects_past = random.random() < 0.5
-        self.scene = Scene(replace(RULES, extras=extras, expects_past=expects_past))
+        self.scene = Scene(replace(RULES, expects_past=expects_past))
         self.random = random
         self.born = 0  # pods
 

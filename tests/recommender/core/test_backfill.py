@@ -16,7 +16,7 @@ from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from app.recommender.core.model import Model
 from app.recommender.core.moments import HOUR, nanoseconds
-from app.recommender.core.rules import Extras, RecommenderRules
+from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.tables import RowTable
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import ABSENT, UsageBatch
@@ -56,8 +56,8 @@ def window(scene: Scene, pod: str = "web-0") -> tuple[float, int, int]:
     """Return when the interval of a container ends, in hours, and its peaks in MiB."""
     assert isinstance(scene.model, Model)
     members = scene.model.members
-    (stream,) = members.streams.active_of(members.instances["default", pod, "app"]).values()
-    windows = members.streams.windows
+    (stream,) = members.routes.active_of(members.instances["default", pod, "app"]).values()
+    windows = members.routes.streams
     hours = (int(windows.ends[stream]) - nanoseconds(START)) / HOUR
     return hours, int(windows.usage[stream]) // MI, int(windows.oom[stream]) // MI
 
@@ -99,10 +99,10 @@ def two_pods(start: datetime) -> Scene:
 def state(scene: Scene) -> list[np.ndarray[tuple[Any, ...], np.dtype[Any]]]:
     """Return everything that depends on usage."""
     assert isinstance(scene.model, Model)
-    table, streams = scene.model.members.rows, scene.model.members.streams
+    table, routes = scene.model.members.rows, scene.model.members.routes
     found: list[np.ndarray[tuple[Any, ...], np.dtype[Any]]]
-    found = [table.first, table.last, table.counts, table.last_any, streams.instances.last_cpu]
-    found += [streams.windows.ends, streams.windows.usage, streams.instances.last_memory]
+    found = [table.first, table.last, table.counts, table.last_any, routes.instances.last_cpu]
+    found += [routes.streams.ends, routes.streams.usage, routes.instances.last_memory]
     for bank in (table.cpu, table.memory):
         found += [bank.weights, bank.totals, bank.references]
     return [array[:8] for array in found]
@@ -395,14 +395,3 @@ def test_boosted_containers() -> None:
     empty.vpa()
     empty.model.learn_past(past({"old/app": USED}, START), START)
     assert empty.model.tally.cpu == 1
-
-
-def test_pods_without_a_vpa() -> None:
-    """With retention they keep their past for the VPA that may come."""
-    scene = Scene(RecommenderRules(extras=Extras(retain_unmatched=True)))
-    scene.pod()
-    scene.model.learn_past(past({"web-0/app": USED}, START), START)
-    scene.vpa()
-    scene.tick()
-
-    assert list(scene.shown()) == ["app"]

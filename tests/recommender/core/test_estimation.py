@@ -9,35 +9,27 @@ import numpy as np
 import pytest
 
 from app.recommender.core.estimation import (
-    LOWER,
     MOST,
-    TARGET,
-    UPPER,
     confidence,
     estimate,
     estimate_rows,
     floors,
     multipliers,
-    percentile_bases,
     pod_minimum,
     rows_in_use,
     whole,
 )
-from app.recommender.core.histograms import CPU_GRID, EMPTY, Bank, Times
+from app.recommender.core.histograms import Times
 from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET, nanoseconds
 from app.recommender.core.rules import (
     EstimatorRules,
-    PublishRules,
-    RecommenderRules,
     container_rules,
 )
-from app.recommender.core.tables import RowTable
+from app.recommender.core.tables import LOWER, TARGET, UPPER, RowTable
 from tests import make
-from tests.recommender.core.scene import GI, START, Scene
+from tests.recommender.core.scene import EAGER, GI, START, Scene
 
 FRACTIONS = (0.9, 0.5, 0.95)
-
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 
 
 def evidence(age_ns: int | None, count: int) -> tuple[Times, Times, Times]:
@@ -135,29 +127,6 @@ def test_estimate(base: int, confident: float, floor: int, expected: tuple[int, 
 def test_whole(amount: float, expected: int) -> None:
     """Amounts are whole and bounded, whatever comes out of a formula."""
     assert whole(np.array([amount]))[0] == expected
-
-
-@pytest.mark.parametrize(
-    ("interpolate", "expected"),
-    [
-        pytest.param(False, [1016, 110, 1016], id="ends of buckets"),
-        pytest.param(True, [987, 104, 1001], id="inside of buckets"),
-    ],
-)
-def test_percentile_bases(interpolate: bool, expected: list[int]) -> None:
-    """Without interpolation the end of the bucket answers, with it the place inside."""
-    bank = Bank(DAY, 2)
-    amounts = np.array([100] * 80 + [1000] * 20)
-    bank.add(
-        np.zeros(100, dtype=np.intp), CPU_GRID.bucket(amounts), np.zeros(100, dtype=np.int64), 0.1
-    )
-
-    buckets, bases = percentile_bases(
-        bank, np.array([0, 1]), CPU_GRID, FRACTIONS, interpolate=interpolate
-    )
-
-    assert bases.tolist() == [expected, [0, 0, 0]]
-    assert buckets[1].tolist() == [EMPTY] * 3
 
 
 def shown(scene: Scene) -> dict[str, str]:

@@ -20,7 +20,6 @@ from app.recommender.core.explanation import Absence, explained
 from app.recommender.core.rules import (
     CapRules,
     EstimatorRules,
-    Extras,
     FormatRules,
     PublishRules,
     RecommenderRules,
@@ -28,16 +27,14 @@ from app.recommender.core.rules import (
 from app.recommender.upstream.aggregate_model import UpstreamModel
 from app.recommender.upstream.variant import as_upstream
 from tests import make
-from tests.recommender.core.scene import GI, MI, Scene
+from tests.recommender.core.scene import AT_ONCE, EAGER, GI, MI, Scene, running
 
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 LAZY = RecommenderRules(publish=PublishRules(bound_tolerance=0.5, refresh=timedelta(days=365)))
 AS_UPSTREAM = as_upstream(RecommenderRules())
 WEB = ("default", "web")
 
 Json = dict[str, Any]
 
-AT_ONCE = PublishRules(bound_tolerance=0.0, refresh=timedelta(0))
 WORDS = ("target", "lowerBound", "upperBound")
 
 
@@ -88,9 +85,7 @@ def test_they_end_in_what_stands(begin: Callable[[], Scene]) -> None:
 
 def test_slight_moves_leave_them_alone() -> None:
     """What is told of a number is how it was made, not how it would be made now."""
-    scene = Scene(LAZY)
-    scene.vpa()
-    scene.pod()
+    scene = running(LAZY)
     for minute in range(600):
         scene.go(minute)
         scene.use(1000, GI)
@@ -105,9 +100,7 @@ def test_slight_moves_leave_them_alone() -> None:
 
 def test_they_are_there_after_a_restart() -> None:
     """What stands is explained at once, also where it is not worth a write yet."""
-    scene = Scene(LAZY)
-    scene.vpa()
-    scene.pod()
+    scene = running(LAZY)
     for minute in range(600):
         scene.go(minute)
         scene.use(1000, GI)
@@ -123,9 +116,7 @@ def test_they_are_there_after_a_restart() -> None:
 
 def test_a_kill_renews_them() -> None:
     """What is published between two ticks can be derived at once."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(100, GI)
     scene.tick()
     scene.go(0.5)
@@ -138,9 +129,7 @@ def test_a_kill_renews_them() -> None:
 
 def test_what_is_held_stays() -> None:
     """Later ticks change nothing in what was handed out."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(100, GI)
     scene.tick()
     held = scene.model.derivations()
@@ -157,9 +146,7 @@ def test_what_is_held_stays() -> None:
 
 def test_gone_vpas_take_them_along() -> None:
     """Nothing is kept of a VPA that is gone, and nothing is there before the first tick."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     assert scene.model.derivations() == {}
     scene.tick()
     assert scene.model.derivations().keys() == {WEB}
@@ -191,7 +178,7 @@ def told(scene: Scene, *, explains: bool = True) -> Json:
 
 def used(rules: RecommenderRules | None = None, policy: Json | None = None) -> Scene:
     """Return a scene with an hour of usage of one container."""
-    scene = Scene(rules or RecommenderRules(publish=AT_ONCE))
+    scene = Scene(rules or EAGER)
     scene.vpa(policies=None if policy is None else [policy])
     scene.pod()
     for minute in range(61):
@@ -317,9 +304,7 @@ def test_without_a_derivation() -> None:
 
 def test_before_anything_is_known() -> None:
     """A VPA without target and history has a place, and its containers a reason."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.tick()
     scene.change(replace(scene.vpas["web"].vpa, target=None))
     found = told(scene)
@@ -372,7 +357,6 @@ RULES = st.builds(
         max_allowed_memory=st.none() | SIZES.map(Quantity.parse),
     ),
     publish=st.sampled_from([AT_ONCE, PublishRules()]),
-    extras=st.builds(Extras, interpolate=st.booleans()),
 )
 USES = st.lists(
     st.tuples(

@@ -265,17 +265,6 @@ def test_percentiles(samples: list[tuple[int, int]], expected: list[int]) -> Non
     assert [percentile(bank, fraction) for fraction in FRACTIONS] == expected
 
 
-def test_percentiles_of_bytes() -> None:
-    """Three peaks."""
-    bank = Bank(DAY, 1)
-    peaks = np.array([10**9, 2 * 10**9, 3 * 10**9])
-    bank.add(np.zeros(3, dtype=np.intp), MEMORY_GRID.bucket(peaks), np.full(3, START), 1.0)
-
-    found = MEMORY_GRID.exact_ends[bank.percentiles(ROW, (0.2, 0.5, 0.9))[0]]
-
-    assert found == pytest.approx([1_016_281_388.55, 2_093_479_957.15, 3_027_156_617.06], abs=0.01)
-
-
 @pytest.mark.parametrize(
     ("sample", "half_life_ns", "reference", "weight"),
     [

@@ -19,17 +19,13 @@ from app.recommender.core.model import Model
 from app.recommender.core.moments import DAY, nanoseconds
 from app.recommender.core.rules import (
     AggregationRules,
-    PublishRules,
     RecommenderRules,
 )
 from app.recommender.core.targets import ObservedVpa
 from tests import make
-from tests.recommender.core.scene import GI, MI, START, Scene
+from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running
 
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 START_NS = nanoseconds(START)
-
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 
 
 def used(scene: Scene, first: int, last: int, *pods: str) -> None:
@@ -64,9 +60,7 @@ def test_a_restart_changes_nothing(minutes: int) -> None:
 
 def test_two_restarts_without_a_pod_in_sight() -> None:
     """Open windows wait through restarts until their pod is seen, or their time is over."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     used(scene, 0, 10)
     pods, scene.pods = scene.pods, {}
     first = scene.store()[0]
@@ -88,9 +82,7 @@ def test_two_restarts_without_a_pod_in_sight() -> None:
 
 def test_windows_that_ended_meanwhile_are_peaks() -> None:
     """A running peak whose interval is over when it is read counts as any other."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     used(scene, 0, 10)
     scene.store()
     scene.go(1500)
@@ -157,9 +149,7 @@ CHECKPOINT = Checkpoint(
 
 def test_history_joins_what_was_learned() -> None:
     """A VPA that comes with history and samples has both."""
-    scene = Scene(EAGER)
-    scene.vpa(restored=False)
-    scene.pod()
+    scene = running(EAGER, restored=False)
     scene.go(1)
     scene.use(1000, 600 * MI)
     scene.model.restore([CHECKPOINT], scene.now)
@@ -214,9 +204,7 @@ def test_memory_alone_is_history() -> None:
 
 def test_nothing_is_overwritten_before_it_is_read() -> None:
     """A VPA whose checkpoints were not read yet writes none."""
-    scene = Scene(EAGER)
-    scene.vpa(restored=False)
-    scene.pod()
+    scene = running(EAGER, restored=False)
     scene.use(1000, GI)
     assert scene.store() == []
     assert scene.model.checkpoints(scene.now, 100) == []
@@ -240,9 +228,7 @@ def test_nothing_is_written_while_somebody_fetches() -> None:
 @pytest.mark.parametrize("ahead", [timedelta(days=1), timedelta(days=30_000)])
 def test_a_clock_that_was_put_right(ahead: timedelta) -> None:
     """A checkpoint from a time that has yet to come is written again, not when that has come."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(1000, GI)
     scene.store(100)
     stored = scene.stored["web-app"]
@@ -260,9 +246,7 @@ def test_a_clock_that_was_put_right(ahead: timedelta) -> None:
 
 def test_due() -> None:
     """A checkpoint is written at once, then after a pause if enough moved, then when it is old."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     writes = []
     for minute in range(24 * 60):
         used(scene, minute, minute + 1)
@@ -326,9 +310,7 @@ def test_what_could_not_be_written_comes_first() -> None:
 
 def test_unchanged_rows_are_not_written() -> None:
     """Nothing learned, nothing to store; a lower value within an interval moves memory nothing."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(memory=GI)
     assert len(scene.store(10)) == 1
     scene.go(60)
@@ -379,9 +361,7 @@ def test_names_of_vpas_that_are_gone_are_free(minute: int, free: bool) -> None:
 @pytest.mark.parametrize("way", ["deleted", "for another target"])
 def test_history_of_a_vpa_that_comes_back_is_stored_again(way: str) -> None:
     """Its checkpoint was deleted meanwhile, or holds what was learned of another target."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     used(scene, 0, 30)
     (before,) = scene.store()
     if way == "deleted":
@@ -421,9 +401,7 @@ def test_history_of_vpas_that_went_meanwhile() -> None:
 
 def test_window_of_a_pod_whose_interval_runs_already() -> None:
     """A window is only resumed by a stream that has none."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     used(scene, 0, 10)
     scene.store()
     late = Scene(EAGER)
@@ -474,9 +452,7 @@ NEVER = START_NS + 400 * DAY
 )
 def test_checkpoints_from_the_future(broken: Checkpoint) -> None:
     """A checkpoint with a broken date is named, and the container starts without it."""
-    scene = Scene(EAGER)
-    scene.vpa(restored=False)
-    scene.pod()
+    scene = running(EAGER, restored=False)
 
     problems = scene.model.restore([broken], scene.now)
     scene.use(100, GI)
@@ -525,9 +501,7 @@ def test_settings_that_change_cost_no_history(
 
 def test_an_open_window_that_never_ends() -> None:
     """A peak with a broken date does not make everything else weigh nothing."""
-    scene = Scene(EAGER)
-    scene.vpa(restored=False)
-    scene.pod()
+    scene = running(EAGER, restored=False)
     window = OpenWindow("web-0", START_NS + 30_000 * DAY, GI, 0)
     memory = StoredHistogram(START_NS, {50: 10_000}, 10.0)
 
@@ -571,9 +545,7 @@ def test_a_mistake_of_ours_about_one_checkpoint() -> None:
 
 def gone_for(days: float, *, cpu: int = 100, memory: int = GI) -> Scene:
     """Return a scene whose only pod was sampled once and then went for some days."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(cpu, memory)
     scene.drop("web-0")
     scene.tick()
@@ -599,9 +571,7 @@ def test_expiry(cpu: int, memory: int, days: float, left: int) -> None:
 
 def test_living_containers_keep_their_history() -> None:
     """While its container lives, nothing expires, however long metrics are missing."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(100, GI)
     for day in range(0, 30, 5):
         scene.go(day * 1440)
@@ -613,9 +583,7 @@ def test_living_containers_keep_their_history() -> None:
 
 def test_vpas_that_wait_for_history_lose_nothing() -> None:
     """A row is not dropped while its stored history may still come."""
-    scene = Scene(EAGER)
-    scene.vpa(restored=False)
-    scene.pod()
+    scene = running(EAGER, restored=False)
     scene.drop("web-0")
     scene.tick()
     scene.go(61)
@@ -663,9 +631,7 @@ def test_windows_nobody_came_for() -> None:
 
 def test_forgetting_after_a_clock_was_put_right() -> None:
     """What is over is forgotten, not when the time has come that was thought to be."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.go(60 * 1440)
     scene.tick()
     scene.drop("web-0")
@@ -695,9 +661,7 @@ def test_orphans(namespace: str, vpa: str, expected: bool) -> None:
 
 def test_a_row_that_cannot_be_stored_is_named() -> None:
     """A row at which our own code fails is kept by the name of its checkpoint."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(100, GI)
     model = scene.model
     assert isinstance(model, Model)

@@ -9,9 +9,9 @@ import pytest
 
 from app.model.pods import BOOST_ANNOTATION
 from app.recommender.core.moments import MINUTE, nanoseconds
-from app.recommender.core.rules import Extras, RecommenderRules
+from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import UsageBatch
-from tests.recommender.core.scene import GI, MI, Scene
+from tests.recommender.core.scene import GI, MI, Scene, running
 
 LEADERS = {"matchLabels": {"role": "leader"}}
 FOLLOWERS = {"matchLabels": {"role": "follower"}}
@@ -62,25 +62,9 @@ def test_samples_around_a_move(
     assert scene.model.tally.cpu_moved == (1 if minute == 10.2 else 0)
 
 
-def test_grace_after_a_move() -> None:
-    """On demand, memory of the old role does not count for a while, unless it kills."""
-    extras = Extras(selector_move_memory_grace=timedelta(minutes=5))
-    scene = split(RecommenderRules(extras=extras))
-    for minute in (9, 11, 14, 15):
-        scene.use(100, minute * MI, at=scene.at(minute))
-    scene.killed(GI, at=scene.at(12))
-
-    scene.store()
-    (window,) = scene.stored["leader-app"].windows
-    assert (window.usage_bytes, window.oom_bytes > GI) == (15 * MI, True)
-    assert scene.model.tally.memory_grace == 2
-
-
 def test_repeated_and_late_samples() -> None:
     """Equal times count once for cpu; older ones not at all; equal ones still for memory."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.go(1)
     scene.use(100, 100 * MI)
     scene.use(100, 200 * MI)
@@ -154,9 +138,7 @@ def test_pods_nobody_wants() -> None:
 
 def test_zero_peaks() -> None:
     """A zero does not freeze the interval, and what is absent is no zero."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(cpu=100)
     scene.go(1)
     scene.use(100, 0)
@@ -193,9 +175,7 @@ def test_moved_pods_feed_every_vpa_they_fed() -> None:
 )
 def test_broken_dates(days: float, counted: bool) -> None:
     """A sample that cannot be from now does not age all others to nothing."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(100, GI)
     scene.pod("web-1")
     scene.use(9000, GI, pod="web-1", at=scene.now + timedelta(days=days))
@@ -208,9 +188,7 @@ def test_broken_dates(days: float, counted: bool) -> None:
 
 def test_without_a_date_to_compare_with_all_dates_are_sound() -> None:
     """Usage that comes without the present time is believed."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.model.usage(scene.batch(100, GI, at=scene.at(1440 * 5)))
 
     assert stored(scene)[0] == 1

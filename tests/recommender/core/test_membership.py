@@ -3,35 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 
 import pytest
 
 from app.model.kinds import ObjectKey
-from app.recommender.core.checkpoints import Checkpoint, StoredHistogram
-from app.recommender.core.moments import DAY, HOUR, UNSET, nanoseconds
-from app.recommender.core.rules import Extras, PublishRules, RecommenderRules
+from app.recommender.core.membership import DetachedRows
+from app.recommender.core.moments import DAY, HOUR
+from app.recommender.core.rules import RecommenderRules, container_rules
+from app.recommender.core.tables import NOWHERE, RowTable
 from app.recommender.core.tracked import NO_OWNER
 from tests import make
-from tests.recommender.core.scene import GI, MI, START, WEB, Scene
+from tests.recommender.core.scene import EAGER, GI, MI, WEB, Scene, running
 
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 LEADERS = {"matchLabels": {"role": "leader"}}
 FOLLOWERS = {"matchLabels": {"role": "follower"}}
-
-SEEDS = RecommenderRules(
-    extras=Extras(seed_selectors=True),
-    publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)),
-)
-NOW_NS = nanoseconds(START)
-# Eight days of samples a minute: one core, and a peak of memory each day.
-HISTORY = Checkpoint(
-    namespace="default", name="web-app", vpa="web", container="app",
-    cpu=StoredHistogram(NOW_NS, {36: 10_000}, 207.7),
-    memory=StoredHistogram(NOW_NS, {37: 10_000}, 2.0),
-    first_ns=NOW_NS - 8 * DAY, last_ns=NOW_NS, count=11_520, updated_ns=NOW_NS,
-)  # fmt: skip
-LEADER = {"matchLabels": {"role": "leader"}}
 
 
 def counts(scene: Scene) -> dict[str, int]:
@@ -177,9 +162,7 @@ def test_two_vpas_for_the_same_pods() -> None:
 
 def test_broken_target_keeps_everything() -> None:
     """A target that cannot be resolved sets a condition and nothing else, for an hour."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(1000, GI)
     scene.tick()
     known = scene.shown()
@@ -232,9 +215,7 @@ def test_other_target_begins_anew_and_can_be_undone() -> None:
 )
 def test_vpa_that_comes_back(minutes: int, target: str) -> None:
     """A VPA that was deleted and made again goes on where it stopped."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(1000, GI)
     scene.tick()
     scene.model.vpa_gone(("default", "web"), scene.now)
@@ -305,24 +286,21 @@ def test_containers_come_and_stay() -> None:
     assert counts(scene) == {"web-app": 1, "web-log": 1}
 
 
-@pytest.mark.parametrize(
-    ("sidecars", "expected"),
-    [
-        pytest.param(False, {"web-app": 1}, id="left out"),
-        pytest.param(True, {"web-app": 1, "web-proxy": 1}, id="taken in"),
-    ],
-)
-def test_native_sidecars(sidecars: bool, expected: dict[str, int]) -> None:
-    """Init containers that keep running count as containers on demand, others never."""
-    extras = Extras(native_sidecars=sidecars)
-    scene = Scene(replace(EAGER, extras=extras))
+def test_native_sidecars() -> None:
+    """A proxy that moves to the init containers keeps its history; what only sets up has none."""
+    scene = Scene(EAGER)
     scene.vpa()
+    scene.pod("web-0", "app", "proxy")
+    scene.use(100, GI, container="proxy")
     init = [make.container_json("proxy", restartPolicy="Always"), make.container_json("setup")]
-    scene.model.pod_seen(make.pod(init=init, status={"phase": "Running"}), scene.now)
+    scene.model.pod_seen(make.pod(name="web-1", init=init, status={"phase": "Running"}), scene.now)
+    scene.drop("web-0")
     for container in ("app", "proxy", "setup"):
-        scene.use(100, GI, container=container)
+        scene.use(100, GI, pod="web-1", container=container)
+    scene.tick()
 
-    assert counts(scene) == expected
+    assert counts(scene) == {"web-app": 1, "web-proxy": 2}
+    assert list(scene.shown()) == ["app", "proxy"]
 
 
 def test_pods_that_are_over_do_not_keep_containers_alive() -> None:
@@ -404,9 +382,7 @@ def test_a_pod_that_was_over_when_its_row_began_anew(way: str) -> None:
 
 def test_seeing_the_same_again_changes_nothing() -> None:
     """What is shown twice is taken once."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(100, GI)
     scene.tick()
     pod, top = scene.pods["web-0"]
@@ -417,75 +393,40 @@ def test_seeing_the_same_again_changes_nothing() -> None:
     assert scene.model.tally.kills == 0
 
 
-def split_seeded(
-    rules: RecommenderRules = SEEDS, *, pause_minutes: int = 0, history: Checkpoint = HISTORY
-) -> Scene:
-    """Return a scene in which a VPA with history has given way to one for leaders alone."""
-    scene = Scene(rules)
-    scene.vpa("web", restored=False)
-    scene.model.restore([history], scene.now)
-    scene.pod(role="leader")
-    scene.tick()
-    scene.model.vpa_gone(("default", "web"), scene.now)
-    del scene.vpas["web"]
-    scene.go(pause_minutes)
-    scene.tick()
-    scene.vpa("leader", selector=LEADER)
-    scene.tick()
-    return scene
+KEY = ("default", "web")
 
 
-def test_what_the_former_one_knew() -> None:
-    """The new one recommends the same at once, with wide bounds."""
-    shown = split_seeded().shown("leader")["app"]
-
-    assert (shown["target"], shown["upper"]) == ("1168m 1238659775", "12848m 13625257525")
-
-
-def test_a_former_one_without_cpu() -> None:
-    """What knew nothing but memory gives that on."""
-    blind = replace(HISTORY, cpu=StoredHistogram(), first_ns=UNSET, last_ns=UNSET, count=0)
-    shown = split_seeded(history=blind).shown("leader")["app"]
-
-    assert (shown["target"], shown["upper"]) == ("- 1238659775", "- 97656250000Ki")
+def rows_of(table: RowTable, *containers: str) -> dict[str, int]:
+    """Begin rows that belong to the first VPA."""
+    rows = {}
+    for container in containers:
+        row = rows[container] = table.start(container, 0)
+        table.follow(row, 0, container_rules(make.vpa(), container, RecommenderRules()))
+    return rows
 
 
-@pytest.mark.parametrize(
-    ("minutes", "is_free"), [pytest.param(170, False, id="soon"), pytest.param(200, True, id="3 h")]
-)
-def test_how_long_it_matters(minutes: int, is_free: bool) -> None:
-    """Three hours of usage of its own are more than nine tenths of what it knows."""
-    scene = split_seeded()
-    for minute in range(1, minutes + 1):
-        scene.go(minute)
-        scene.use(100, 200 * MI)
-    scene.tick()
+def test_rows_come_back_to_their_target() -> None:
+    """What a VPA left for another target it gets back for the same one, once."""
+    table = RowTable(RecommenderRules().aggregation)
+    detached, rows = DetachedRows(table), rows_of(table, "app")
+    detached.detach(KEY, ("Deployment", "web"), rows)
 
-    assert scene.shown("leader")["app"]["target"].startswith("126m") is is_free
+    assert table.vpa[rows["app"]] == NOWHERE
+    assert detached.take_back(KEY, ("Deployment", "db")) is None
+    assert detached.take_back(KEY, ("Deployment", "web")) == rows
+    assert detached.take_back(KEY, ("Deployment", "web")) is None
 
 
-@pytest.mark.parametrize(
-    ("rules", "pause_minutes"),
-    [
-        pytest.param(replace(SEEDS, extras=Extras()), 0, id="not asked for"),
-        pytest.param(SEEDS, 61, id="deleted too long ago"),
-    ],
-)
-def test_a_blank_beginning(rules: RecommenderRules, pause_minutes: int) -> None:
-    """Without a former VPA, or unless asked for, nothing is known at first."""
-    assert split_seeded(rules, pause_minutes=pause_minutes).shown("leader") == {}
+def test_nobody_came_back() -> None:
+    """Rows go when their time is over, or when their history has expired."""
+    table = RowTable(RecommenderRules().aggregation)
+    detached = DetachedRows(table)
+    detached.detach(KEY, None, rows_of(table, "app"), until_ns=HOUR)
+    detached.detach(KEY, ("Deployment", "web"), rows_of(table, "app", "log"))
+    table.last_any[1] = DAY
 
-
-def test_history_of_its_own_comes_first() -> None:
-    """What stands in a checkpoint of its own is neither replaced nor added to."""
-    scene = Scene(SEEDS)
-    scene.vpa("web", restored=False)
-    scene.model.restore([HISTORY], scene.now)
-    scene.model.vpa_gone(("default", "web"), scene.now)
-    scene.vpa("leader", selector=LEADER, restored=False)
-    own = replace(HISTORY, name="leader-app", vpa="leader", last_ns=NOW_NS - HOUR)
-    scene.model.restore([own], scene.now, only=[("default", "leader")])
-    scene.pod(role="leader")
-    scene.model.not_stored(own)
-
-    assert scene.store()[0].cpu.total == own.cpu.total
+    assert detached.take_expired(HOUR - 1) == []
+    assert detached.take_expired(HOUR) == [(KEY, 0)]
+    assert detached.take_expired(8 * DAY) == [(KEY, 2)]
+    assert detached.take_expired(9 * DAY) == [(KEY, 1)]
+    assert detached.take_back(KEY, ("Deployment", "web")) is None

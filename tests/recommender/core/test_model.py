@@ -12,15 +12,13 @@ import pytest
 from app.recommender.core.checkpoints import decode
 from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.moments import nanoseconds
-from app.recommender.core.rules import PublishRules, RecommenderRules
+from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import Why
 from app.recommender.upstream.aggregate_model import UpstreamModel
 from tests.recommender.core.past_usage import past
-from tests.recommender.core.scene import GI, MI, START, Scene
+from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running
 from tests.recommender.core.stories import Story, living
 from tests.recommender.core.traces import STEP, Trace
-
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 
 
 def sawtooth(scene: Scene, first: int, last: int) -> None:
@@ -44,9 +42,7 @@ STEPS = [
 
 def test_week_of_usage() -> None:
     """What is recommended after a sample, and up to a week."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     done = 0
     for samples, lower, target, upper in STEPS:
         sawtooth(scene, done, samples)
@@ -71,9 +67,7 @@ def test_checkpoint_of_usage(
     samples: int, cpu: dict[int, int], cpu_total: float, memory: dict[int, int], memory_total: float
 ) -> None:
     """Checkpoints leave the running peak out and tell of it beside."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     sawtooth(scene, 0, samples)
 
     (stored,) = scene.store()
@@ -87,9 +81,7 @@ def test_checkpoint_of_usage(
 
 def test_lower_bound_follows_the_fresh_interval() -> None:
     """A fresh small peak takes two thirds of the weight after the first day."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     sawtooth(scene, 0, 1440)
     scene.tick()
     before = scene.shown()["app"]["lower"]
@@ -160,9 +152,7 @@ def test_roles() -> None:
 
 def test_failed_writes_come_again() -> None:
     """What could not be written is asked for again."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(100, GI)
     (first,) = scene.model.tick(scene.now)
     (stored,) = scene.model.checkpoints(scene.now, None)
@@ -215,9 +205,7 @@ def test_past_usage_weighs_by_time() -> None:
 
 def test_tally_and_counts() -> None:
     """What became of samples is counted; so are histories."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(100, GI)
     scene.use(100, GI, container="ghost")
 
@@ -241,9 +229,7 @@ def test_checkpoints_are_awaited_whenever_a_vpa_comes() -> None:
 
 def test_abandoned_checkpoints_are_told_once() -> None:
     """A container that has been gone for the time of expiry gives its checkpoint up."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(100, GI)
     scene.tick()
     scene.store()
@@ -262,9 +248,7 @@ def test_abandoned_checkpoints_are_told_once() -> None:
 
 def test_a_checkpoint_that_is_needed_again_is_not_abandoned() -> None:
     """What could not be deleted is left alone once its container is back."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod()
+    scene = running(EAGER)
     scene.use(100, GI)
     scene.store()
     scene.model.not_dropped("default", "web-app")
@@ -298,7 +282,7 @@ def test_any_story(seed: int) -> None:
         story.scene.model.quality()
         model = story.scene.model
         assert isinstance(model, Model)
-        rows, streams = model.members.rows, model.members.streams
+        rows, streams = model.members.rows, model.members.routes
         found = {row: int(rows.live[row]) for row in (rows.vpa >= 0).nonzero()[0].tolist()}
         assert {row: live for row, live in found.items() if live} == living(model)
         assert len(streams.instances) == len(model.members.instances) == len(model.members.owners)

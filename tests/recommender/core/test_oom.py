@@ -17,13 +17,11 @@ from app.recommender.core.oom import (
     needed_memory,
     new_kills,
 )
-from app.recommender.core.rules import Extras, PublishRules, RecommenderRules
+from app.recommender.core.rules import RecommenderRules
 from tests import make
-from tests.recommender.core.scene import GI, MI, Scene
+from tests.recommender.core.scene import EAGER, GI, MI, Scene
 
 KILLED_AT = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
-
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 
 
 @pytest.mark.parametrize(
@@ -392,34 +390,33 @@ def test_late_kills(interval: int | None, hours: int, counted: int) -> None:
     assert (tally.kills, tally.kills_late) == (counted, 1 - counted)
 
 
-@pytest.mark.parametrize(
-    ("repeats", "expected"),
-    [
-        pytest.param(False, (650, 780), id="kills do not build on kills"),
-        pytest.param(True, (650, 780), id="usage leads here either way"),
-    ],
-)
-def test_usage_and_kills(repeats: bool, expected: tuple[int, int]) -> None:
+def test_usage_and_kills() -> None:
     """Usage after a kill leads when the next one is judged."""
-    extras = Extras(repeat_oom_bump=repeats)
-    scene = started(replace(EAGER, extras=extras))
+    scene = started()
     scene.use(memory=400 * MI)
     scene.killed(500 * MI, at=scene.at(1))
     scene.use(memory=650 * MI, at=scene.at(2))
     scene.killed(600 * MI, at=scene.at(3))
 
-    assert peaks(scene) == [expected]
+    assert peaks(scene) == [(650, 780)]
 
 
 @pytest.mark.parametrize(
-    ("repeats", "expected"),
-    [pytest.param(False, 1200, id="as upstream"), pytest.param(True, 1440, id="on demand")],
+    ("kills", "expected"),
+    [
+        pytest.param(1, 1200, id="one"),
+        pytest.param(2, 1440, id="the second builds on the first"),
+        pytest.param(3, 1728, id="the third on the second"),
+        pytest.param(100, 2000, id="a night of them asks for twice what it had"),
+    ],
 )
-def test_repeated_kills(repeats: bool, expected: int) -> None:
-    """On demand, kills within one interval build on each other."""
-    scene = started(replace(EAGER, extras=Extras(repeat_oom_bump=repeats)))
-    for minute in range(2):
-        scene.killed(1000 * MI, at=scene.at(minute))
+def test_repeated_kills(kills: int, expected: int) -> None:
+    """A container that is killed again before it got more is far too small: kills build up."""
+    scene = started()
+    for minute in range(0, 5 * kills, 5):
+        scene.go(minute)
+        scene.killed(1000 * MI)
+        scene.tick()
 
     assert peaks(scene) == [(0, expected)]
     for seconds in (10, 20):

@@ -19,87 +19,87 @@ START = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
 ALONE = np.array([0])
 
 
-def pointed(streams: SampleRoutes, instance: int) -> int:
+def pointed(routes: SampleRoutes, instance: int) -> int:
     """Return what the table of instances says of an instance."""
-    return int(streams.instances.stream[instance])
+    return int(routes.instances.stream[instance])
 
 
 def test_one_stream_in_a_life() -> None:
     """An instance that feeds one row has one stream, and goes without a trace."""
-    streams = SampleRoutes()
-    instance = streams.instances.take()
-    stream = streams.join(instance, 7, 0)
+    routes = SampleRoutes()
+    instance = routes.instances.take()
+    stream = routes.join(instance, 7, 0)
 
-    assert pointed(streams, instance) == stream
-    assert streams.all_of(instance) == streams.active_of(instance) == {7: stream}
+    assert pointed(routes, instance) == stream
+    assert routes.all_of(instance) == routes.active_of(instance) == {7: stream}
 
-    streams.drop(instance)
+    routes.drop(instance)
 
-    assert (len(streams.instances), len(streams.table)) == (0, 0)
+    assert (len(routes.instances), len(routes.streams)) == (0, 0)
 
 
 def test_several_rows_at_once() -> None:
     """An instance may feed several rows, each by a stream of its own."""
-    streams = SampleRoutes()
-    instance = streams.instances.take()
-    one, other = streams.join(instance, 7, 0), streams.join(instance, 9, 0)
+    routes = SampleRoutes()
+    instance = routes.instances.take()
+    one, other = routes.join(instance, 7, 0), routes.join(instance, 9, 0)
 
-    assert pointed(streams, instance) == MANY
-    assert streams.active_of(instance) == {7: one, 9: other}
+    assert pointed(routes, instance) == MANY
+    assert routes.active_of(instance) == {7: one, 9: other}
 
-    streams.leave(instance, 7)
+    routes.leave(instance, 7)
 
-    assert pointed(streams, instance) == other
-    assert streams.active_of(instance) == {9: other}
-    assert streams.all_of(instance) == {7: one, 9: other}
+    assert pointed(routes, instance) == other
+    assert routes.active_of(instance) == {9: other}
+    assert routes.all_of(instance) == {7: one, 9: other}
 
 
 def test_coming_back_goes_on_with_the_old_stream() -> None:
     """While its interval runs, a stream of the past waits for its instance."""
-    streams = SampleRoutes()
-    instance = streams.instances.take()
-    first = streams.join(instance, 7, 0)
-    streams.windows.resume(first, DAY, 100, 0)
-    streams.leave(instance, 7)
-    streams.tidy(DAY - 1)
-    again = streams.join(instance, 7, DAY - 1)
-    resumed = int(streams.windows.ends[again])
-    streams.leave(instance, 7)
-    late = streams.join(instance, 7, DAY)
-    ended = int(streams.windows.ends[late])
-    streams.leave(instance, 7)
-    streams.tidy(DAY)
+    routes = SampleRoutes()
+    instance = routes.instances.take()
+    first = routes.join(instance, 7, 0)
+    routes.streams.resume(first, DAY, 100, 0)
+    routes.leave(instance, 7)
+    routes.tidy(DAY - 1)
+    again = routes.join(instance, 7, DAY - 1)
+    resumed = int(routes.streams.ends[again])
+    routes.leave(instance, 7)
+    late = routes.join(instance, 7, DAY)
+    ended = int(routes.streams.ends[late])
+    routes.leave(instance, 7)
+    routes.tidy(DAY)
 
     assert (again, late) == (first, first)
     assert (resumed, ended) == (DAY, UNSET)
-    assert streams.all_of(instance) == {}
-    assert pointed(streams, instance) == NO_STREAM
-    assert streams.windows.ends[first] == UNSET
+    assert routes.all_of(instance) == {}
+    assert pointed(routes, instance) == NO_STREAM
+    assert routes.streams.ends[first] == UNSET
 
 
 def test_rows_that_go_cut_their_streams() -> None:
     """Streams to a row that is gone are gone, also active ones."""
-    streams = SampleRoutes()
-    instances = [streams.instances.take() for _ in range(2)]
+    routes = SampleRoutes()
+    instances = [routes.instances.take() for _ in range(2)]
     for instance in instances:
-        streams.join(instance, 7, 0)
-    kept = streams.join(instances[1], 8, 0)
-    streams.cut([7], row_capacity=16)
+        routes.join(instance, 7, 0)
+    kept = routes.join(instances[1], 8, 0)
+    routes.cut([7], row_capacity=16)
 
-    assert [pointed(streams, instance) for instance in instances] == [NO_STREAM, kept]
-    assert streams.of_rows([7, 8], row_capacity=16).tolist() == [kept]
+    assert [pointed(routes, instance) for instance in instances] == [NO_STREAM, kept]
+    assert routes.of_rows([7, 8], row_capacity=16).tolist() == [kept]
 
 
 def test_a_stream_of_the_past_can_be_made() -> None:
     """A late observation may need a stream that is not active."""
-    streams = SampleRoutes()
-    instance = streams.instances.take()
-    active = streams.join(instance, 7, 0)
-    past = streams.between(instance, 9)
+    routes = SampleRoutes()
+    instance = routes.instances.take()
+    active = routes.join(instance, 7, 0)
+    past = routes.between(instance, 9)
 
-    assert streams.between(instance, 9) == past
-    assert streams.active_of(instance) == {7: active}
-    assert pointed(streams, instance) == active
+    assert routes.between(instance, 9) == past
+    assert routes.active_of(instance) == {7: active}
+    assert pointed(routes, instance) == active
 
 
 class Container:
@@ -266,16 +266,3 @@ def test_rows_hold_what_was_filed(samples: list[tuple[int, int, bool]]) -> None:
     weights = container.bank.weights[0]
     assert container.bank.totals[0] == pytest.approx(weights.sum(), rel=1e-9)
     assert (weights >= 0.0).all()
-
-
-def test_cleared_and_grown_streams_start_anew() -> None:
-    """A cleared stream has no interval; growing keeps the others."""
-    container = Container()
-    container.uses(0, 100)
-    container.windows.clear(ALONE)
-    container.windows.grow(2)
-    container.windows.grow(1)
-    container.uses(1, 50)
-
-    assert container.log == [("+", 100, 24), ("+", 50, 24 + 1 / 60)]
-    assert container.windows.peak(np.array([0, 1])).tolist() == [50 * MI, 0]

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from typing import Any
 
 import numpy as np
 import pytest
 
 from app.model.quantity import Quantity
-from app.recommender.core.rules import Cap, CapRules, FormatRules, PublishRules, RecommenderRules
+from app.recommender.core.rules import (
+    CPU,
+    MEMORY,
+    Cap,
+    CapRules,
+    FormatRules,
+    RecommenderRules,
+)
 from app.recommender.core.shaping import (
-    LOWER,
-    TARGET,
-    UNCAPPED,
-    UPPER,
     Bound,
     Caps,
     Shaped,
-    cpu_quantity,
     humanized,
-    memory_quantity,
-    shape_cpu,
-    shape_memory,
+    quantity,
+    shape,
 )
+from app.recommender.core.tables import LOWER, TARGET, UNCAPPED, UPPER
 from tests import make
-from tests.recommender.core.scene import GI, MI, Scene
-
-EVERY = PublishRules(bound_tolerance=0.0, refresh=timedelta(0))
+from tests.recommender.core.scene import AT_ONCE, EAGER, GI, MI, Scene
 
 
 def cap(least: str = "", most: str = "") -> Cap:
@@ -35,32 +34,23 @@ def cap(least: str = "", most: str = "") -> Cap:
     return Cap(Quantity.parse(least) if least else None, Quantity.parse(most) if most else None)
 
 
-def shaped_cpu(
-    target: int, *, step: int = 1, whole: bool = False, within: Cap | None = None
+def shaped(
+    resource: str,
+    amount: int,
+    *,
+    rules: FormatRules | None = None,
+    whole: bool = False,
+    within: Cap | None = None,
 ) -> Shaped:
     """Shape one row whose three estimates are equal."""
-    return shape_cpu(np.full((1, 3), target), step, np.array([whole]), Caps.of([within or Cap()]))
+    caps = Caps.of([within or Cap()])
+    return shape(resource, np.full((1, 3), amount), rules or FormatRules(), np.array([whole]), caps)
 
 
-def shaped_memory(
-    target: int, *, step: int = 1, humanize: bool = False, within: Cap | None = None
-) -> Shaped:
-    """Shape one row whose three estimates are equal."""
-    return shape_memory(
-        np.full((1, 3), target), step, Caps.of([within or Cap()]), humanize=humanize
-    )
-
-
-def cpu_text(shaped: Shaped, column: int, within: Cap | None = None) -> str:
+def text(resource: str, shaped: Shaped, column: int = TARGET, within: Cap | None = None) -> str:
     """Return the text of one amount."""
     amount, bound = shaped.amounts[0, column], shaped.bounds[0, column]
-    return str(cpu_quantity(int(amount), int(bound), within or Cap()))
-
-
-def memory_text(shaped: Shaped, column: int, within: Cap | None = None) -> str:
-    """Return the text of one amount."""
-    amount, bound = shaped.amounts[0, column], shaped.bounds[0, column]
-    return str(memory_quantity(int(amount), int(bound), within or Cap()))
+    return str(quantity(resource, int(amount), int(bound), within or Cap()))
 
 
 @pytest.mark.parametrize(
@@ -79,7 +69,7 @@ def memory_text(shaped: Shaped, column: int, within: Cap | None = None) -> str:
 )
 def test_cpu_text(millicores: int, expected: str) -> None:
     """Millicores are decimal."""
-    assert cpu_text(shaped_cpu(millicores), TARGET) == expected
+    assert text(CPU, shaped(CPU, millicores)) == expected
 
 
 @pytest.mark.parametrize(
@@ -97,7 +87,7 @@ def test_cpu_text(millicores: int, expected: str) -> None:
 )
 def test_memory_text(count: int, expected: str) -> None:
     """Bytes are binary where they can."""
-    assert memory_text(shaped_memory(count), TARGET) == expected
+    assert text(MEMORY, shaped(MEMORY, count)) == expected
 
 
 @pytest.mark.parametrize(
@@ -114,9 +104,9 @@ def test_memory_text(count: int, expected: str) -> None:
 )
 def test_round_cpu(millicores: int, step: int, expected: str) -> None:
     """Amounts are rounded up to whole steps; no step, no rounding."""
-    found = shaped_cpu(millicores, step=step)
+    found = shaped(CPU, millicores, rules=FormatRules(round_cpu_millicores=step))
 
-    assert {cpu_text(found, column) for column in range(4)} == {expected}
+    assert {text(CPU, found, column) for column in range(4)} == {expected}
 
 
 @pytest.mark.parametrize(
@@ -124,11 +114,12 @@ def test_round_cpu(millicores: int, step: int, expected: str) -> None:
 )
 def test_round_memory(count: int, expected: str) -> None:
     """So are bytes."""
-    assert memory_text(shaped_memory(count, step=128 * MI), TARGET) == expected
+    rules = FormatRules(round_memory_bytes=128 * MI)
+    assert text(MEMORY, shaped(MEMORY, count, rules=rules)) == expected
 
 
 @pytest.mark.parametrize(
-    ("count", "text", "expected"),
+    ("count", "readable", "expected"),
     [
         (1537, "1.50Ki", "1536"),
         (1_050_000, "1.00Mi", "1Mi"),
@@ -138,10 +129,11 @@ def test_round_memory(count: int, expected: str) -> None:
         (2 * GI, "2.00Gi", "2Gi"),
     ],
 )
-def test_humanize(count: int, text: str, expected: str) -> None:
+def test_humanize(count: int, readable: str, expected: str) -> None:
     """Two decimals, read again as a quantity."""
-    assert humanized(count) == text
-    assert memory_text(shaped_memory(count, humanize=True), TARGET) == expected
+    assert humanized(count) == readable
+    rules = FormatRules(humanize_memory=True)
+    assert text(MEMORY, shaped(MEMORY, count, rules=rules)) == expected
 
 
 @pytest.mark.parametrize(
@@ -149,9 +141,10 @@ def test_humanize(count: int, text: str, expected: str) -> None:
 )
 def test_whole_cores(millicores: int, expected: str) -> None:
     """Whole cores on demand, in the uncapped target too; other rows stay."""
-    found = shape_cpu(np.full((2, 3), millicores), 1, np.array([True, False]), Caps.none(2))
+    caps, cores = Caps.of([Cap(), Cap()]), np.array([True, False])
+    found = shape(CPU, np.full((2, 3), millicores), FormatRules(), cores, caps)
 
-    assert {cpu_text(found, column) for column in range(4)} == {expected}
+    assert {text(CPU, found, column) for column in range(4)} == {expected}
     assert found.amounts[1].tolist() == [millicores] * 4
 
 
@@ -170,9 +163,9 @@ def test_whole_cores(millicores: int, expected: str) -> None:
 )
 def test_caps(target: int, within: Cap, expected: str, bound: Bound) -> None:
     """Amounts are raised, then lowered; caps are published as they were written."""
-    found = shaped_cpu(target, within=within)
+    found = shaped(CPU, target, within=within)
 
-    texts = [cpu_text(found, column, within) for column in (TARGET, LOWER, UPPER)]
+    texts = [text(CPU, found, column, within) for column in (TARGET, LOWER, UPPER)]
     assert texts == [expected] * 3
     assert found.bounds[0].tolist() == [bound, bound, bound, Bound.NOTHING]
     assert found.amounts[0, UNCAPPED] == target
@@ -181,16 +174,16 @@ def test_caps(target: int, within: Cap, expected: str, bound: Bound) -> None:
 def test_caps_come_after_whole_cores() -> None:
     """A cap undoes whole cores, but not in the uncapped target."""
     within = cap("", "1500m")
-    found = shaped_cpu(1100, whole=True, within=within)
+    found = shaped(CPU, 1100, whole=True, within=within)
 
-    assert (cpu_text(found, TARGET, within), cpu_text(found, UNCAPPED)) == ("1500m", "2")
+    assert (text(CPU, found, TARGET, within), text(CPU, found, UNCAPPED)) == ("1500m", "2")
 
 
 def test_memory_keeps_the_spelling_of_its_cap() -> None:
     """A cap in another family of suffixes stays what it is."""
     within = cap("", "1G")
 
-    assert memory_text(shaped_memory(2 * GI, within=within), TARGET, within) == "1G"
+    assert text(MEMORY, shaped(MEMORY, 2 * GI, within=within), TARGET, within) == "1G"
 
 
 def published(
@@ -199,7 +192,7 @@ def published(
     annotations: dict[str, str] | None = None,
 ) -> dict[str, str]:
     """Return what is published of a container that uses a core and 2Gi."""
-    scene = Scene(rules or RecommenderRules(publish=EVERY))
+    scene = Scene(rules or EAGER)
     scene.vpa(policies=list(policies), annotations=annotations)
     scene.pod("web-0", "zeta", "app")
     scene.use(1000, 2 * GI)
@@ -237,7 +230,7 @@ def test_policies(policy: dict[str, Any], expected: str) -> None:
 def test_rounding_and_flags() -> None:
     """Steps, whole cores and the caps of the flags apply in their order."""
     rules = RecommenderRules(
-        publish=EVERY,
+        publish=AT_ONCE,
         format=FormatRules(round_cpu_millicores=50, round_memory_bytes=128 * MI),
         caps=CapRules(integer_cpu=True, max_allowed_memory=Quantity.parse("1Gi")),
     )
@@ -249,6 +242,6 @@ def test_rounding_and_flags() -> None:
 
 def test_humanized() -> None:
     """Readable memory is what its text says."""
-    rules = RecommenderRules(publish=EVERY, format=FormatRules(humanize_memory=True))
+    rules = RecommenderRules(publish=AT_ONCE, format=FormatRules(humanize_memory=True))
 
     assert published(rules=rules)["target"] == "1168m 2534030704640m"

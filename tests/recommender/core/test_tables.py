@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import ClassVar
-
 import numpy as np
+from numpy.typing import NDArray
 
 from app.recommender.core.moments import DAY, UNSET
 from app.recommender.core.rules import AggregationRules, RecommenderRules, container_rules
-from app.recommender.core.tables import NOWHERE, ColumnTable, Fill, RowTable, VpaTable
+from app.recommender.core.tables import NOWHERE, ColumnTable, RowTable, VpaTable, column
 from tests import make
 
 RULES = RecommenderRules()
@@ -18,10 +16,8 @@ RULES = RecommenderRules()
 class Places(ColumnTable):
     """Two columns."""
 
-    FILLS: ClassVar[Mapping[str, Fill]] = {"count": (np.int64, 0), "place": (np.int32, -1)}
-
-    count: np.ndarray[tuple[int], np.dtype[np.int64]]
-    place: np.ndarray[tuple[int], np.dtype[np.int32]]
+    count: NDArray[np.int64] = column(np.int64)
+    place: NDArray[np.int32] = column(np.int32, -1)
 
 
 def test_lines_are_taken_released_and_taken_again() -> None:
@@ -55,14 +51,14 @@ def test_dropped_rows_are_as_good_as_new() -> None:
     row = table.start("app", 5)
     table.follow(row, 3, container_rules(make.vpa(), "app", RULES))
     table.learn_cpu(np.array([row]), np.array([1000]), np.array([DAY]))
-    table.published[row] = 7
+    table.compared[row] = 7
     assert table.expiry_ns[row] == 8 * DAY
     table.drop(row)
     again = table.start("log", 6)
 
     assert again == row
     assert (table.names[row], table.vpa[row], table.first[row]) == ("log", NOWHERE, UNSET)
-    assert (table.cpu.totals[row], table.published[row].sum(), table.is_dirty[row]) == (0, 0, False)
+    assert (table.cpu.totals[row], table.compared[row].sum(), table.is_dirty[row]) == (0, 0, False)
 
 
 def test_samples_of_a_batch() -> None:

@@ -101,7 +101,7 @@ class Trace:
     def _forget_published(self) -> None:
         """Let the same peak be made again: the reference does not ask what is published."""
         assert isinstance(self.scene.model, Model)
-        self.scene.model.members.rows.published[:] = 0
+        self.scene.model.members.rows.compared[:] = 0
 
     def compare(self) -> None:
         """Both must say the same."""

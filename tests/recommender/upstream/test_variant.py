@@ -5,18 +5,17 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from app.recommender.core.rules import EstimatorRules, Extras, PublishRules, RecommenderRules
+from app.recommender.core.rules import EstimatorRules, PublishRules, RecommenderRules
 from app.recommender.upstream.variant import as_upstream
 
 
 def test_flags_and_gates_are_kept() -> None:
-    """Neither flags nor gates change; extras are off, and every tick is written."""
+    """Neither flags nor gates change, and every tick is written."""
     publish, estimator = PublishRules(least_vpas=3), EstimatorRules(margin_fraction=0.5)
     rules = RecommenderRules(
         name="perf",
         publish=publish,
         estimator=estimator,
-        extras=Extras(interpolate=True),
         per_vpa_config=True,
         memory_saver=True,
     )
@@ -25,6 +24,5 @@ def test_flags_and_gates_are_kept() -> None:
 
     assert (found.name, found.per_vpa_config, found.memory_saver) == ("perf", True, True)
     assert (found.publish.least_vpas, found.publish.refresh) == (3, timedelta(0))
-    assert found.extras == Extras()
     assert found.estimator == replace(estimator, omit_unsampled=False, stale_after=None)
-    assert replace(found, estimator=estimator, extras=rules.extras, publish=publish) == rules
+    assert replace(found, estimator=estimator, publish=publish) == rules

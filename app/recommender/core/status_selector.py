@@ -27,19 +27,15 @@ from numpy.typing import NDArray
 from app.model.quantity import Quantities, Quantity
 from app.model.vpa import ContainerRecommendation, Recommendation
 from app.recommender.core.estimation import (
-    LOWER,
-    TARGET,
-    UPPER,
     Derivations,
     Estimation,
-    Flags,
     VpaDerivation,
     estimate_rows,
     rows_in_use,
 )
-from app.recommender.core.histograms import Rows
+from app.recommender.core.histograms import Flags, Rows
 from app.recommender.core.membership import Membership
-from app.recommender.core.moments import DAY, MINUTE, UNSET, nanoseconds, span
+from app.recommender.core.moments import DAY, GOLDEN, MINUTE, UNSET, nanoseconds, span
 from app.recommender.core.quality import Quality
 from app.recommender.core.rules import CPU, MEMORY, Cap, ContainerRules, RecommenderRules
 from app.recommender.core.shaping import shape_rows
@@ -54,21 +50,20 @@ from app.recommender.core.status import (
     publication,
     status_of,
 )
-from app.recommender.core.tables import RowTable
+from app.recommender.core.tables import LOWER, MEMORY_COLUMNS, TARGET, UPPER, RowTable
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedVpa
 
 Levels = NDArray[np.int8]
 
-_TARGETS: Final = (TARGET, TARGET + 3)  # columns of cpu, then of memory
-_BOUNDS: Final = (LOWER, UPPER, LOWER + 3, UPPER + 3)
-_GOLDEN: Final = 0.6180339887498949  # multiples of it spread evenly
+_TARGETS: Final = (TARGET, MEMORY_COLUMNS + TARGET)
+_BOUNDS: Final = (LOWER, UPPER, MEMORY_COLUMNS + LOWER, MEMORY_COLUMNS + UPPER)
 
 _NO_CAP: Final = Cap()
 _LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be that is told of
 
 
-class StatusPublisher:
+class StatusSelector:
     """Compares what is known with what stands published."""
 
     def __init__(self, members: Membership, quality: Quality, rules: RecommenderRules) -> None:
@@ -79,7 +74,7 @@ class StatusPublisher:
         self._rules = rules
         self._refresh_ns = span(rules.publish.refresh)
 
-    def announce(self, now: datetime, only: Collection[int] | None = None) -> list[Publication]:
+    def select(self, now: datetime, only: Collection[int] | None = None) -> list[Publication]:
         """Return the statuses worth a write, of all VPAs or of some lines only."""
         now_ns, members = nanoseconds(now), self._members
         self.overlaps.look()
@@ -91,10 +86,12 @@ class StatusPublisher:
                 del self.derivations[key]
         levels = self._levels(estimation)
         turns = self._turns(now_ns)
-        due = (levels >= Difference.BOUNDS) | ((levels > Difference.NONE) & turns)
-        due |= members.table.is_dirty | members.table.is_urgent
+        due = (levels >= Difference.BOUNDS) | (turns & (members.vpa_table.waits | (levels > 0)))
+        due |= members.vpa_table.is_dirty | members.vpa_table.is_urgent
         wanted = due[members.rows.vpa[estimation.rows]]
-        entries = self._entries(estimation, wanted)
+        members.rows.compared[estimation.rows[wanted]] = estimation.amounts[wanted]
+        members.rows.shown[estimation.rows[wanted]] = estimation.shows[wanted]
+        entries = shape_rows(members.rows, estimation, wanted, self._rules.format)
         derivations = Derivations(members.rows, estimation, wanted, now)
         lines = np.flatnonzero(due).tolist() if only is None else list(only)
         found = list[Publication | None]()
@@ -102,42 +99,33 @@ class StatusPublisher:
             with members.skipped.guard("VPA", *tracked.key):
                 shown = entries.get(tracked.line, [])
                 found.append(self._publication(tracked, shown, turns, derivations))
-        members.table.is_dirty[lines] = False
-        members.table.is_urgent[lines] = False
+        members.vpa_table.is_dirty[lines] = False
+        members.vpa_table.is_urgent[lines] = False
         return [one for one in found if one is not None]
 
     def _levels(self, estimation: Estimation) -> Levels:
         """Return for each VPA how much its numbers have moved since they were last compared."""
         rows, amounts = self._members.rows, estimation.amounts
-        before = rows.published[estimation.rows]
+        before = rows.compared[estimation.rows]
         moved = np.abs(amounts - before)
         far = moved[:, _BOUNDS] > self._rules.publish.bound_tolerance * before[:, _BOUNDS]
         level = np.where(moved.any(axis=1), Difference.SLIGHT, Difference.NONE)
         level = np.where(far.any(axis=1), Difference.BOUNDS, level)
-        other = moved[:, _TARGETS].any(axis=1) | (rows.told[estimation.rows] != estimation.shows)
+        other = moved[:, _TARGETS].any(axis=1) | (rows.shown[estimation.rows] != estimation.shows)
         level = np.where(other, Difference.TARGET, level).astype(np.int8)
-        levels = np.zeros(self._members.table.capacity, dtype=np.int8)
+        levels = np.zeros(self._members.vpa_table.capacity, dtype=np.int8)
         np.maximum.at(levels, rows.vpa[estimation.rows], level)
         return levels
 
     def _turns(self, now_ns: int) -> Flags:
         """Tell for which VPAs a new turn of the refresh cycle began since they were published."""
-        table = self._members.table
+        table = self._members.vpa_table
         if not self._refresh_ns:
             return np.ones(table.capacity, dtype=np.bool_)
-        phases = (np.arange(table.capacity) * _GOLDEN % 1.0 * self._refresh_ns).astype(np.int64)
-        past = np.maximum(table.published, 0)
+        phases = (np.arange(table.capacity) * GOLDEN % 1.0 * self._refresh_ns).astype(np.int64)
+        past = np.maximum(table.published_ns, 0)
         before, after = (past + phases) // self._refresh_ns, (now_ns + phases) // self._refresh_ns
         return np.asarray(after != before)  # earlier: a clock was put right
-
-    def _entries(
-        self, estimation: Estimation, wanted: Flags
-    ) -> Mapping[int, list[ContainerRecommendation]]:
-        rows = self._members.rows
-        chosen = estimation.rows[wanted]
-        rows.published[chosen] = estimation.amounts[wanted]
-        rows.told[chosen] = estimation.shows[wanted]
-        return shape_rows(rows, estimation, wanted, self._rules.format)
 
     def _publication(
         self,
@@ -146,12 +134,12 @@ class StatusPublisher:
         turns: Flags,
         derivations: Derivations,
     ) -> Publication | None:
-        table, line, now = self._members.table, tracked.line, derivations.at
+        table, line, now = self._members.vpa_table, tracked.line, derivations.at
         stands = tracked.sent if tracked.sent_for is tracked.observed else None
         stands = stands or status_of(tracked.vpa)
         new = self._status(tracked, entries, stands, now)
         found = difference(new, stands, self._rules.publish.bound_tolerance)
-        waits = found is Difference.SLIGHT and not turns[line]
+        waits = table.waits[line] = found is Difference.SLIGHT and not turns[line]
         if not waits or tracked.key not in self.derivations:
             self.derivations[tracked.key] = derivations.of(line)
         if waits or found is Difference.NONE:
@@ -159,7 +147,7 @@ class StatusPublisher:
         killed = bool(table.is_urgent[line])
         told = publication(tracked.observed, new, stands, found, killed=killed)
         tracked.sent, tracked.sent_for = new, tracked.observed
-        table.published[line] = nanoseconds(now)
+        table.published_ns[line] = nanoseconds(now)
         return told
 
     def _status(
@@ -207,7 +195,7 @@ class Overlaps:
                 found.setdefault(line, members.by_line[first].vpa.name)
         for line in (found.keys() | self._stronger.keys()) & members.by_line.keys():
             if found.get(line) != self._stronger.get(line):
-                members.table.is_dirty[line] = True
+                members.vpa_table.is_dirty[line] = True
         self._stronger = found
 
     def stronger(self, line: int) -> str:
@@ -243,7 +231,7 @@ def retained(
 
 
 def _is_fresh(tracked: TrackedVpa, rows: RowTable, now: datetime) -> bool:
-    """Whether no container of a VPA was ever known here, and that is no wonder yet."""
+    """Whether no container of a VPA was ever known here, and its usual expiry is yet to come."""
     return not tracked.had_rows and nanoseconds(now) - tracked.entered_ns < rows.usual_expiry_ns
 
 

@@ -13,19 +13,16 @@ from app.model.kinds import Condition
 from app.model.selectors import Selector
 from app.recommender.core.checkpoints import Checkpoint, StoredHistogram
 from app.recommender.core.moments import DAY, HOUR, nanoseconds
-from app.recommender.core.rules import PublishRules, RecommenderRules
+from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import Why
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import PastUsage
 from tests import make
-from tests.recommender.core.scene import GI, MI, START, Scene
-
-EAGER = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
+from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running
 
 LEADERS = {"matchLabels": {"role": "leader"}}
 EXISTS = {"matchExpressions": [{"key": "role", "operator": "Exists"}]}
 
-TOLD_AT_ONCE = RecommenderRules(publish=PublishRules(bound_tolerance=0.0, refresh=timedelta(0)))
 STANDS = [
     make.recommendation_json(
         name, cpu="900m", memory="3Gi", lower=make.amounts("1m", "1Mi"), upper=make.amounts("9")
@@ -49,9 +46,7 @@ def sawtooth(scene: Scene, minute: int) -> None:
 )
 def test_writes_of_a_day(rules: RecommenderRules, least: int, most: int) -> None:
     """How often one steady VPA is written on its second day."""
-    scene = Scene(rules)
-    scene.vpa()
-    scene.pod()
+    scene = running(rules)
     for minute in range(1440):
         sawtooth(scene, minute)
     scene.tick()
@@ -87,29 +82,48 @@ def test_turns_are_spread() -> None:
     assert max(written[1:]) <= 5
 
 
-def test_a_clock_that_was_put_right() -> None:
-    """Bounds that moved slightly do not wait until the time has come that was thought to be."""
-    scene = Scene()
-    start = nanoseconds(START)
+def seasoned() -> Scene:
+    """Return a scene with ten days of history, whose VPA was published at minute 1."""
+    scene, start = Scene(), nanoseconds(START)
     history = StoredHistogram(start, {30: 10000}, 1000.0)
     scene.vpa(restored=False)
     scene.pod()
     stored = Checkpoint("default", "web-app", "web", "app", history, history)
     stored = replace(stored, first_ns=start - 10 * DAY, last_ns=start, count=14400)
     scene.model.restore([stored], scene.now)
-    scene.use(680, 680_000_000, at=scene.at(1))
+    scene.go(1)
+    scene.use(680, 680_000_000)
     scene.tick()
+    return scene
+
+
+def test_a_clock_that_was_put_right() -> None:
+    """Bounds that moved slightly do not wait until the time has come that was thought to be."""
+    scene = seasoned()
     scene.use(680, 680_000_000, at=scene.at(2))
     scene.go(-1440)
 
     assert [one.why for one in scene.tick()] == [Why.REFRESH]
 
 
+def test_slight_moves_do_not_wait_for_another() -> None:
+    """Bounds that moved slightly are written in their turn, also if nothing moves any more."""
+    scene = seasoned()
+    scene.go(2)
+    scene.use(680, 680_000_000)
+    scene.pod("web-1")
+    assert scene.tick() == []
+    written = []
+    for minute in range(3, 14):
+        scene.go(minute)
+        written += scene.tick()
+
+    assert [one.why for one in written] == [Why.REFRESH]
+
+
 def test_target_changes_are_told_at_once() -> None:
     """A changed target does not wait for a turn; unchanged statuses are not written."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(100, GI)
     assert [one.why for one in scene.tick()] == [Why.FIRST]
     assert scene.tick() == []
@@ -139,9 +153,7 @@ def test_edits_are_acknowledged() -> None:
 
 def test_what_others_wrote_is_put_right() -> None:
     """A status that was wiped is written again; conditions of others stay."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(100, GI)
     scene.tick()
     custom = Condition("Custom", "True", last_transition=scene.now)
@@ -155,9 +167,7 @@ def test_what_others_wrote_is_put_right() -> None:
 
 def test_a_slow_echo_is_no_change() -> None:
     """Until our own write is seen, nothing is written twice."""
-    scene = Scene()
-    scene.vpa()
-    scene.pod()
+    scene = running()
     scene.use(100, GI)
 
     assert len(scene.model.tick(scene.now)) == 1
@@ -255,7 +265,7 @@ def test_overlaps_that_stay_are_told_once() -> None:
 
 
 def standing(
-    rules: RecommenderRules = TOLD_AT_ONCE,
+    rules: RecommenderRules = EAGER,
     *,
     restored: bool = True,
     policies: list[dict[str, Any]] | None = None,
@@ -337,7 +347,7 @@ def test_no_container_in_sight() -> None:
     assert targets(scene) == {}
 
 
-FORGETFUL = replace(TOLD_AT_ONCE, expects_past=True)
+FORGETFUL = replace(EAGER, expects_past=True)
 
 
 @pytest.mark.parametrize(
