@@ -30,15 +30,23 @@ from app.recommender.api import (
     add_recommendation_metrics,
     recommendations_app,
 )
-from app.recommender.configuration import RoundRules, has_past, past_rules, round_rules, variant_of
+from app.recommender.configuration import (
+    RecommenderContext,
+    RoundRules,
+    has_past,
+    past_rules,
+    round_rules,
+)
+from app.recommender.core.reading import Reading
 from app.recommender.core.usage import ExternalRules
 from app.recommender.flags import RecommenderSettings
 from app.recommender.leader_loop import LeaderLoop, LeadershipRules
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
 from app.recommender.past_reader import PastReader
-from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
+from app.recommender.recommender import RecentChanges, Recommender
 from app.recommender.report import RecommenderReport
-from app.recommender.usage_feed import ItemUsage, PodMetricsUsage
+from app.recommender.usage_feed import PodMetricsUsage, UsageSource
+from app.recommender.variants import Variant
 from app.runtime.access import Guard
 from app.runtime.candidacy import election
 from app.runtime.election import Campaign, Unopposed
@@ -92,12 +100,13 @@ class Process:
         self._showing = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
         self._rules: RoundRules = round_rules(settings)
         self._clock = clock
-        self._past = PastLoop(settings, place, metrics) if has_past(settings) else None
+        history = self._rules.variant.history
+        self._past = PastLoop(settings, history, place, metrics) if has_past(settings) else None
         self._around = RecommenderContext(
             written,
             self._snapshot,
             self._owners,
-            usage_source(settings, clock, written),
+            usage_source(settings, self._rules.variant, clock, written),
             clock,
             metrics,
             self._showing.show,
@@ -216,7 +225,11 @@ class PastLoop:
     """The past, and the loop that reads it."""
 
     def __init__(
-        self, settings: RecommenderSettings, place: Runtime, metrics: RecommenderMetrics
+        self,
+        settings: RecommenderSettings,
+        reading: type[Reading],
+        place: Runtime,
+        metrics: RecommenderMetrics,
     ) -> None:
         # Imported only here: it is large, and most recommenders do without.
         from app.recommender.prometheus import PrometheusConnection, PrometheusServer
@@ -233,7 +246,6 @@ class PastLoop:
             flags.insecure,
         )
         server = PrometheusServer(access, metrics.prometheus_request)
-        reading = variant_of(settings.likeness).history
         self.memory = PastReader(
             server, past_rules(settings), place.clock, settings.scope.namespace, reading
         )
@@ -250,20 +262,22 @@ class PastLoop:
         self._task.stop(1.0)
 
 
-def usage_source(settings: RecommenderSettings, clock: Clock, cluster: Cluster) -> ItemUsage:
+def usage_source(
+    settings: RecommenderSettings, variant: Variant, clock: Clock, cluster: Cluster
+) -> UsageSource:
     """Return where usage is read."""
     flags, loop = settings.external_metrics, settings.loop
-    variant = variant_of(settings.likeness)
     if not flags.is_on:
-        return ItemUsage(PodMetricsUsage(cluster, settings.scope.namespace), variant.usage)
+        return PodMetricsUsage(cluster, settings.scope.namespace, variant.usage)
     rules = ExternalRules(
         flags.cpu_metric, flags.memory_metric, settings.prometheus.container_name_label
     )
     if not rules.metrics:
         usage_log.warning("no external metric is named, so no usage will be read")
     seconds = loop.interval.total_seconds()
-    source = variant.external_usage(cluster, rules, clock, loop.update_workers, seconds)
-    return ItemUsage(source, variant.usage)
+    return variant.external_usage(
+        cluster, rules, variant.usage, clock, loop.update_workers, seconds
+    )
 
 
 def guard_of(host: str, cluster: Cluster, clock: Clock) -> Guard:

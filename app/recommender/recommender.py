@@ -13,33 +13,26 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object
-from app.model.snapshot import Snapshot
-from app.ports import Clock, Cluster, Owners
-from app.recommender.checkpoint_reader import (
-    CheckpointReader,
+from app.recommender.checkpoint_store import (
+    CheckpointName,
     ClusterCheckpoints,
     identities,
     name_of,
 )
 from app.recommender.cluster_feed import ClusterFeed
-from app.recommender.configuration import RoundRules
+from app.recommender.configuration import RecommenderContext, RoundRules
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
-from app.recommender.core.model import RecommenderModel
-from app.recommender.core.oom import OomRecord
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
-from app.recommender.core.usage import Metrics
-from app.recommender.metrics import RecommenderMetrics, RoundPhase, VpaState
-from app.recommender.past_reader import PastReader
-from app.recommender.publishing import Publisher, PublishingContext, PublishingRules, RoundWriter
+from app.recommender.metrics import RoundPhase, VpaState
+from app.recommender.publishing import Publisher
 from app.recommender.report import SkippedReport, UnrecommendedVpas, state_of
-from app.recommender.usage_feed import UsageFeed, UsageSource
+from app.recommender.usage_feed import UsageFeed
 
 log = logging.getLogger("recommender.rounds")
 
@@ -48,35 +41,58 @@ _MOST_HEARD: Final = 10_000
 _ROW_MINUTES: Final = 60  # in which every row may be written once
 
 
-@dataclass(frozen=True, slots=True)
-class RecommenderContext:
-    """What a recommender works with."""
+class RoundWriter(Protocol):
+    """Where a recommender's statuses and checkpoints go."""
 
-    cluster: Cluster
-    snapshot: Callable[[], Snapshot]
-    owners: Owners
-    usage: UsageSource
-    clock: Clock
-    metrics: RecommenderMetrics
-    show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
-    past: PastReader | None = None  # instead of checkpoints
-    changed: Callable[[], Collection[str]] | None = None  # namespaces; None: all may have
-    writer: Callable[[PublishingContext, PublishingRules], RoundWriter] = Publisher
-    reader: CheckpointReader | None = None  # of checkpoints; None: reads them from the cluster
-    refuse: Callable[[str], None] | None = None  # a checkpoint that cannot be used
+    def publish(self, publications: Sequence[Publication]) -> None:
+        """Write statuses."""
+
+    def store(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Write checkpoints."""
+
+    def drop(self, names: Iterable[CheckpointName]) -> list[CheckpointName]:
+        """Delete checkpoints; return those that were not deleted."""
+
+    def finish(self) -> None:
+        """Write what is urgent, and return when all writes have ended."""
+
+    def flush(
+        self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
+    ) -> int:
+        """Write checkpoints and nothing else; return how many were written."""
+
+    def take_counts(self) -> dict[str, int]:
+        """Return, once, how many statuses and checkpoints were written, and how many were not."""
+
+
+class CheckpointReader(Protocol):
+    """Where checkpoints are read."""
+
+    def items(self) -> Iterator[Object]:
+        """Yield all checkpoints.
+
+        Raises:
+            ClusterError: not all of them could be read.
+        """
+
+    def orphans(self, kept_namespaces: Collection[str]) -> list[CheckpointName]:
+        """Return the checkpoints whose VPA does not exist, but those in some namespaces.
+
+        Raises:
+            ClusterError: checkpoints or VPAs could not be read.
+            BadObject: a VPA has no name.
+        """
 
 
 class RecentChanges:
     """What changed between rounds, as far as it is heard of; from any thread."""
 
     def __init__(self) -> None:
-        self.vpas: deque[VpaKey] = deque(maxlen=_MOST_HEARD)
         self.pods: deque[tuple[str, str]] = deque(maxlen=_MOST_HEARD)
         self.events: deque[Object] = deque(maxlen=_MOST_HEARD)
-        self.kills: deque[OomRecord] = deque(maxlen=_MOST_HEARD)
 
     def __bool__(self) -> bool:
-        return bool(self.vpas or self.pods or self.events or self.kills)
+        return bool(self.pods or self.events)
 
 
 class Recommender:
@@ -99,24 +115,12 @@ class Recommender:
         self._feed = ClusterFeed(
             self.model, around.owners, clock, rules.ignored_namespaces, variant
         )
-        self._usage = UsageFeed(self.model, self._feed.vpas, around.metrics, around.past)
-        self._publisher = around.writer(
-            PublishingContext(
-                self.model,
-                around.cluster,
-                clock,
-                around.metrics,
-                may_write,
-                self._urgent,
-                self._born,
-                lambda vpa: self._feed.tell_status(vpa, clock.now()),
-                variant.checkpoints.put,
-            ),
-            PublishingRules(
-                rules.interval_seconds, rules.checkpoint_seconds, rules.threads, rules.threads
-            ),
+        vpas = self._feed.vpas
+        self._usage = UsageFeed(self.model, vpas, around.usage, around.metrics, around.past)
+        self._publisher: RoundWriter = Publisher(
+            around, rules, self.model, vpas, may_write, self._between_writes
         )
-        self._reader = around.reader or ClusterCheckpoints(
+        self._reader: CheckpointReader = ClusterCheckpoints(
             around.cluster, rules.namespace, may_write
         )
         self._unrecommended = UnrecommendedVpas(clock)
@@ -143,7 +147,7 @@ class Recommender:
         elif not self._has_looked:
             self.look(now)  # so that kills are heard of while the first round waits
         elif self._heard and self._is_restored:
-            self.hear()
+            self.publish_urgent()
         return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
 
     def round(self, now: datetime) -> None:
@@ -162,8 +166,7 @@ class Recommender:
                 self._drop_abandoned()
                 self._drop_orphans()
         self._publisher.finish()
-        if self._rules.counts_vpas:
-            self._count()
+        self._count()
         self._skipped.tell(self.model.skipped)
         self.finished = clock.monotonic()
         self._around.metrics.step(RoundPhase.TOTAL, self.finished - began)
@@ -171,7 +174,7 @@ class Recommender:
             "vpas": len(self._feed.vpas),
             "histories": self.model.row_count,
             "samples": self._samples,
-            **self._publisher.told(),
+            **self._publisher.take_counts(),
             "seconds": round(self.finished - began, 3),
             "steps": {str(step): round(seconds, 3) for step, seconds in self._took.items()},
             "tally": self.model.tally.counts(),
@@ -183,8 +186,9 @@ class Recommender:
         keeps = self._rules.keeps_checkpoints and self._variant.checkpoints.is_flushed
         if not (keeps and self._is_restored):
             return
-        stored, due = self._publisher.flush(self.model.checkpoints(now, None), seconds, may_write)
-        log.info("history flushed", extra={"stored": stored, "not_stored": due - stored})
+        due = self.model.checkpoints(now, None)
+        stored = self._publisher.flush(due, seconds, may_write)
+        log.info("history flushed", extra={"stored": stored, "not_stored": len(due) - stored})
 
     # --- hearing
 
@@ -193,7 +197,7 @@ class Recommender:
         self._feed.tell_vpas(self._around.snapshot(), now)
         self._restore(now)
 
-    def hear(self) -> None:
+    def publish_urgent(self) -> None:
         """Count and publish what was heard of between rounds."""
         self._publisher.finish()
         self._around.show(self.model)
@@ -202,8 +206,7 @@ class Recommender:
     def look(self, now: datetime) -> None:
         """Tell the model all that there is."""
         self._has_looked = True
-        snapshot, changed = self._around.snapshot(), self._around.changed
-        only = changed() if changed is not None else None
+        snapshot, only = self._around.snapshot(), self._changed_namespaces()
         with self._timed(RoundPhase.LOAD_VPAS):
             self._feed.tell_vpas(snapshot, now, only)
         with self._timed(RoundPhase.DELETE_REMOVED_PODS):
@@ -211,20 +214,22 @@ class Recommender:
         with self._timed(RoundPhase.LOAD_PODS):
             self._feed.tell_pods(snapshot, now, only)
             self._restore(now)
-            self.catch_up(now)
+            self._catch_up(now)
 
-    def catch_up(self, now: datetime) -> None:
+    def _changed_namespaces(self) -> Collection[str] | None:
+        """Return where anything may have changed since the last look, None for everywhere."""
+        return None
+
+    def _catch_up(self, now: datetime) -> None:
         """Tell the model what was heard of; nothing is published with that."""
-        snapshot, heard = self._around.snapshot(), self._heard
-        if heard.vpas:
-            self._feed.tell_some_vpas(snapshot, dict.fromkeys(_drained(heard.vpas)), now)
-            self._restore(now)
-        pods, anywhere = dict.fromkeys(_drained(heard.pods)), self._around.changed is not None
-        self._feed.tell_some_pods(snapshot, pods, now, anywhere=anywhere)
-        for event in list(_drained(heard.events)):
-            with self.model.skipped.guard("event", event, name=_shown):
-                self.model.killed(self._variant.evicted(event), now)
-        self.model.killed(_drained(heard.kills), now)
+        pods = dict.fromkeys(_drained(self._heard.pods))
+        self._feed.tell_some_pods(self._around.snapshot(), pods, now)
+        for event in list(_drained(self._heard.events)):
+            self._count_eviction(event, now)
+
+    def _count_eviction(self, event: Object, now: datetime) -> None:
+        with self.model.skipped.guard("event", event, name=_shown):
+            self.model.killed(self._variant.evicted(event), now)
 
     def _restore(self, now: datetime) -> None:
         """Read checkpoints for VPAs that came; what cannot be read now is read in a later round."""
@@ -271,9 +276,6 @@ class Recommender:
         return ()
 
     def _refuse(self, problem: str) -> None:
-        if self._around.refuse is not None:
-            self._around.refuse(problem)
-            return
         log.warning("checkpoint not used", extra={"problem": problem})
         self._around.metrics.checkpoint_refused()
 
@@ -281,11 +283,7 @@ class Recommender:
         """Read usage; return how many containers were told of."""
         self._sampled = self._around.clock.monotonic()
         with self._timed(RoundPhase.LOAD_METRICS):
-            return self._usage.read_usage(self._usage_pages(), now)
-
-    def _usage_pages(self) -> Iterator[Metrics]:
-        vpas, snapshot = self._feed.vpas.values(), self._around.snapshot()
-        return self._around.usage.read(vpas, snapshot, self._may_write, self.model.skipped)
+            return self._usage.read(self._around.snapshot(), self._may_write, now)
 
     # --- writing
 
@@ -298,15 +296,15 @@ class Recommender:
             least = self._rules.checkpoints_per_minute
             per_minute = max(least, self.model.row_count // _ROW_MINUTES)
             budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
-        self._publisher.store(lambda: self.model.checkpoints(now, budget))
+        self._publisher.store(self.model.checkpoints(now, budget))
 
-    def _urgent(self) -> Sequence[Publication]:
-        """Read usage that is due; return what kills heard of just now made worth a write."""
+    def _between_writes(self) -> Sequence[Publication]:
+        """Read usage that is due, and catch up; return the statuses that kills made urgent."""
         self._sample_meanwhile()
         if not (self._heard and self._is_restored):
             return ()
         now = self._around.clock.now()
-        self.catch_up(now)
+        self._catch_up(now)
         return self.model.urgent(now)
 
     def _sample_meanwhile(self) -> None:
@@ -319,9 +317,9 @@ class Recommender:
             self._samples += self._sample(clock.now())
 
     def _drop_abandoned(self) -> None:
-        names = [(*one, "") for one in self.model.abandoned()]
-        for namespace, name, _ in self._publisher.drop(names):
-            self.model.not_dropped(namespace, name)
+        names = [CheckpointName(*one) for one in self.model.abandoned()]
+        for kept in self._publisher.drop(names):
+            self.model.not_dropped(kept.namespace, kept.name)
 
     def _drop_orphans(self) -> None:
         """Delete checkpoints of VPAs that do not exist; a list that fails deletes nothing."""
@@ -338,10 +336,8 @@ class Recommender:
 
     # --- inside
 
-    def _born(self, key: VpaKey) -> datetime | None:
-        return self._feed.vpas[key].vpa.created
-
     def _count(self) -> None:
+        """Show how many VPAs there are of each state."""
         self._around.metrics.aggregates(self.model.row_count)
         vpas = [one.vpa for one in self._feed.vpas.values()]
         states = list[VpaState]()

@@ -21,13 +21,13 @@ from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Ref, Resource
-from app.recommender.configuration import past_rules, round_rules
+from app.recommender.configuration import RecommenderContext, past_rules, round_rules
 from app.recommender.flags import RecommenderSettings
 from app.recommender.leader_loop import LeaderLoop, LeadershipRules
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.past_reader import PastReader
 from app.recommender.process import usage_source
-from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
+from app.recommender.recommender import RecentChanges, Recommender
 from app.runtime.election import Campaign, Election, ElectionRules, Leadership, Unopposed
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
@@ -90,7 +90,7 @@ class Replica:
             self._cluster,
             lambda: self._shown,
             NoOwners(),
-            usage_source(settings, self.clock, self._cluster),
+            usage_source(settings, self.rules.variant, self.clock, self._cluster),
             self.clock,
             RecommenderMetrics(self.registry),
             past=self.past,

@@ -14,12 +14,12 @@ from app.kube.manifests import documents
 from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref, Resource
-from app.recommender.configuration import RoundRules
+from app.recommender.configuration import RecommenderContext, RoundRules
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import UsageLimits
 from app.recommender.metrics import RecommenderMetrics
-from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
-from app.recommender.usage_feed import ItemUsage, PodMetricsUsage
+from app.recommender.recommender import RecentChanges, Recommender
+from app.recommender.usage_feed import PodMetricsUsage
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault, Faults
@@ -45,7 +45,7 @@ class Scene:
             cluster,
             lambda: snapshot_of(self.sandbox),
             NoOwners(),
-            ItemUsage(PodMetricsUsage(cluster, ""), UsageLimits()),
+            PodMetricsUsage(cluster, "", UsageLimits()),
             self.sandbox.clock,
             metrics,
         )

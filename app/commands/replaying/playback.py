@@ -129,8 +129,9 @@ class Replay:
     def _begin(self, time_ns: int) -> None:
         now = moment(time_ns)
         self._recommender = ReplayedRecommender(self._objects, self._rules, now)
-        early, self._early = self._early, []
-        self._recommender.kill(early, now)
+        if self._early:
+            self._recommender.kill(self._early, now)
+            self._early = []
         self._tick_ns = time_ns + self._schedule.interval
 
     def _tick(self, time_ns: int) -> ReplayLook | None:
@@ -138,7 +139,8 @@ class Replay:
         self._sample = int(np.searchsorted(usage.seen, time_ns, side="right"))
         if self._recommender is not None:
             batch = usage.between(first, self._sample)
-            self._recommender.round(batch, moment(time_ns), is_watched=self._is_watched(time_ns))
+            is_watched = self._is_watched(time_ns)
+            self._recommender.play_round(batch, moment(time_ns), is_watched=is_watched)
         self._ticked_ns, self._tick_ns = time_ns, time_ns + self._schedule.interval
         self._told(self._share(time_ns))
         return self._look(time_ns) if self._schedule.every_tick else None

@@ -455,7 +455,7 @@ def test_orphans(
     )
     process = ReplayedRecommender(cluster, rules, START)
     for minute in range(1, minutes + 1):
-        process.round(UsageBatch.of([]), START + timedelta(minutes=minute))
+        process.play_round(UsageBatch.of([]), START + timedelta(minutes=minute))
     assert [name for _, name in cluster.checkpoints] == kept.split()
 
 
