@@ -24,7 +24,6 @@ from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa
 from app.ports import EVENTS, LEASES, PODS, Clock, Cluster, Delta, Owners, Ref
 from app.recommender.api import (
-    AnswerSources,
     Preview,
     Recommendations,
     add_recommendation_metrics,
@@ -142,7 +141,8 @@ class Process:
         question, however often it is put, takes from what rounds may ask of the API server.
         """
         cluster = asked.within(_ANSWER_SECONDS)
-        sources = AnswerSources(
+        found = Recommendations(
+            guard=guard_of(settings.loop.address.host, cluster, self._clock),
             snapshot=self._snapshot,
             derivations=lambda: self._showing.derivations if self._is_leading() else None,
             leader=lambda: lease_holder(settings, cluster),
@@ -151,10 +151,9 @@ class Process:
             rules=self._rules.model,
             namespace=settings.scope.namespace,
         )
-        guard = guard_of(settings.loop.address.host, cluster, self._clock)
         health = probes(self._tenure.problem, self._unready, lambda: self._page(registry))
         add_recommendation_metrics(health, self._vpas)
-        return recommendations_app(Recommendations(sources, guard), health)
+        return recommendations_app(found, health)
 
     def _page(self, registry: CollectorRegistry) -> bytes:
         """Return all numbers, with how old our knowledge is now."""
