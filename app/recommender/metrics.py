@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from app.model.update_modes import UpdateMode
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.runtime.buckets import (
     ANSWER,
@@ -35,8 +36,6 @@ from app.runtime.sizes import size_log2
 _STATE: Final = ("update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config")
 _TRUTH: Final = {True: "true", False: "false"}
 
-# What is told of VPAs even where there are none.
-_MODES: Final = ("Off", "Initial", "Recreate", "Auto", "InPlaceOrRecreate", "InPlace")
 _VERSIONS: Final = ("v1beta1", "v1beta2", "v1")
 
 
@@ -95,9 +94,10 @@ class VpaState(NamedTuple):
         )
 
 
+# What is told of VPAs even where there are none.
 _ALWAYS_TOLD: Final = tuple(
     VpaState(*words).labels
-    for words in product(_MODES, (True, False), _VERSIONS, (True, False), (True, False))
+    for words in product(UpdateMode, (True, False), _VERSIONS, (True, False), (True, False))
 )
 
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from app.admission.metrics import AdmissionMetrics, Step
+from app.model.update_modes import UpdateMode
 from app.recommender.metrics import (
     QualityMetrics,
     RecommenderMetrics,
@@ -324,14 +325,14 @@ def test_vpas_are_counted_by_state() -> None:
     usual = VpaState("Recreate", True, "v1", True, False)
     metrics.vpas([usual, usual, usual._replace(update_mode="Odd")])
     text = render(registry).decode()
-    assert text.count(f"{name}{{") == 6 * 3 * 2**3 + 1
+    assert text.count(f"{name}{{") == len(UpdateMode) * 3 * 2**3 + 1
     labels = 'api="v1",has_recommendation="true",matches_pods="true",unsupported_config="false"'
     assert f'{name}{{{labels},update_mode="Recreate"}} 2.0' in text
     assert f'{name}{{{labels},update_mode="Odd"}} 1.0' in text
     metrics.vpas([])
     text = render(registry).decode()
     assert "Odd" not in text
-    assert text.count(f"{name}{{") == 6 * 3 * 2**3
+    assert text.count(f"{name}{{") == len(UpdateMode) * 3 * 2**3
 
 
 @pytest.mark.parametrize(
