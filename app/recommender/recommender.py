@@ -29,9 +29,9 @@ from app.recommender.configuration import RecommenderContext, RoundRules
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
-from app.recommender.metrics import RoundPhase, VpaState
+from app.recommender.metrics import RoundPhase, state_labels
 from app.recommender.publishing import Publisher
-from app.recommender.report import SkippedReport, UnrecommendedVpas, state_of
+from app.recommender.report import SkippedReport, UnrecommendedVpas
 from app.recommender.usage_feed import UsageFeed
 
 log = logging.getLogger("recommender.rounds")
@@ -340,10 +340,10 @@ class Recommender:
         """Show how many VPAs there are of each state."""
         self._around.metrics.aggregates(self.model.row_count)
         vpas = [one.vpa for one in self._feed.vpas.values()]
-        states = list[VpaState]()
+        states = list[tuple[str, ...]]()
         for vpa in vpas:
             with self.model.skipped.guard("VPA", vpa.namespace, vpa.name):
-                states.append(state_of(vpa))
+                states.append(state_labels(vpa))
         self._around.metrics.vpas(states)
         self._unrecommended.look(vpas)
 
