@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 
 from app.commands.replaying.changes import RecordedChange
-from app.commands.replaying.history import RecordedHistory
-from app.commands.replaying.objects import RecordedObjects
-from app.commands.replaying.recommending import ReplayedRecommender
+from app.commands.replaying.recorded_objects import RecordedObjects
+from app.commands.replaying.recording import RecordedHistory
+from app.commands.replaying.replayed_recommender import ReplayedRecommender
 from app.model.vpa import Vpa
 from app.recommender.configuration import RoundRules
 from app.recommender.core.checkpoints import Checkpoint

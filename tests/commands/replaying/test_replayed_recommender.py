@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.commands.replaying.recommending import ReplayedRecommender
+from app.commands.replaying.replayed_recommender import ReplayedRecommender
 from app.recommender.configuration import RoundRules
 from app.recommender.core import checkpoints
 from app.recommender.core.checkpoints import Checkpoint, to_json

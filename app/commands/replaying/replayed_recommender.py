@@ -16,7 +16,7 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from app.commands.replaying.changes import RecordedChange, RecordedKind
-from app.commands.replaying.objects import RecordedObjects
+from app.commands.replaying.recorded_objects import RecordedObjects
 from app.model.fields import Object
 from app.model.pods import ContainerStatus
 from app.ports import Cluster
@@ -158,7 +158,7 @@ class ReplayedRecommender(Recommender):
             clock=self._clock,
             metrics=RecommenderMetrics(CollectorRegistry()),
         )
-        super().__init__(replayed(rules), around, RecentChanges())
+        super().__init__(_replayed(rules), around, RecentChanges())
         self._overwrites = not rules.variant.checkpoints.is_budgeted
         self._is_watched = True  # whether anything sees what this round stores
         self._publisher = ValueWriter(
@@ -256,7 +256,7 @@ class ReplayedRecommender(Recommender):
         """Do nothing: no metric is looked at."""
 
 
-def replayed(rules: RoundRules) -> RoundRules:
+def _replayed(rules: RoundRules) -> RoundRules:
     """Return the rules of rounds that take no time and are watched by nothing."""
     return replace(
         rules,
