@@ -162,6 +162,7 @@ class Recommender:
         if self._rules.keeps_checkpoints:
             with self._timed(RoundPhase.MAINTAIN_CHECKPOINTS):
                 self._store(now)
+                self._publisher.finish()
             with self._timed(RoundPhase.GARBAGE_COLLECT):
                 self._drop_abandoned()
                 self._drop_orphans()

@@ -358,3 +358,20 @@ def test_orphans_go_although_writing_took_all_its_time() -> None:
     rounds = RoundRules(RecommenderRules(), orphans_seconds=0)
     scene.rounds(1, Recommender(rounds, scene.around, scene.heard))
     assert set(scene.checkpoints()) == {"web-app"}
+
+
+def test_waiting_for_checkpoints_is_timed_as_writing_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Deleting checkpoints, where there are none to delete, takes no time."""
+    caplog.set_level("INFO")
+    scene = Scene()
+
+    def late(call: Call) -> None:
+        if call.verb == "create":
+            scene.sandbox.advance(7)
+
+    scene.watched.before = late
+    scene.rounds(1)
+    (line,) = (one.__dict__ for one in caplog.records if one.message == "round finished")
+    assert (line["steps"]["MaintainCheckpoints"], line["steps"]["GarbageCollect"]) == (7, 0)
