@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, Final
 
 from app.model.errors import BadSetting
@@ -73,9 +73,7 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
     """Return how rounds go."""
     loop, history, scope = settings.loop, settings.history, settings.scope
     return RoundRules(
-        model=replace(
-            recommender_rules(settings), gathers_quality=True, expects_past=has_past(settings)
-        ),
+        model=_model_rules(settings),
         variant=variant_of(settings.likeness),
         interval_seconds=loop.interval.total_seconds(),
         namespace=scope.namespace,
@@ -87,7 +85,7 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
     )
 
 
-def recommender_rules(settings: RecommenderSettings) -> RecommenderRules:
+def _model_rules(settings: RecommenderSettings) -> RecommenderRules:
     """Return the rules of the recommender's core."""
     loop, caps, shown = settings.loop, settings.post_processing, settings.format
     extras: dict[str, Any] = dict.fromkeys(settings.likeness.extras, True)
@@ -110,6 +108,8 @@ def recommender_rules(settings: RecommenderSettings) -> RecommenderRules:
         per_vpa_config=FeatureGate.PER_VPA_CONFIG in loop.gates,
         cpu_startup_boost=FeatureGate.CPU_STARTUP_BOOST in loop.gates,
         extras=Extras(**extras),
+        expects_past=has_past(settings),
+        gathers_quality=True,
     )
     return variant_of(settings.likeness).tuned(rules)
 

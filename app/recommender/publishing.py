@@ -238,7 +238,7 @@ class Publisher:
 
     def _checkpoint(self, one: Checkpoint, until: float) -> QueuedWrite:
         target = (CHECKPOINTS.kind, one.namespace, one.name)
-        put = partial(self._rules.variant.checkpoints.put, self._around.cluster, one)
+        put = partial(self._rules.variant.put_checkpoint, self._around.cluster, one)
         return QueuedWrite(target, put, partial(self._stored, one), until)
 
     def _patch(self, one: Publication) -> None:

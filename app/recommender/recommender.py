@@ -184,7 +184,7 @@ class Recommender:
 
     def flush(self, now: datetime, seconds: float, may_write: Callable[[], bool]) -> None:
         """Store all that changed, as long as there is time."""
-        keeps = self._rules.keeps_checkpoints and self._variant.checkpoints.is_flushed
+        keeps = self._rules.keeps_checkpoints and self._variant.flushes_checkpoints
         if not (keeps and self._is_restored):
             return
         due = self.model.checkpoints(now, None)
@@ -192,11 +192,6 @@ class Recommender:
         log.info("history flushed", extra={"stored": stored, "not_stored": len(due) - stored})
 
     # --- hearing
-
-    def begin(self, now: datetime) -> None:
-        """Tell of VPAs and restore their history, before the first look."""
-        self._feed.tell_vpas(self._around.snapshot(), now)
-        self._restore(now)
 
     def publish_urgent(self) -> None:
         """Count and publish what was heard of between rounds."""
@@ -293,7 +288,7 @@ class Recommender:
         if not self._is_restored:
             return
         budget = None
-        if self._variant.checkpoints.is_budgeted:
+        if self._variant.budgets_checkpoints:
             least = self._rules.checkpoints_per_minute
             per_minute = max(least, self.model.row_count // _ROW_MINUTES)
             budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)

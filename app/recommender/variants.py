@@ -32,15 +32,6 @@ Resolve = Callable[[Vpa, NamespaceView, LookedUp], ResolvedTarget | LookupNeeded
 
 
 @dataclass(frozen=True, slots=True)
-class CheckpointPolicy:
-    """Which checkpoints are written, and how."""
-
-    put: Callable[[Cluster, Checkpoint], None] = put_checkpoint
-    is_budgeted: bool = True  # in a round the most urgent ones, else all as time allows
-    is_flushed: bool = True  # what changed is stored before the end
-
-
-@dataclass(frozen=True, slots=True)
 class Variant:
     """One way to recommend."""
 
@@ -50,7 +41,9 @@ class Variant:
     external_usage: type[ExternalUsage]
     history: type[Reading]
     evicted: Callable[[Object], list[OomRecord]]  # the containers that an event blames
-    checkpoints: CheckpointPolicy
+    put_checkpoint: Callable[[Cluster, Checkpoint], None]
+    budgets_checkpoints: bool  # a round writes the most urgent ones, else all as time allows
+    flushes_checkpoints: bool  # what changed is stored before the end
     resolve: Resolve
     lookup_seconds: float  # for all look-ups of one round together
     begins_at_once: bool  # else one interval after start, and when the past is read
@@ -64,7 +57,9 @@ OURS: Final = Variant(
     external_usage=ExternalUsage,
     history=Reading,
     evicted=partial(evicted, share_resource=True),
-    checkpoints=CheckpointPolicy(),
+    put_checkpoint=put_checkpoint,
+    budgets_checkpoints=True,
+    flushes_checkpoints=True,
     resolve=resolve_target,
     lookup_seconds=5.0,
     begins_at_once=True,

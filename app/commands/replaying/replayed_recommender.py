@@ -159,7 +159,7 @@ class ReplayedRecommender(Recommender):
             metrics=RecommenderMetrics(CollectorRegistry()),
         )
         super().__init__(_replayed(rules), around, RecentChanges())
-        self._overwrites = not rules.variant.checkpoints.is_budgeted
+        self._overwrites = not rules.variant.budgets_checkpoints
         self._is_watched = True  # whether anything sees what this round stores
         self._publisher = ValueWriter(
             objects, self.model, self._feed, self._clock, overwrites=self._overwrites
