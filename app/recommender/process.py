@@ -24,6 +24,7 @@ from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa
 from app.ports import EVENTS, LEASES, PODS, Clock, Cluster, Delta, Owners, Ref
 from app.recommender.api import (
+    Derivations,
     Preview,
     Recommendations,
     add_recommendation_metrics,
@@ -48,7 +49,7 @@ from app.recommender.usage_feed import PodMetricsUsage, UsageSource
 from app.recommender.variants import Variant
 from app.runtime.access import Guard
 from app.runtime.candidacy import election
-from app.runtime.election import Campaign, Unopposed
+from app.runtime.election import Campaign, Leadership, Unopposed
 from app.runtime.exposition import new_registry, render
 from app.runtime.lifecycle import run_until_signal
 from app.runtime.live import Connection, LiveRuntime, Runtime
@@ -88,7 +89,7 @@ class Process:
         # Watches, writes, the Lease and questions do not wait for one another.
         self._clusters = [place.connect(settings.cluster) for _ in range(4)]
         watched, written, leased, asked = self._clusters
-        self._heard = RecentChanges()
+        self._recent = RecentChanges()
         self._mirror = place.mirror(watched, _sources(namespace))
         self._mirror.listen(self._note_pods)
         self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
@@ -96,33 +97,33 @@ class Process:
         registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         metrics = RecommenderMetrics(registry)
-        self._showing = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
+        self._report = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
         self._rules: RoundRules = round_rules(settings)
         self._clock = clock
         history = self._rules.variant.history
         self._past = PastLoop(settings, history, place, metrics) if has_past(settings) else None
-        self._around = RecommenderContext(
+        self._context = RecommenderContext(
             written,
             self._snapshot,
             self._owners,
             usage_source(settings, self._rules.variant, clock, written),
             clock,
             metrics,
-            self._showing.show,
+            self._report.show,
             self._past.memory if self._past is not None else None,
         )
-        told = settings.election
-        self._election = election(told, leased, clock)
-        self._is_elected = told.is_on
+        elected = election(settings.election, leased, clock)
+        self._is_elected = settings.election.is_on
+        self._leadership: Leadership = elected if self._is_elected else Unopposed()
         terms = LeadershipRules(
-            self._election if self._is_elected else Unopposed(),
+            self._leadership,
             lambda: self._mirror.synced,
             _PATIENCE_INTERVALS * self._rules.interval_seconds,
         )
-        self._tenure = LeaderLoop(terms, self._begin, clock)
-        self._rounds = place.loop("rounds", self._tenure.tick, at_end=self._tenure.close)
+        self._leader_loop = LeaderLoop(terms, self._begin, clock)
+        self._rounds = place.loop("rounds", self._leader_loop.tick, at_end=self._leader_loop.close)
         # The rounds see for themselves who leads.
-        campaign = Campaign(self._election, lambda: None, lambda: None)
+        campaign = Campaign(elected, lambda: None, lambda: None)
         self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
         host, port = settings.loop.address
         app = self._application(settings, asked, previewer, registry)
@@ -144,14 +145,14 @@ class Process:
         found = Recommendations(
             guard=guard_of(settings.loop.address.host, cluster, self._clock),
             snapshot=self._snapshot,
-            derivations=lambda: self._showing.derivations if self._is_leading() else None,
+            derivations=self._derivations,
             leader=lambda: lease_holder(settings, cluster),
             problem=self._unready,
             preview=previewer(cluster, self._owners, self._clock, settings.loop.gates),
             rules=self._rules.model,
             namespace=settings.scope.namespace,
         )
-        health = probes(self._tenure.problem, self._unready, lambda: self._page(registry))
+        health = probes(self._leader_loop.problem, self._unready, lambda: self._page(registry))
         add_recommendation_metrics(health, self._vpas)
         return recommendations_app(found, health)
 
@@ -180,7 +181,7 @@ class Process:
 
     def stop(self) -> None:
         """Store history, let go of the Lease, and end."""
-        self._tenure.hurry()
+        self._leader_loop.hurry()
         self._rounds.stop(_LOOP_SECONDS)
         if self._past is not None:
             self._past.stop()
@@ -193,14 +194,14 @@ class Process:
             cluster.close()
         self._health.end()
 
-    def _is_leading(self) -> bool:
-        return not self._is_elected or self._election.is_leading()
+    def _derivations(self) -> Derivations | None:
+        return self._report.derivations if self._leadership.is_leading() else None
 
     def _begin(self, may_write: Callable[[], bool]) -> Recommender:
-        self._showing.begin()
+        self._report.begin()
         if self._past is not None:
             self._past.memory.begin(self._clock.now())
-        return Recommender(self._rules, self._around, self._heard, may_write)
+        return Recommender(self._rules, self._context, self._recent, may_write)
 
     def _snapshot(self) -> Snapshot:
         return self._mirror.snapshot
@@ -210,14 +211,14 @@ class Process:
         return next((found.unread for found in standings if found.unread), "")
 
     def _note_pods(self, transitions: Sequence[Transition]) -> None:
-        self._heard.pods.extend(
+        self._recent.pods.extend(
             (found.namespace, found.name)
             for found in transitions
             if found.resource == PODS and found.after is not None
         )
 
     def _note_events(self, changes: Sequence[Delta], _whole: bool) -> None:
-        self._heard.events.extend(one.object for one in changes if one.object is not None)
+        self._recent.events.extend(one.object for one in changes if one.object is not None)
 
 
 class PastLoop:

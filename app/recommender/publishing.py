@@ -133,19 +133,19 @@ class Publisher:
 
     def __init__(
         self,
-        around: RecommenderContext,
+        context: RecommenderContext,
         rules: RoundRules,
         model: RecommenderModel,
         vpas: Mapping[VpaKey, ObservedVpa],  # those that the model knows
         may_write: Callable[[], bool],
         urgent: Callable[[], Sequence[Publication]],  # asked before each write
     ) -> None:
-        self._around = around
+        self._context = context
         self._rules = rules
         self._model = model
         self._vpas = vpas
         self._urgent = urgent
-        self._queue = WriteQueue(around.clock, rules.threads, may_write)
+        self._queue = WriteQueue(context.clock, rules.threads, may_write)
         self._late: dict[VpaKey, None] = {}  # whose status was put off, the longest wait first
         self._fates = Counter[tuple[Written, Fate]]()
 
@@ -192,7 +192,7 @@ class Publisher:
         """Write checkpoints and nothing else, in the time there is; return how many it were."""
         self._fates.clear()
         queue, until = (
-            WriteQueue(self._around.clock, self._rules.threads, may),
+            WriteQueue(self._context.clock, self._rules.threads, may),
             self._after(seconds),
         )
         queue.add(self._checkpoint(one, until) for one in checkpoints)
@@ -224,7 +224,7 @@ class Publisher:
             self._queue.add(self._statuses(reversed(news)), urgent=True)
 
     def _after(self, seconds: float) -> float:
-        return self._around.clock.monotonic() + seconds
+        return self._context.clock.monotonic() + seconds
 
     # --- what is written
 
@@ -238,16 +238,16 @@ class Publisher:
 
     def _checkpoint(self, one: Checkpoint, until: float) -> QueuedWrite:
         target = (CHECKPOINTS.kind, one.namespace, one.name)
-        put = partial(self._rules.variant.put_checkpoint, self._around.cluster, one)
+        put = partial(self._rules.variant.put_checkpoint, self._context.cluster, one)
         return QueuedWrite(target, put, partial(self._stored, one), until)
 
     def _patch(self, one: Publication) -> None:
         body = status_patch(one.status)
-        self._around.cluster.patch(Ref(VPAS, one.namespace, one.name, subresource="status"), body)
+        self._context.cluster.patch(Ref(VPAS, one.namespace, one.name, subresource="status"), body)
 
     def _delete(self, one: CheckpointName) -> None:
         with suppress(NotFound):  # it was gone already
-            self._around.cluster.delete(Ref(CHECKPOINTS, one.namespace, one.name), uid=one.uid)
+            self._context.cluster.delete(Ref(CHECKPOINTS, one.namespace, one.name), uid=one.uid)
 
     # --- what became of it
 
@@ -258,8 +258,8 @@ class Publisher:
         if fate is not Fate.WRITTEN:
             self._model.not_published(one.namespace, one.name)
         elif one.why is Why.FIRST and (created := self._vpas[_key(one)].vpa.created) is not None:
-            seconds = (self._around.clock.now() - created).total_seconds()
-            self._around.metrics.first_recommendation(max(seconds, 0.0))
+            seconds = (self._context.clock.now() - created).total_seconds()
+            self._context.metrics.first_recommendation(max(seconds, 0.0))
 
     def _stored(self, one: Checkpoint, fate: Fate) -> None:
         self._count(Written.CHECKPOINT, fate)
@@ -269,9 +269,9 @@ class Publisher:
     def _count(self, kind: Written, fate: Fate) -> None:
         self._fates[kind, fate] += 1
         if fate is Fate.FAILED:
-            self._around.metrics.write_failed(kind)
+            self._context.metrics.write_failed(kind)
         elif fate is Fate.PUT_OFF:
-            self._around.metrics.write_put_off(kind)
+            self._context.metrics.write_put_off(kind)
 
 
 def _key(one: Publication) -> VpaKey:

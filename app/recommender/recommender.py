@@ -101,30 +101,30 @@ class Recommender:
     def __init__(
         self,
         rules: RoundRules,
-        around: RecommenderContext,
-        heard: RecentChanges,
+        context: RecommenderContext,
+        recent: RecentChanges,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self.model = rules.variant.model(rules.model)
         self._rules = rules
-        self._around = around
-        self._heard = heard
+        self._context = context
+        self._recent = recent
         self._may_write = may_write
-        clock = around.clock
+        clock = context.clock
         self._variant = variant = rules.variant
         self._feed = ClusterFeed(
-            self.model, around.owners, clock, rules.ignored_namespaces, variant
+            self.model, context.owners, clock, rules.ignored_namespaces, variant
         )
         vpas = self._feed.vpas
-        self._usage = UsageFeed(self.model, vpas, around.usage, around.metrics, around.past)
+        self._usage = UsageFeed(self.model, vpas, context.usage, context.metrics, context.past)
         self._publisher: RoundWriter = Publisher(
-            around, rules, self.model, vpas, may_write, self._between_writes
+            context, rules, self.model, vpas, may_write, self._between_writes
         )
         self._reader: CheckpointReader = ClusterCheckpoints(
-            around.cluster, rules.namespace, may_write
+            context.cluster, rules.namespace, may_write
         )
         self._unrecommended = UnrecommendedVpas(clock)
-        self._skipped = SkippedReport(around.metrics)
+        self._skipped = SkippedReport(context.metrics)
         self._has_looked = self._is_restored = False
         self._refused = set[str]()  # what was told of checkpoints
         self._took: dict[RoundPhase, float] = {}  # seconds, in the last round
@@ -136,7 +136,7 @@ class Recommender:
 
     def tick(self, now: datetime) -> float:
         """Do what is due; return the seconds until the next look."""
-        clock, past = self._around.clock, self._around.past
+        clock, past = self._context.clock, self._context.past
         if past is not None and not (self._variant.begins_at_once or past.is_settled()):
             self._due = clock.monotonic() + self._rules.interval_seconds
             self.finished = clock.monotonic()
@@ -146,19 +146,19 @@ class Recommender:
             self._due = max(began + self._rules.interval_seconds, clock.monotonic())
         elif not self._has_looked:
             self.look(now)  # so that kills are heard of while the first round waits
-        elif self._heard and self._is_restored:
+        elif self._recent and self._is_restored:
             self.publish_urgent()
         return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
 
     def round(self, now: datetime) -> None:
         """Go through one round."""
-        clock, began = self._around.clock, self._around.clock.monotonic()
+        clock, began = self._context.clock, self._context.clock.monotonic()
         self.look(now)
         self._usage.recall(now)
         self._samples = self._sample(now)
         with self._timed(RoundPhase.UPDATE_VPAS):
             self._publisher.publish(self.model.tick(now))
-        self._around.show(self.model)
+        self._context.show(self.model)
         if self._rules.keeps_checkpoints:
             with self._timed(RoundPhase.MAINTAIN_CHECKPOINTS):
                 self._store(now)
@@ -170,7 +170,7 @@ class Recommender:
         self._count()
         self._skipped.tell(self.model.skipped)
         self.finished = clock.monotonic()
-        self._around.metrics.step(RoundPhase.TOTAL, self.finished - began)
+        self._context.metrics.step(RoundPhase.TOTAL, self.finished - began)
         extra = {
             "vpas": len(self._feed.vpas),
             "histories": self.model.row_count,
@@ -196,13 +196,13 @@ class Recommender:
     def publish_urgent(self) -> None:
         """Count and publish what was heard of between rounds."""
         self._publisher.finish()
-        self._around.show(self.model)
+        self._context.show(self.model)
         self._skipped.tell(self.model.skipped)
 
     def look(self, now: datetime) -> None:
         """Tell the model all that there is."""
         self._has_looked = True
-        snapshot, only = self._around.snapshot(), self._changed_namespaces()
+        snapshot, only = self._context.snapshot(), self._changed_namespaces()
         with self._timed(RoundPhase.LOAD_VPAS):
             self._feed.tell_vpas(snapshot, now, only)
         with self._timed(RoundPhase.DELETE_REMOVED_PODS):
@@ -218,9 +218,9 @@ class Recommender:
 
     def _catch_up(self, now: datetime) -> None:
         """Tell the model what was heard of; nothing is published with that."""
-        pods = dict.fromkeys(_drained(self._heard.pods))
-        self._feed.tell_some_pods(self._around.snapshot(), pods, now)
-        for event in list(_drained(self._heard.events)):
+        pods = dict.fromkeys(_drained(self._recent.pods))
+        self._feed.tell_some_pods(self._context.snapshot(), pods, now)
+        for event in list(_drained(self._recent.events)):
             self._count_eviction(event, now)
 
     def _count_eviction(self, event: Object, now: datetime) -> None:
@@ -273,13 +273,13 @@ class Recommender:
 
     def _refuse(self, problem: str) -> None:
         log.warning("checkpoint not used", extra={"problem": problem})
-        self._around.metrics.checkpoint_refused()
+        self._context.metrics.checkpoint_refused()
 
     def _sample(self, now: datetime) -> int:
         """Read usage; return how many containers were told of."""
-        self._sampled = self._around.clock.monotonic()
+        self._sampled = self._context.clock.monotonic()
         with self._timed(RoundPhase.LOAD_METRICS):
-            return self._usage.read(self._around.snapshot(), self._may_write, now)
+            return self._usage.read(self._context.snapshot(), self._may_write, now)
 
     # --- writing
 
@@ -297,15 +297,15 @@ class Recommender:
     def _between_writes(self) -> Sequence[Publication]:
         """Read usage that is due, and catch up; return the statuses that kills made urgent."""
         self._sample_meanwhile()
-        if not (self._heard and self._is_restored):
+        if not (self._recent and self._is_restored):
             return ()
-        now = self._around.clock.now()
+        now = self._context.clock.now()
         self._catch_up(now)
         return self.model.urgent(now)
 
     def _sample_meanwhile(self) -> None:
         """Read usage that is due, so that writes to a slow server do not delay it."""
-        clock = self._around.clock
+        clock = self._context.clock
         if not self._variant.samples_meanwhile:
             return
         is_due = clock.monotonic() - self._sampled >= self._rules.interval_seconds
@@ -319,7 +319,7 @@ class Recommender:
 
     def _drop_orphans(self) -> None:
         """Delete checkpoints of VPAs that do not exist; a list that fails deletes nothing."""
-        clock = self._around.clock
+        clock = self._context.clock
         if clock.monotonic() - self._tidied < self._rules.orphans_seconds:
             return
         try:
@@ -334,26 +334,26 @@ class Recommender:
 
     def _count(self) -> None:
         """Show how many VPAs there are of each state."""
-        self._around.metrics.aggregates(self.model.row_count)
+        self._context.metrics.aggregates(self.model.row_count)
         vpas = [one.vpa for one in self._feed.vpas.values()]
         states = list[tuple[str, ...]]()
         for vpa in vpas:
             with self.model.skipped.guard("VPA", vpa.namespace, vpa.name):
                 states.append(state_labels(vpa))
-        self._around.metrics.vpas(states)
+        self._context.metrics.vpas(states)
         self._unrecommended.look(vpas)
 
     @contextmanager
     def _timed(self, step: RoundPhase) -> Iterator[None]:
-        began = self._around.clock.monotonic()
+        began = self._context.clock.monotonic()
         yield
-        self._took[step] = self._around.clock.monotonic() - began
-        self._around.metrics.step(step, self._took[step])
+        self._took[step] = self._context.clock.monotonic() - began
+        self._context.metrics.step(step, self._took[step])
 
 
-def _drained(heard: deque[Any]) -> Iterator[Any]:
-    while heard:
-        yield heard.popleft()
+def _drained(queue: deque[Any]) -> Iterator[Any]:
+    while queue:
+        yield queue.popleft()
 
 
 def _shown(item: Object) -> str:

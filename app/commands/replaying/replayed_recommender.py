@@ -150,7 +150,7 @@ class ReplayedRecommender(Recommender):
         self._objects = objects
         self._clock = ReplayClock(now)
         self._source = RecordedSource()
-        around = RecommenderContext(
+        context = RecommenderContext(
             cluster=cast("Cluster", objects),
             snapshot=lambda: objects.snapshot(rules.namespace),
             owners=objects,
@@ -158,7 +158,7 @@ class ReplayedRecommender(Recommender):
             clock=self._clock,
             metrics=RecommenderMetrics(CollectorRegistry()),
         )
-        super().__init__(_replayed(rules), around, RecentChanges())
+        super().__init__(_replayed(rules), context, RecentChanges())
         self._overwrites = not rules.variant.budgets_checkpoints
         self._is_watched = True  # whether anything sees what this round stores
         self._publisher = ValueWriter(
@@ -173,7 +173,7 @@ class ReplayedRecommender(Recommender):
         match change.subject:
             case RecordedKind.VPA:
                 key = (change.namespace, change.key)
-                self._feed.tell_some_vpas(self._around.snapshot(), [key], now)
+                self._feed.tell_some_vpas(self._context.snapshot(), [key], now)
                 self._restore(now)
             case RecordedKind.POD:
                 if change.value is not None and any(map(_ended, change.value.statuses)):
@@ -209,7 +209,7 @@ class ReplayedRecommender(Recommender):
 
     def _start(self, now: datetime) -> None:
         self._objects.changed.clear()
-        self._feed.tell_vpas(self._around.snapshot(), now)
+        self._feed.tell_vpas(self._context.snapshot(), now)
         self._restore(now)
         for namespace, view in list(self._objects.views.items()):
             for name in view.pods:
@@ -230,7 +230,7 @@ class ReplayedRecommender(Recommender):
             self.look(self._clock.now())
 
     def _hear_of_pod(self, namespace: str, name: str, now: datetime) -> None:
-        snapshot = self._around.snapshot()
+        snapshot = self._context.snapshot()
         self._feed.tell_some_pods(snapshot, [(namespace, name)], now, anywhere=True)
 
     def _publish_urgent(self, now: datetime) -> None:
