@@ -17,18 +17,17 @@ import orjson
 
 from app.commands.replay_flags import ReplaySettings
 from app.commands.replaying.changes import read_change
-from app.commands.replaying.history import RecordedHistory, read_history
-from app.commands.replaying.objects import RecordedObjects
 from app.commands.replaying.playback import Replay, ReplayLook, ReplaySchedule
-from app.commands.replaying.report import CSV_HEADER, Bar, csv_lines, json_lines
-from app.kube.files import Document, RecordedCluster, Unreadable, documents
+from app.commands.replaying.printing import CSV_HEADER, Bar, csv_lines, json_lines
+from app.commands.replaying.recorded_objects import RecordedObjects
+from app.commands.replaying.recording import RecordedHistory, read_history
+from app.kube.files import Unreadable, documents
 from app.kube.splitting import STDIN, lines
 from app.model.errors import BadObject, BadSetting
-from app.model.fields import Object
 from app.model.text import amount
 from app.model.times import rfc3339
 from app.output import Json, Line, Piece, Report, Table
-from app.ports import VPAS, Owners
+from app.ports import VPAS
 from app.recommender.configuration import RoundRules, round_rules
 from app.recommender.core.moments import nanoseconds, span
 
@@ -107,7 +106,7 @@ def _looks(settings: ReplaySettings) -> Iterator[ReplayLook]:
 
 def _objects(paths: Iterable[Path]) -> RecordedObjects:
     """Return the objects that files describe."""
-    objects, problems = RecordedObjects(_owners), list[str]()
+    objects, problems = RecordedObjects(), list[str]()
     for found in chain.from_iterable(documents(str(path)) for path in paths):
         if isinstance(found, Unreadable):
             problems.append(f"{found.place}: {found.message}")
@@ -123,10 +122,6 @@ def _objects(paths: Iterable[Path]) -> RecordedObjects:
             objects.take(change, None)
     _tell(problems)
     return objects
-
-
-def _owners(items: Iterable[Object]) -> Owners:
-    return RecordedCluster(Document("", dict(item)) for item in items)
 
 
 def _history(path: Path | None, rules: RoundRules, bar: Bar) -> RecordedHistory:

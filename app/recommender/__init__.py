@@ -48,6 +48,6 @@ What is never true:
 - An object at which our code fails keeps another one from being handled; it is counted as skipped.
 - Anything here waits longer for a call than until the process has to end.
 
-`replay` drives the same `Recommender` without threads: a clock that is set, recorded objects in
-place of the cluster, and a writer that puts values into them.
+`replay` has a `Recommender` of its own kind, without threads: its clock is set, recorded objects
+take the place of the cluster, and a writer puts values into them.
 """

@@ -93,9 +93,10 @@ Preview = Callable[[str, str, Snapshot], PodPreview]
 
 
 @dataclass(frozen=True, slots=True)
-class AnswerSources:
-    """Where answers come from."""
+class Recommendations:
+    """Finds answers for those whom the guard admits; any thread may ask."""
 
+    guard: Guard
     snapshot: Callable[[], Snapshot]
     derivations: Callable[[], Derivations | None]  # None: another replica leads
     leader: Callable[[], str]  # who that is
@@ -104,46 +105,39 @@ class AnswerSources:
     rules: RecommenderRules
     namespace: str = ""  # the only one that is looked at
 
-
-class Recommendations:
-    """Finds answers; any thread may ask."""
-
-    def __init__(self, sources: AnswerSources, guard: Guard) -> None:
-        self._sources = sources
-        self._guard = guard
-
     def page(
-        self, authorization: str, namespace: str, *, explains: bool, limit: int, after: str
+        self, authorization: str, namespace: str, explains: bool, limit: int, after: str
     ) -> Json:
         """Return the recommendations of one namespace or of all."""
-        self._guard.admit(authorization, "get" if namespace else "list", namespace)
-        seen = self._seen(namespace, explains=explains)
-        found = list(islice(seen.vpas(namespace, after), limit + 1 if limit else None))
+        self.guard.admit(authorization, "get" if namespace else "list", namespace)
+        snapshot, derivations = self._known(namespace, explains)
+        found = list(islice(_vpas(snapshot, namespace, after), limit + 1 if limit else None))
         shown = found[:limit] if limit else found
         last = shown[-1] if len(found) > len(shown) else None
         return {
-            "items": seen.told(shown),
+            "items": self._explained(shown, derivations, explains),
             "next": f"{last.namespace}/{last.name}" if last is not None else "",
         }
 
-    def one(self, authorization: str, namespace: str, name: str, *, explains: bool) -> Json:
+    def one(self, authorization: str, namespace: str, name: str, explains: bool) -> Json:
         """Return the recommendation for one VPA."""
-        self._guard.admit(authorization, "get", namespace, name)
-        seen = self._seen(namespace, explains=explains)
-        vpa = seen.snapshot.of(namespace).vpas.get(name)
+        self.guard.admit(authorization, "get", namespace, name)
+        snapshot, derivations = self._known(namespace, explains)
+        vpa = snapshot.of(namespace).vpas.get(name)
         if vpa is None:
-            subject = f"{VPAS.kind} {namespace}/{name}"
-            raise Refusal(
-                404, f"there is no VPA {namespace}/{name}", subject=subject, field="path.name"
+            message, subject = (
+                f"there is no VPA {namespace}/{name}",
+                f"{VPAS.kind} {namespace}/{name}",
             )
-        return seen.told([vpa])[0]
+            raise Refusal(404, message, subject=subject, field="path.name")
+        return self._explained([vpa], derivations, explains)[0]
 
-    def pod(self, authorization: str, namespace: str, name: str, *, explains: bool) -> Json:
+    def pod(self, authorization: str, namespace: str, name: str, explains: bool) -> Json:
         """Return what a pod would get."""
-        self._guard.admit(authorization, "get", namespace)
-        seen = self._seen(namespace, explains=explains)
-        pod = self._preview(namespace, name, seen.snapshot)
-        told = seen.told([pod.vpa])[0] if pod.vpa is not None else {}
+        self.guard.admit(authorization, "get", namespace)
+        snapshot, derivations = self._known(namespace, explains)
+        pod = self._preview(namespace, name, snapshot)
+        told = self._explained([pod.vpa], derivations, explains)[0] if pod.vpa is not None else {}
         entries = {entry["container"]: entry for entry in told.get("containers", ())}
         return {
             "namespace": namespace,
@@ -161,7 +155,7 @@ class Recommendations:
     def _preview(self, namespace: str, name: str, snapshot: Snapshot) -> PodPreview:
         subject = f"{PODS.kind} {namespace}/{name}"
         try:
-            return self._sources.preview(namespace, name, snapshot)
+            return self.preview(namespace, name, snapshot)
         except NotFound:
             message = f"there is no pod {namespace}/{name}"
             raise Refusal(404, message, subject=subject, field="path.name") from None
@@ -171,76 +165,69 @@ class Recommendations:
         except BadObject as error:
             raise Refusal(500, f"{subject}: {error}", subject=subject, field=error.path) from None
 
-    def _seen(self, namespace: str, *, explains: bool) -> _Seen:
+    def _known(self, namespace: str, explains: bool) -> tuple[Snapshot, Derivations]:
         """Take what is known at this moment."""
-        sources = self._sources
-        if namespace and sources.namespace not in ("", namespace):
-            message = f"this recommender looks at namespace {sources.namespace} only"
+        if namespace and self.namespace not in ("", namespace):
+            message = f"this recommender looks at namespace {self.namespace} only"
             raise Refusal(404, message, field="path.namespace")
-        if problem := sources.problem():
+        if problem := self.problem():
             raise Refusal(503, problem, headers=_LATER)
-        derivations = sources.derivations()
+        derivations = self.derivations()
         if derivations is None and explains:
-            message = f"only the leader can explain; {sources.leader() or 'nobody'} leads"
+            message = f"only the leader can explain; {self.leader() or 'nobody'} leads"
             raise Refusal(503, message, field="query.explain", headers=_LATER)
-        return _Seen(sources.snapshot(), derivations or {}, sources.rules, explains)
+        return self.snapshot(), derivations or {}
+
+    def _explained(self, vpas: list[Vpa], known: Derivations, explains: bool) -> list[Json]:
+        found = [(vpa, known.get((vpa.namespace, vpa.name))) for vpa in vpas]
+        return explained(found, self.rules, with_steps=explains)
+
+
+def _vpas(snapshot: Snapshot, namespace: str, after: str) -> Iterator[Vpa]:
+    """Yield VPAs by namespace and name, those after a place."""
+    first = tuple(after.split("/", 1)) if after else ()
+    for place in [namespace] if namespace else sorted(snapshot.namespaces):
+        found = snapshot.of(place).vpas
+        yield from (found[name] for name in sorted(found) if (place, name) > first)
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What is known at one moment."""
+class _Caller:
+    """Who asks, and what answers they have."""
 
-    snapshot: Snapshot
-    derivations: Derivations
-    rules: RecommenderRules
-    explains: bool  # every step
-
-    def vpas(self, namespace: str, after: str) -> Iterator[Vpa]:
-        """Yield VPAs by namespace and name, those after a place."""
-        first = tuple(after.split("/", 1)) if after else ()
-        namespaces = [namespace] if namespace else sorted(self.snapshot.namespaces)
-        for place in namespaces:
-            found = self.snapshot.of(place).vpas
-            yield from (found[name] for name in sorted(found) if (place, name) > first)
-
-    def told(self, vpas: Sequence[Vpa]) -> list[Json]:
-        """Return what is told of VPAs."""
-        known = self.derivations
-        found = [(vpa, known.get((vpa.namespace, vpa.name))) for vpa in vpas]
-        return explained(found, self.rules, with_steps=self.explains)
+    authorization: str
+    known: str  # the tags of these answers
 
 
-class _Desk:
+class _AnswerThreads:
     """Hands questions to threads, and writes the answers."""
 
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(_THREADS)
 
-    async def answer(self, ask: Callable[[], Json], known: str) -> Response:
-        """Answer; `known` are the tags of the answers that the client has."""
-        if self._limiter.statistics().tasks_waiting >= _MOST_WAITING:
+    async def answer(self, caller: _Caller, ask: Callable[..., Json], *words: object) -> Response:
+        """Answer a caller, unless what they have still holds."""
+        limiter = self._limiter
+        if limiter.statistics().tasks_waiting >= _MOST_WAITING:
             raise Refusal(503, "too many questions at once", headers=_LATER)
+        asked = partial(_written, ask, caller.authorization, *words)
         try:
-            body, tag = await to_thread.run_sync(partial(_written, ask), limiter=self._limiter)
+            body, tag = await to_thread.run_sync(asked, limiter=limiter)
         except Refusal:
             raise
         except Exception:
             log.exception("question not answered")
             raise Refusal(500, "something is broken; the log tells what") from None
         headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "authorization"}
-        if _is_known(tag, known):
+        known = {text.strip().removeprefix("W/") for text in caller.known.split(",")}
+        if tag in known or "*" in known:
             return Response(status_code=304, headers=headers)
         return Response(body, headers=headers, media_type="application/json")
 
 
-def _written(ask: Callable[[], Json]) -> tuple[bytes, str]:
-    body = orjson.dumps(ask())
+def _written(ask: Callable[..., Json], *words: object) -> tuple[bytes, str]:
+    body = orjson.dumps(ask(*words))
     return body, f'"{blake2b(body, digest_size=16).hexdigest()}"'
-
-
-def _is_known(tag: str, known: str) -> bool:
-    tags = {text.strip().removeprefix("W/") for text in known.split(",")}
-    return tag in tags or "*" in tags
 
 
 def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
@@ -255,7 +242,7 @@ def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     tell_problems(app)
-    app.include_router(_routes(found, _Desk()))
+    app.include_router(_routes(found))
     app.mount("/", others)
     return app
 
@@ -297,14 +284,6 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 _BEARER: Final = HTTPBearer(auto_error=False, description="of a user or a service account")
 
 
-@dataclass(frozen=True, slots=True)
-class _Caller:
-    """Who asks, and what answers they have."""
-
-    authorization: str
-    known: str
-
-
 async def _caller(
     authorization: Annotated[str, Header(include_in_schema=False)] = "",
     if_none_match: Annotated[str, Header(description="the ETags that you have")] = "",
@@ -317,36 +296,22 @@ Limit = Annotated[int, Query(ge=0, le=_MOST_ITEMS, description="at most so many;
 After = Annotated[str, Query(max_length=320, description="only those after this NAMESPACE/NAME")]
 
 
-def _routes(found: Recommendations, desk: _Desk) -> APIRouter:
+def _routes(found: Recommendations) -> APIRouter:
     """Return the paths; which of them asks for what stands in the documentation they make."""
+    threads = _AnswerThreads()
     router = APIRouter(
         prefix="/v1",
         responses=_ANSWERS,
         tags=["recommendations"],
         dependencies=[Security(_BEARER)],  # for the documentation; the guard reads it
     )
-    _add_lists(router, found, desk)
-    _add_single_ones(router, found, desk)
 
-    @router.api_route("/{rest:path}", methods=[*_METHODS], include_in_schema=False)
-    async def nothing(request: Request, rest: str) -> Response:
-        if request.method != "GET":
-            raise Refusal(405, "there is nothing to change here", headers={"allow": "GET"})
-        raise Refusal(404, f"there is no path /v1/{rest}", field="path")
-
-    return router
-
-
-def _add_lists(router: APIRouter, found: Recommendations, desk: _Desk) -> None:
     @router.get("/recommendations", response_model=Page)
     async def all_recommendations(
         caller: Caller, explain: Explain = False, limit: Limit = 0, after: After = ""
     ) -> Response:
         """Recommendations for the VPAs of all namespaces."""
-        asked = partial(
-            found.page, caller.authorization, "", explains=explain, limit=limit, after=after
-        )
-        return await desk.answer(asked, caller.known)
+        return await threads.answer(caller, found.page, "", explain, limit, after)
 
     @router.get("/namespaces/{namespace}/recommendations", response_model=Page)
     async def recommendations(
@@ -357,25 +322,26 @@ def _add_lists(router: APIRouter, found: Recommendations, desk: _Desk) -> None:
         after: After = "",
     ) -> Response:
         """Recommendations for the VPAs of one namespace."""
-        asked = partial(
-            found.page, caller.authorization, namespace, explains=explain, limit=limit, after=after
-        )
-        return await desk.answer(asked, caller.known)
+        return await threads.answer(caller, found.page, namespace, explain, limit, after)
 
-
-def _add_single_ones(router: APIRouter, found: Recommendations, desk: _Desk) -> None:
     @router.get("/namespaces/{namespace}/recommendations/{name}", response_model=Recommendation)
     async def recommendation(
         caller: Caller, namespace: Place, name: Name, explain: Explain = False
     ) -> Response:
         """The recommendation for one VPA."""
-        asked = partial(found.one, caller.authorization, namespace, name, explains=explain)
-        return await desk.answer(asked, caller.known)
+        return await threads.answer(caller, found.one, namespace, name, explain)
 
     @router.get("/namespaces/{namespace}/pods/{name}", response_model=PodAnswer)
     async def pod(
         caller: Caller, namespace: Place, name: Name, explain: Explain = False
     ) -> Response:
         """What a running pod would get if it were created now, sized as the webhook does it."""
-        asked = partial(found.pod, caller.authorization, namespace, name, explains=explain)
-        return await desk.answer(asked, caller.known)
+        return await threads.answer(caller, found.pod, namespace, name, explain)
+
+    @router.api_route("/{rest:path}", methods=[*_METHODS], include_in_schema=False)
+    async def nothing(request: Request, rest: str) -> Response:
+        if request.method != "GET":
+            raise Refusal(405, "there is nothing to change here", headers={"allow": "GET"})
+        raise Refusal(404, f"there is no path /v1/{rest}", field="path")
+
+    return router

@@ -1,12 +1,16 @@
-"""The rules that flags ask for: of the model, of rounds, and of the past."""
+"""What a recommender works with: the rules that flags ask for, and the rest of its process."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Final
 
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate
+from app.model.snapshot import Snapshot
+from app.ports import Clock, Cluster, Owners
+from app.recommender.core.model import RecommenderModel
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.rules import (
     AggregationRules,
@@ -24,7 +28,10 @@ from app.recommender.flags import (
     RecommenderSettings,
     VariantFlags,
 )
+from app.recommender.metrics import RecommenderMetrics
+from app.recommender.past_reader import PastReader
 from app.recommender.upstream.variant import UPSTREAM
+from app.recommender.usage_feed import UsageSource
 from app.recommender.variants import OURS, Variant
 
 _PROMETHEUS: Final = "prometheus"
@@ -45,16 +52,27 @@ class RoundRules:
     checkpoint_seconds: float = 60.0
     orphans_seconds: float = 600.0
     checkpoints_per_minute: int = 300  # at least so many may be written
-    counts_vpas: bool = True  # numbers about all VPAs, after each round
+
+
+@dataclass(frozen=True, slots=True)
+class RecommenderContext:
+    """The rest of the process, as far as a recommender uses it."""
+
+    cluster: Cluster
+    snapshot: Callable[[], Snapshot]
+    owners: Owners
+    usage: UsageSource
+    clock: Clock
+    metrics: RecommenderMetrics
+    show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
+    past: PastReader | None = None  # instead of checkpoints
 
 
 def round_rules(settings: RecommenderSettings) -> RoundRules:
     """Return how rounds go."""
     loop, history, scope = settings.loop, settings.history, settings.scope
     return RoundRules(
-        model=replace(
-            recommender_rules(settings), gathers_quality=True, expects_past=has_past(settings)
-        ),
+        model=_model_rules(settings),
         variant=variant_of(settings.likeness),
         interval_seconds=loop.interval.total_seconds(),
         namespace=scope.namespace,
@@ -66,7 +84,7 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
     )
 
 
-def recommender_rules(settings: RecommenderSettings) -> RecommenderRules:
+def _model_rules(settings: RecommenderSettings) -> RecommenderRules:
     """Return the rules of the recommender's core."""
     loop, caps, shown = settings.loop, settings.post_processing, settings.format
     rules = RecommenderRules(
@@ -87,6 +105,8 @@ def recommender_rules(settings: RecommenderSettings) -> RecommenderRules:
         memory_saver=loop.memory_saver,
         per_vpa_config=FeatureGate.PER_VPA_CONFIG in loop.gates,
         cpu_startup_boost=FeatureGate.CPU_STARTUP_BOOST in loop.gates,
+        expects_past=has_past(settings),
+        gathers_quality=True,
     )
     return variant_of(settings.likeness).tuned(rules)
 

@@ -13,13 +13,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from functools import lru_cache
 from itertools import product
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from app.model.update_modes import UpdateMode
 from app.model.vpa import ContainerRecommendation, Vpa
+from app.recommender.core.rules import CPU, MEMORY
+from app.recommender.core.status import ConditionType
 from app.runtime.metric_families import (
     ANSWER,
     BYTES,
@@ -35,10 +38,7 @@ from app.runtime.metric_families import (
 _STATE: Final = ("update_mode", "has_recommendation", "api", "matches_pods", "unsupported_config")
 _TRUTH: Final = {True: "true", False: "false"}
 
-# What is told of VPAs even where there are none.
-_MODES: Final = ("Off", "Initial", "Recreate", "Auto", "InPlaceOrRecreate", "InPlace")
 _VERSIONS: Final = ("v1beta1", "v1beta2", "v1")
-
 
 Numbers = NDArray[np.float64]
 
@@ -74,31 +74,23 @@ class ResourcesSource(StrEnum):
     SPEC = "Pod.Spec.Containers"
 
 
-class VpaState(NamedTuple):
-    """A VPA as it is counted."""
-
-    update_mode: str  # unset counts as Recreate
-    has_recommendation: bool
-    version: str  # of the API
-    matches_pods: bool
-    unsupported_config: bool
-
-    @property
-    def labels(self) -> tuple[str, ...]:
-        """The values of the labels."""
-        return (
-            self.update_mode,
-            _TRUTH[self.has_recommendation],
-            self.version,
-            _TRUTH[self.matches_pods],
-            _TRUTH[self.unsupported_config],
-        )
-
-
+# What is told of VPAs even where there are none.
 _ALWAYS_TOLD: Final = tuple(
-    VpaState(*words).labels
-    for words in product(_MODES, (True, False), _VERSIONS, (True, False), (True, False))
+    product(UpdateMode, _TRUTH.values(), _VERSIONS, _TRUTH.values(), _TRUTH.values())
 )
+
+
+def state_labels(vpa: Vpa) -> tuple[str, ...]:
+    """Return the labels by which a VPA is counted; no mode counts as Recreate."""
+    conditions = {one.type for one in vpa.conditions if one.status == "True"}
+    mode = vpa.update_policy.mode if vpa.update_policy is not None else None
+    return (
+        mode or UpdateMode.RECREATE,
+        _TRUTH[bool(vpa.recommendation)],
+        "v1",
+        _TRUTH[ConditionType.NO_PODS_MATCHED not in conditions],
+        _TRUTH[ConditionType.CONFIG_UNSUPPORTED in conditions],
+    )
 
 
 class RecommenderMetrics:
@@ -150,9 +142,9 @@ class RecommenderMetrics:
         self._execution = lru_cache(execution.labels)
         self._resources = lru_cache(resources.labels)
 
-    def vpas(self, states: Iterable[VpaState]) -> None:
-        """Tell how many VPAs there are of each state, and no more what was told before."""
-        counts = Tally(state.labels for state in states)
+    def vpas(self, states: Iterable[tuple[str, ...]]) -> None:
+        """Tell how many VPAs have the same labels, and no more what was told before."""
+        counts = Tally(states)
         self._objects.clear()
         for labels in {*_ALWAYS_TOLD, *counts}:
             self._objects.labels(*labels).set(counts[labels])
@@ -258,25 +250,29 @@ class QualityMetrics:
             "Usage for which there was no recommendation.",
             *(mode, "resource", "is_oom"),
         )
-        self._cpu_over = histogram(
+        cpu_over = histogram(
             "cpu_recommendation_over_usage_diffs_cores", over, CORES, mode, missing
         )
-        self._cpu_below = histogram(
+        cpu_below = histogram(
             "cpu_recommendation_lower_equal_usage_diffs_cores", below, CORES, mode, missing
         )
-        self._memory_over = histogram(
+        memory_over = histogram(
             "mem_recommendation_over_usage_diffs_bytes", over, BYTES, mode, missing, "is_oom"
         )
-        self._memory_below = histogram(
+        memory_below = histogram(
             "mem_recommendation_lower_equal_usage_diffs_bytes",
             below,
             BYTES,
             *(mode, missing, "is_oom"),
         )
-        self._cpu = histogram("cpu_recommendations_cores", "Recommended CPU.", CORES, mode)
-        self._memory = histogram(
+        cpu = histogram("cpu_recommendations_cores", "Recommended CPU.", CORES, mode)
+        memory = histogram(
             "mem_recommendations_bytes", "Recommended memory.", BYTES, mode, "is_oom"
         )
+        self._by_resource = {
+            CPU: (cpu_over, cpu_below, cpu, CORES),
+            MEMORY: (memory_over, memory_below, memory, BYTES),
+        }
         self._changes = histogram(
             "relative_recommendation_changes",
             "How far a recommendation went from the one before it, as a share of that.",
@@ -284,27 +280,25 @@ class QualityMetrics:
             *(mode, "resource", "vpa_size_log2"),
         )
 
-    def cpu(self, mode: str, used: ArrayLike, recommended: ArrayLike) -> None:
-        """Compare samples of CPU usage with what was recommended, 0 where nothing was."""
-        found, asked = _column(used), _column(recommended)
-        self._compare((mode, "cpu", _TRUTH[False]), found, asked)
-        for missing, lines in _by_truth(asked == 0):
-            labels = (mode, missing)
-            off = asked[lines] - found[lines]
-            _observe(self._cpu_over, CORES, labels, off[off > 0])
-            _observe(self._cpu_below, CORES, labels, -off[off <= 0])
-        _observe(self._cpu, CORES, (mode,), asked[asked > 0])
-
-    def memory(self, mode: str, used: ArrayLike, recommended: ArrayLike, *, is_oom: bool) -> None:
-        """Compare memory peaks, or kills for memory, with what was recommended, 0 where nothing."""
+    def compare(
+        self,
+        mode: str,
+        resource: str,
+        used: ArrayLike,
+        recommended: ArrayLike,
+        *,
+        is_oom: bool = False,
+    ) -> None:
+        """Compare usage, or kills for memory, with what was recommended, 0 where nothing was."""
+        over, below, amounts, bounds = self._by_resource[resource]
         found, asked, oom = _column(used), _column(recommended), _TRUTH[is_oom]
-        self._compare((mode, "memory", oom), found, asked)
+        ooms = (oom,) if resource == MEMORY else ()
+        self._relate((mode, resource, oom), found, asked)
         for missing, lines in _by_truth(asked == 0):
-            labels = (mode, missing, oom)
             off = asked[lines] - found[lines]
-            _observe(self._memory_over, BYTES, labels, off[off > 0])
-            _observe(self._memory_below, BYTES, labels, -off[off <= 0])
-        _observe(self._memory, BYTES, (mode, oom), asked[asked > 0])
+            _observe(over, bounds, (mode, missing, *ooms), off[off > 0])
+            _observe(below, bounds, (mode, missing, *ooms), -off[off <= 0])
+        _observe(amounts, bounds, (mode, *ooms), asked[asked > 0])
 
     def changed(
         self, mode: str, resource: str, pods: int, before: ArrayLike, after: ArrayLike
@@ -315,7 +309,7 @@ class QualityMetrics:
         labels = (mode, resource, str(size_log2(pods)))
         _observe(self._changes, RELATIVE, labels, new[known] / old[known] - 1)
 
-    def _compare(self, labels: tuple[str, ...], used: Numbers, recommended: Numbers) -> None:
+    def _relate(self, labels: tuple[str, ...], used: Numbers, recommended: Numbers) -> None:
         known = recommended > 0
         found, asked = used[known], recommended[known]
         with np.errstate(over="ignore"):  # of next to nothing

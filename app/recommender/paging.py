@@ -1,7 +1,7 @@
 """Lists of objects, read page by page; a shutdown does not wait for a page that is late.
 
 Strategy: each page is read in a thread of its own, which ends with the call that it waits for.
-The reader looks up now and then, and gives up when there is no point in waiting any more.
+Every 0.2 s the reader checks whether it may still wait.
 """
 
 from __future__ import annotations

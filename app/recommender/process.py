@@ -25,23 +25,31 @@ from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import Vpa
 from app.ports import EVENTS, LEASES, PODS, Clock, Cluster, Delta, Owners, Ref
 from app.recommender.api import (
-    AnswerSources,
+    Derivations,
     Preview,
     Recommendations,
     add_recommendation_metrics,
     recommendations_app,
 )
-from app.recommender.configuration import RoundRules, has_past, past_rules, round_rules, variant_of
+from app.recommender.configuration import (
+    RecommenderContext,
+    RoundRules,
+    has_past,
+    past_rules,
+    round_rules,
+)
+from app.recommender.core.reading import Reading
 from app.recommender.core.usage import ExternalRules
 from app.recommender.flags import RecommenderSettings
 from app.recommender.leader_loop import LeaderLoop, LeadershipRules
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
 from app.recommender.past_reader import PastReader
-from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
+from app.recommender.recommender import RecentChanges, Recommender
 from app.recommender.report import RecommenderReport
-from app.recommender.usage_feed import ItemUsage, PodMetricsUsage
+from app.recommender.usage_feed import PodMetricsUsage, UsageSource
+from app.recommender.variants import Variant
 from app.runtime.access import Guard
-from app.runtime.election import Campaign, Unopposed, election
+from app.runtime.election import Campaign, Leadership, Unopposed, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
@@ -79,7 +87,7 @@ class Process:
         # Watches, writes, the Lease and questions do not wait for one another.
         self._clusters = [place.connect(settings.cluster) for _ in range(4)]
         watched, written, leased, asked = self._clusters
-        self._heard = RecentChanges()
+        self._recent = RecentChanges()
         self._mirror = place.mirror(watched, _sources(namespace))
         self._mirror.listen(self._note_pods)
         self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
@@ -88,32 +96,33 @@ class Process:
         registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         metrics = RecommenderMetrics(registry)
-        self._showing = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
+        self._report = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
         self._rules: RoundRules = round_rules(settings)
         self._clock = clock
-        self._past = PastLoop(settings, place, metrics) if has_past(settings) else None
-        self._around = RecommenderContext(
+        history = self._rules.variant.history
+        self._past = PastLoop(settings, history, place, metrics) if has_past(settings) else None
+        self._context = RecommenderContext(
             written,
             self._snapshot,
             self._owners,
-            usage_source(settings, clock, written),
+            usage_source(settings, self._rules.variant, clock, written),
             clock,
             metrics,
-            self._showing.show,
+            self._report.show,
             self._past.memory if self._past is not None else None,
         )
-        told = settings.election
-        self._election = election(told, leased, clock)
-        self._is_elected = told.is_on
+        elected = election(settings.election, leased, clock)
+        self._is_elected = settings.election.is_on
+        self._leadership: Leadership = elected if self._is_elected else Unopposed()
         terms = LeadershipRules(
-            self._election if self._is_elected else Unopposed(),
+            self._leadership,
             lambda: self._mirror.synced,
             _PATIENCE_INTERVALS * self._rules.interval_seconds,
         )
-        self._tenure = LeaderLoop(terms, self._begin, clock)
-        self._rounds = place.loop("rounds", self._tenure.tick, at_end=self._tenure.close)
+        self._leader_loop = LeaderLoop(terms, self._begin, clock)
+        self._rounds = place.loop("rounds", self._leader_loop.tick, at_end=self._leader_loop.close)
         # The rounds see for themselves who leads.
-        campaign = Campaign(self._election)
+        campaign = Campaign(elected)
         self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
         host, port = settings.loop.address
         app = self._application(settings, asked, previewer, registry)
@@ -132,19 +141,19 @@ class Process:
         question, however often it is put, takes from what rounds may ask of the API server.
         """
         cluster = asked.within(_ANSWER_SECONDS)
-        sources = AnswerSources(
+        found = Recommendations(
+            guard=guard_of(settings.loop.address.host, cluster, self._clock),
             snapshot=self._snapshot,
-            derivations=lambda: self._showing.derivations if self._is_leading() else None,
+            derivations=self._derivations,
             leader=lambda: lease_holder(settings, cluster),
             problem=self._unready,
             preview=previewer(cluster, self._owners, self._clock, settings.loop.gates),
             rules=self._rules.model,
             namespace=settings.scope.namespace,
         )
-        guard = guard_of(settings.loop.address.host, cluster, self._clock)
-        health = probes(self._tenure.problem, self._unready, lambda: self._page(registry))
+        health = probes(self._leader_loop.problem, self._unready, lambda: self._page(registry))
         add_recommendation_metrics(health, self._vpas)
-        return recommendations_app(Recommendations(sources, guard), health)
+        return recommendations_app(found, health)
 
     def _page(self, registry: CollectorRegistry) -> bytes:
         """Return all numbers, with how old our knowledge is now."""
@@ -171,7 +180,7 @@ class Process:
 
     def stop(self) -> None:
         """Store history, let go of the Lease, and end."""
-        self._tenure.hurry()
+        self._leader_loop.hurry()
         self._rounds.stop(_LOOP_SECONDS)
         if self._past is not None:
             self._past.stop()
@@ -185,14 +194,14 @@ class Process:
             cluster.close()
         self._health.end()
 
-    def _is_leading(self) -> bool:
-        return not self._is_elected or self._election.is_leading()
+    def _derivations(self) -> Derivations | None:
+        return self._report.derivations if self._leadership.is_leading() else None
 
     def _begin(self, may_write: Callable[[], bool]) -> Recommender:
-        self._showing.begin()
+        self._report.begin()
         if self._past is not None:
             self._past.memory.begin(self._clock.now())
-        return Recommender(self._rules, self._around, self._heard, may_write)
+        return Recommender(self._rules, self._context, self._recent, may_write)
 
     def _snapshot(self) -> Snapshot:
         return self._mirror.snapshot
@@ -202,21 +211,25 @@ class Process:
         return next((found.unread for found in standings if found.unread), "")
 
     def _note_pods(self, transitions: Sequence[Transition]) -> None:
-        self._heard.pods.extend(
+        self._recent.pods.extend(
             (found.namespace, found.name)
             for found in transitions
             if found.resource == PODS and found.after is not None
         )
 
     def _note_events(self, changes: Sequence[Delta], _whole: bool) -> None:
-        self._heard.events.extend(one.object for one in changes if one.object is not None)
+        self._recent.events.extend(one.object for one in changes if one.object is not None)
 
 
 class PastLoop:
     """The past, and the loop that reads it."""
 
     def __init__(
-        self, settings: RecommenderSettings, place: Runtime, metrics: RecommenderMetrics
+        self,
+        settings: RecommenderSettings,
+        reading: type[Reading],
+        place: Runtime,
+        metrics: RecommenderMetrics,
     ) -> None:
         # Imported only here: it is large, and most recommenders do without.
         from app.recommender.prometheus import PrometheusConnection, PrometheusServer
@@ -233,7 +246,6 @@ class PastLoop:
             flags.insecure,
         )
         server = PrometheusServer(access, metrics.prometheus_request)
-        reading = variant_of(settings.likeness).history
         self.memory = PastReader(
             server, past_rules(settings), place.clock, settings.scope.namespace, reading
         )
@@ -250,20 +262,22 @@ class PastLoop:
         self._task.stop(1.0)
 
 
-def usage_source(settings: RecommenderSettings, clock: Clock, cluster: Cluster) -> ItemUsage:
+def usage_source(
+    settings: RecommenderSettings, variant: Variant, clock: Clock, cluster: Cluster
+) -> UsageSource:
     """Return where usage is read."""
     flags, loop = settings.external_metrics, settings.loop
-    variant = variant_of(settings.likeness)
     if not flags.is_on:
-        return ItemUsage(PodMetricsUsage(cluster, settings.scope.namespace), variant.usage)
+        return PodMetricsUsage(cluster, settings.scope.namespace, variant.usage)
     rules = ExternalRules(
         flags.cpu_metric, flags.memory_metric, settings.prometheus.container_name_label
     )
     if not rules.metrics:
         usage_log.warning("no external metric is named, so no usage will be read")
     seconds = loop.interval.total_seconds()
-    source = variant.external_usage(cluster, rules, clock, loop.update_workers, seconds)
-    return ItemUsage(source, variant.usage)
+    return variant.external_usage(
+        cluster, rules, variant.usage, clock, loop.update_workers, seconds
+    )
 
 
 def guard_of(host: str, cluster: Cluster, clock: Clock) -> Guard:

@@ -2,79 +2,37 @@
 
 Strategy: statuses and checkpoints of a round stand in one queue. One thread owns it and hands
 each write to a thread that is free, so that a slow write delays only writes of the same object.
-Before each of them the publisher asks what has become urgent, and that goes first, in place of
-what it puts out of date. A write whose time was over before its turn came, or that was no longer
-allowed by then, is put off, which is no failure; it is the first that is written in the next round.
+Before each write urgent statuses are queued first, and replace queued statuses of the same VPA.
+A write whose time was over before its turn came, or that was no longer allowed by then, is put
+off, which is no failure; it is the first that is written in the next round.
 """
 
 from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass, replace
-from datetime import datetime
+from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
 from math import inf
 from queue import SimpleQueue
-from typing import Protocol
 
-from app.model.errors import ClusterError, Conflict, Invalid, NotFound
-from app.model.fields import object_at
-from app.model.vpa import Vpa
-from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Json, PatchKind, Ref
-from app.recommender.checkpoint_reader import CheckpointName
-from app.recommender.core.checkpoints import Checkpoint, own_annotations, patch_of, to_json
+from app.model.errors import ClusterError, NotFound
+from app.ports import CHECKPOINTS, VPAS, Clock, Ref
+from app.recommender.checkpoint_store import CheckpointName
+from app.recommender.configuration import RecommenderContext, RoundRules
+from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.status import Publication, Why, status_patch
-from app.recommender.core.targets import VpaKey
-from app.recommender.metrics import RecommenderMetrics, Written
+from app.recommender.core.targets import ObservedVpa, VpaKey
+from app.recommender.metrics import Written
 
 log = logging.getLogger("recommender.writes")
 
 Target = tuple[str, str, str]  # kind, namespace and name
-
-
-def put_checkpoint(cluster: Cluster, one: Checkpoint) -> None:
-    """Bring a checkpoint up to date, or create it.
-
-    Raises:
-        ClusterError: it was not written.
-    """
-    item, ref = to_json(one), Ref(CHECKPOINTS, one.namespace, one.name)
-    body = patch_of(item)
-    try:
-        cluster.patch(ref, body)
-    except NotFound:
-        cluster.create(Ref(CHECKPOINTS, one.namespace), item)
-    except Invalid:
-        if not _annotated(cluster, one, item):
-            raise
-        cluster.patch(ref, body)
-
-
-def _annotated(cluster: Cluster, one: Checkpoint, item: Json) -> bool:
-    """Annotate a checkpoint that has no annotations at all, and return whether it was one.
-
-    Raises:
-        Conflict: it belongs to another container.
-    """
-    field = f"metadata.name={one.name}"
-    for stored in cluster.list(CHECKPOINTS, one.namespace, field_selector=field).items:
-        metadata = object_at(stored, "metadata", "")
-        if stored.get("spec") != item["spec"]:
-            whose = f"container {one.container} of VPA {one.vpa}"
-            name = f"checkpoint {one.namespace}/{one.name}"
-            raise Conflict(f"{name} cannot be written for {whose}: it belongs to another one")
-        if not metadata.get("annotations"):
-            ours = {"uid": metadata.get("uid"), "annotations": own_annotations(item)}
-            ref = Ref(CHECKPOINTS, one.namespace, one.name)
-            cluster.patch(ref, {"metadata": ours}, kind=PatchKind.MERGE)
-            return True
-    return False
 
 
 class Fate(StrEnum):
@@ -136,7 +94,7 @@ class WriteQueue:
             write.ended(Fate.PUT_OFF)
             return
         if self._pool is None:
-            self._pool = ThreadPoolExecutor(self._threads, "pen")
+            self._pool = ThreadPoolExecutor(self._threads, "writes")
         self._under_way[target] = write
         self._pool.submit(self._make, write)
 
@@ -170,68 +128,24 @@ class WriteQueue:
         write.ended(Fate.FAILED if error else Fate.WRITTEN)
 
 
-@dataclass(frozen=True, slots=True)
-class PublishingRules:
-    """For how long statuses and checkpoints are written, and how many in any case."""
-
-    status_seconds: float
-    checkpoint_seconds: float
-    least_vpas: int  # whose checkpoints are written however long it takes
-    threads: int = 10
-
-
-@dataclass(frozen=True, slots=True)
-class PublishingContext:
-    """What writing needs."""
-
-    model: RecommenderModel
-    cluster: Cluster
-    clock: Clock
-    metrics: RecommenderMetrics
-    may_write: Callable[[], bool]
-    urgent: Callable[[], Sequence[Publication]]  # what must not wait
-    created: Callable[[VpaKey], datetime | None]  # when a VPA was
-    written: Callable[[Vpa], None]  # what to call with a status that no watch will tell of
-    put: Callable[[Cluster, Checkpoint], None] = put_checkpoint
-
-
-class RoundWriter(Protocol):
-    """Where a recommender's statuses and checkpoints go."""
-
-    def publish(self, publications: Sequence[Publication]) -> None:
-        """Write statuses."""
-        ...
-
-    def store(self, asked: Callable[[], Sequence[Checkpoint]]) -> None:
-        """Write the checkpoints that are asked for, unless that can make no difference."""
-        ...
-
-    def drop(self, names: Iterable[CheckpointName]) -> list[CheckpointName]:
-        """Delete checkpoints; return those that were not deleted."""
-        ...
-
-    def finish(self) -> None:
-        """Write what is urgent, and return when all writes have ended."""
-        ...
-
-    def flush(
-        self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
-    ) -> tuple[int, int]:
-        """Write checkpoints and nothing else; return how many were written, and how many of."""
-        ...
-
-    def told(self) -> dict[str, int]:
-        """Return, once, how many statuses and checkpoints were written, and how many were not."""
-        ...
-
-
 class Publisher:
     """Writes for one model, which is told what was not written."""
 
-    def __init__(self, desk: PublishingContext, rules: PublishingRules) -> None:
-        self._desk = desk
+    def __init__(
+        self,
+        context: RecommenderContext,
+        rules: RoundRules,
+        model: RecommenderModel,
+        vpas: Mapping[VpaKey, ObservedVpa],  # those that the model knows
+        may_write: Callable[[], bool],
+        urgent: Callable[[], Sequence[Publication]],  # asked before each write
+    ) -> None:
+        self._context = context
         self._rules = rules
-        self._pen = WriteQueue(desk.clock, rules.threads, desk.may_write)
+        self._model = model
+        self._vpas = vpas
+        self._urgent = urgent
+        self._queue = WriteQueue(context.clock, rules.threads, may_write)
         self._late: dict[VpaKey, None] = {}  # whose status was put off, the longest wait first
         self._fates = Counter[tuple[Written, Fate]]()
 
@@ -240,55 +154,54 @@ class Publisher:
         new = {_key(one): one for one in publications}
         late = [new.pop(key) for key in self._late if key in new]
         self._late = {}
-        self._pen.add(self._statuses([*late, *new.values()]))
-        self._go_on()
+        self._queue.add(self._statuses([*late, *new.values()]))
+        self._drain(until_ended=False)
 
-    def store(self, asked: Callable[[], Sequence[Checkpoint]]) -> None:
-        """Begin to write the checkpoints that are asked for."""
-        checkpoints = asked()
-        until = self._desk.clock.monotonic() + self._rules.checkpoint_seconds
-        count = _length_of_vpas(checkpoints, self._rules.least_vpas)
-        self._pen.add(self._checkpoint(one, inf) for one in checkpoints[:count])
-        self._pen.add(self._checkpoint(one, until) for one in checkpoints[count:])
-        self._go_on()
+    def store(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Begin to write checkpoints, those of the first VPAs however long it takes."""
+        count = _length_of_vpas(checkpoints, self._rules.threads)
+        until = self._after(self._rules.checkpoint_seconds)
+        self._queue.add(self._checkpoint(one, inf) for one in checkpoints[:count])
+        self._queue.add(self._checkpoint(one, until) for one in checkpoints[count:])
+        self._drain(until_ended=False)
 
     def drop(self, names: Iterable[CheckpointName]) -> list[CheckpointName]:
         """Delete checkpoints, and finish; return those that were not deleted."""
         kept: list[CheckpointName] = []
-        until = self._desk.clock.monotonic() + self._rules.checkpoint_seconds
+        until = self._after(self._rules.checkpoint_seconds)
 
         def ended(one: CheckpointName, fate: Fate) -> None:
             if fate is not Fate.WRITTEN:
                 kept.append(one)
 
-        self._pen.add(
-            QueuedWrite(
-                (CHECKPOINTS.kind, *one[:2]), partial(self._delete, one), partial(ended, one), until
-            )
-            for one in names
-        )
+        for one in names:
+            target = (CHECKPOINTS.kind, one.namespace, one.name)
+            delete = partial(self._delete, one)
+            self._queue.add([QueuedWrite(target, delete, partial(ended, one), until)])
         self.finish()
         return kept
 
     def finish(self) -> None:
         """Write what is urgent, and return when all writes have ended."""
-        self._overtake()
-        while self._pen.is_busy:
-            self._pen.step()
-            self._overtake()
-        self._pen.rest()
+        self._drain(until_ended=True)
+        self._queue.rest()
 
     def flush(
         self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
-    ) -> tuple[int, int]:
-        """Write checkpoints and nothing else; return how many were written, and how many of."""
-        rules = replace(self._rules, checkpoint_seconds=seconds, least_vpas=0)
-        last = Publisher(replace(self._desk, may_write=may, urgent=lambda: ()), rules)
-        last.store(lambda: checkpoints)
-        last.finish()
-        return last.told()["checkpoints"], len(checkpoints)
+    ) -> int:
+        """Write checkpoints and nothing else, in the time there is; return how many it were."""
+        self._fates.clear()
+        queue, until = (
+            WriteQueue(self._context.clock, self._rules.threads, may),
+            self._after(seconds),
+        )
+        queue.add(self._checkpoint(one, until) for one in checkpoints)
+        while queue.is_busy:
+            queue.step()
+        queue.rest()
+        return self._fates[Written.CHECKPOINT, Fate.WRITTEN]
 
-    def told(self) -> dict[str, int]:
+    def take_counts(self) -> dict[str, int]:
         """Return, once, how many statuses and checkpoints were written, and how many were not."""
         fates, self._fates = self._fates, Counter()
         return {
@@ -299,20 +212,24 @@ class Publisher:
             "put_off": sum(fates[kind, Fate.PUT_OFF] for kind in Written),
         }
 
-    def _go_on(self) -> None:
-        self._overtake()
-        while self._pen.is_waiting:
-            self._pen.step()
-            self._overtake()
+    def _drain(self, *, until_ended: bool) -> None:
+        """Work until all writes have begun, or ended; before each of them comes what is urgent."""
+        self._queue_urgent()
+        while self._queue.is_busy if until_ended else self._queue.is_waiting:
+            self._queue.step()
+            self._queue_urgent()
 
-    def _overtake(self) -> None:
-        if news := self._desk.urgent():
-            self._pen.add(self._statuses(reversed(news)), urgent=True)
+    def _queue_urgent(self) -> None:
+        if news := self._urgent():
+            self._queue.add(self._statuses(reversed(news)), urgent=True)
+
+    def _after(self, seconds: float) -> float:
+        return self._context.clock.monotonic() + seconds
 
     # --- what is written
 
     def _statuses(self, publications: Iterable[Publication]) -> Iterable[QueuedWrite]:
-        until = self._desk.clock.monotonic() + self._rules.status_seconds
+        until = self._after(self._rules.interval_seconds)
         for one in publications:
             target = (VPAS.kind, one.namespace, one.name)
             yield QueuedWrite(
@@ -321,17 +238,16 @@ class Publisher:
 
     def _checkpoint(self, one: Checkpoint, until: float) -> QueuedWrite:
         target = (CHECKPOINTS.kind, one.namespace, one.name)
-        put = partial(self._desk.put, self._desk.cluster, one)
+        put = partial(self._rules.variant.put_checkpoint, self._context.cluster, one)
         return QueuedWrite(target, put, partial(self._stored, one), until)
 
     def _patch(self, one: Publication) -> None:
         body = status_patch(one.status)
-        self._desk.cluster.patch(Ref(VPAS, one.namespace, one.name, subresource="status"), body)
+        self._context.cluster.patch(Ref(VPAS, one.namespace, one.name, subresource="status"), body)
 
     def _delete(self, one: CheckpointName) -> None:
-        namespace, name, uid = one
         with suppress(NotFound):  # it was gone already
-            self._desk.cluster.delete(Ref(CHECKPOINTS, namespace, name), uid=uid)
+            self._context.cluster.delete(Ref(CHECKPOINTS, one.namespace, one.name), uid=one.uid)
 
     # --- what became of it
 
@@ -340,26 +256,22 @@ class Publisher:
         if fate is Fate.PUT_OFF:
             self._late[_key(one)] = None
         if fate is not Fate.WRITTEN:
-            self._desk.model.not_published(one.namespace, one.name)
-        elif one.why is Why.FIRST:
-            self._time_first(_key(one))
+            self._model.not_published(one.namespace, one.name)
+        elif one.why is Why.FIRST and (created := self._vpas[_key(one)].vpa.created) is not None:
+            seconds = (self._context.clock.now() - created).total_seconds()
+            self._context.metrics.first_recommendation(max(seconds, 0.0))
 
     def _stored(self, one: Checkpoint, fate: Fate) -> None:
         self._count(Written.CHECKPOINT, fate)
         if fate is not Fate.WRITTEN:
-            self._desk.model.not_stored(one)
+            self._model.not_stored(one)
 
     def _count(self, kind: Written, fate: Fate) -> None:
         self._fates[kind, fate] += 1
         if fate is Fate.FAILED:
-            self._desk.metrics.write_failed(kind)
+            self._context.metrics.write_failed(kind)
         elif fate is Fate.PUT_OFF:
-            self._desk.metrics.write_put_off(kind)
-
-    def _time_first(self, key: VpaKey) -> None:
-        if (created := self._desk.created(key)) is not None:
-            seconds = (self._desk.clock.now() - created).total_seconds()
-            self._desk.metrics.first_recommendation(max(seconds, 0.0))
+            self._context.metrics.write_put_off(kind)
 
 
 def _key(one: Publication) -> VpaKey:

@@ -13,33 +13,26 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object
-from app.model.snapshot import Snapshot
-from app.ports import Clock, Cluster, Owners
-from app.recommender.checkpoint_reader import (
-    CheckpointReader,
+from app.recommender.checkpoint_store import (
+    CheckpointName,
     ClusterCheckpoints,
     identities,
     name_of,
 )
 from app.recommender.cluster_feed import ClusterFeed
-from app.recommender.configuration import RoundRules
+from app.recommender.configuration import RecommenderContext, RoundRules
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
-from app.recommender.core.model import RecommenderModel
-from app.recommender.core.oom import OomRecord
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
-from app.recommender.core.usage import Metrics
-from app.recommender.metrics import RecommenderMetrics, RoundPhase, VpaState
-from app.recommender.past_reader import PastReader
-from app.recommender.publishing import Publisher, PublishingContext, PublishingRules, RoundWriter
-from app.recommender.report import SkippedReport, UnrecommendedVpas, state_of
-from app.recommender.usage_feed import UsageFeed, UsageSource
+from app.recommender.metrics import RoundPhase, state_labels
+from app.recommender.publishing import Publisher
+from app.recommender.report import SkippedReport, UnrecommendedVpas
+from app.recommender.usage_feed import UsageFeed
 
 log = logging.getLogger("recommender.rounds")
 
@@ -48,35 +41,58 @@ _MOST_HEARD: Final = 10_000
 _ROW_MINUTES: Final = 60  # in which every row may be written once
 
 
-@dataclass(frozen=True, slots=True)
-class RecommenderContext:
-    """What a recommender works with."""
+class RoundWriter(Protocol):
+    """Where a recommender's statuses and checkpoints go."""
 
-    cluster: Cluster
-    snapshot: Callable[[], Snapshot]
-    owners: Owners
-    usage: UsageSource
-    clock: Clock
-    metrics: RecommenderMetrics
-    show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
-    past: PastReader | None = None  # instead of checkpoints
-    changed: Callable[[], Collection[str]] | None = None  # namespaces; None: all may have
-    writer: Callable[[PublishingContext, PublishingRules], RoundWriter] = Publisher
-    reader: CheckpointReader | None = None  # of checkpoints; None: reads them from the cluster
-    refuse: Callable[[str], None] | None = None  # a checkpoint that cannot be used
+    def publish(self, publications: Sequence[Publication]) -> None:
+        """Write statuses."""
+
+    def store(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Write checkpoints."""
+
+    def drop(self, names: Iterable[CheckpointName]) -> list[CheckpointName]:
+        """Delete checkpoints; return those that were not deleted."""
+
+    def finish(self) -> None:
+        """Write what is urgent, and return when all writes have ended."""
+
+    def flush(
+        self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
+    ) -> int:
+        """Write checkpoints and nothing else; return how many were written."""
+
+    def take_counts(self) -> dict[str, int]:
+        """Return, once, how many statuses and checkpoints were written, and how many were not."""
+
+
+class CheckpointReader(Protocol):
+    """Where checkpoints are read."""
+
+    def items(self) -> Iterator[Object]:
+        """Yield all checkpoints.
+
+        Raises:
+            ClusterError: not all of them could be read.
+        """
+
+    def orphans(self, kept_namespaces: Collection[str]) -> list[CheckpointName]:
+        """Return the checkpoints whose VPA does not exist, but those in some namespaces.
+
+        Raises:
+            ClusterError: checkpoints or VPAs could not be read.
+            BadObject: a VPA has no name.
+        """
 
 
 class RecentChanges:
     """What changed between rounds, as far as it is heard of; from any thread."""
 
     def __init__(self) -> None:
-        self.vpas: deque[VpaKey] = deque(maxlen=_MOST_HEARD)
         self.pods: deque[tuple[str, str]] = deque(maxlen=_MOST_HEARD)
         self.events: deque[Object] = deque(maxlen=_MOST_HEARD)
-        self.kills: deque[OomRecord] = deque(maxlen=_MOST_HEARD)
 
     def __bool__(self) -> bool:
-        return bool(self.vpas or self.pods or self.events or self.kills)
+        return bool(self.pods or self.events)
 
 
 class Recommender:
@@ -85,42 +101,30 @@ class Recommender:
     def __init__(
         self,
         rules: RoundRules,
-        around: RecommenderContext,
-        heard: RecentChanges,
+        context: RecommenderContext,
+        recent: RecentChanges,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
         self.model = rules.variant.model(rules.model)
         self._rules = rules
-        self._around = around
-        self._heard = heard
+        self._context = context
+        self._recent = recent
         self._may_write = may_write
-        clock = around.clock
+        clock = context.clock
         self._variant = variant = rules.variant
         self._feed = ClusterFeed(
-            self.model, around.owners, clock, rules.ignored_namespaces, variant
+            self.model, context.owners, clock, rules.ignored_namespaces, variant
         )
-        self._usage = UsageFeed(self.model, self._feed.vpas, around.metrics, around.past)
-        self._publisher = around.writer(
-            PublishingContext(
-                self.model,
-                around.cluster,
-                clock,
-                around.metrics,
-                may_write,
-                self._urgent,
-                self._born,
-                lambda vpa: self._feed.tell_status(vpa, clock.now()),
-                variant.checkpoints.put,
-            ),
-            PublishingRules(
-                rules.interval_seconds, rules.checkpoint_seconds, rules.threads, rules.threads
-            ),
+        vpas = self._feed.vpas
+        self._usage = UsageFeed(self.model, vpas, context.usage, context.metrics, context.past)
+        self._publisher: RoundWriter = Publisher(
+            context, rules, self.model, vpas, may_write, self._between_writes
         )
-        self._reader = around.reader or ClusterCheckpoints(
-            around.cluster, rules.namespace, may_write
+        self._reader: CheckpointReader = ClusterCheckpoints(
+            context.cluster, rules.namespace, may_write
         )
         self._unrecommended = UnrecommendedVpas(clock)
-        self._skipped = SkippedReport(around.metrics)
+        self._skipped = SkippedReport(context.metrics)
         self._has_looked = self._is_restored = False
         self._refused = set[str]()  # what was told of checkpoints
         self._took: dict[RoundPhase, float] = {}  # seconds, in the last round
@@ -132,7 +136,7 @@ class Recommender:
 
     def tick(self, now: datetime) -> float:
         """Do what is due; return the seconds until the next look."""
-        clock, past = self._around.clock, self._around.past
+        clock, past = self._context.clock, self._context.past
         if past is not None and not (self._variant.begins_at_once or past.is_settled()):
             self._due = clock.monotonic() + self._rules.interval_seconds
             self.finished = clock.monotonic()
@@ -142,36 +146,36 @@ class Recommender:
             self._due = max(began + self._rules.interval_seconds, clock.monotonic())
         elif not self._has_looked:
             self.look(now)  # so that kills are heard of while the first round waits
-        elif self._heard and self._is_restored:
-            self.hear()
+        elif self._recent and self._is_restored:
+            self.publish_urgent()
         return min(max(self._due - clock.monotonic(), 0.0), _HEARING_SECONDS)
 
     def round(self, now: datetime) -> None:
         """Go through one round."""
-        clock, began = self._around.clock, self._around.clock.monotonic()
+        clock, began = self._context.clock, self._context.clock.monotonic()
         self.look(now)
         self._usage.recall(now)
         self._samples = self._sample(now)
         with self._timed(RoundPhase.UPDATE_VPAS):
             self._publisher.publish(self.model.tick(now))
-        self._around.show(self.model)
+        self._context.show(self.model)
         if self._rules.keeps_checkpoints:
             with self._timed(RoundPhase.MAINTAIN_CHECKPOINTS):
                 self._store(now)
+                self._publisher.finish()
             with self._timed(RoundPhase.GARBAGE_COLLECT):
                 self._drop_abandoned()
                 self._drop_orphans()
         self._publisher.finish()
-        if self._rules.counts_vpas:
-            self._count()
+        self._count()
         self._skipped.tell(self.model.skipped)
         self.finished = clock.monotonic()
-        self._around.metrics.step(RoundPhase.TOTAL, self.finished - began)
+        self._context.metrics.step(RoundPhase.TOTAL, self.finished - began)
         extra = {
             "vpas": len(self._feed.vpas),
             "histories": self.model.row_count,
             "samples": self._samples,
-            **self._publisher.told(),
+            **self._publisher.take_counts(),
             "seconds": round(self.finished - began, 3),
             "steps": {str(step): round(seconds, 3) for step, seconds in self._took.items()},
             "tally": self.model.tally.counts(),
@@ -180,30 +184,25 @@ class Recommender:
 
     def flush(self, now: datetime, seconds: float, may_write: Callable[[], bool]) -> None:
         """Store all that changed, as long as there is time."""
-        keeps = self._rules.keeps_checkpoints and self._variant.checkpoints.is_flushed
+        keeps = self._rules.keeps_checkpoints and self._variant.flushes_checkpoints
         if not (keeps and self._is_restored):
             return
-        stored, due = self._publisher.flush(self.model.checkpoints(now, None), seconds, may_write)
-        log.info("history flushed", extra={"stored": stored, "not_stored": due - stored})
+        due = self.model.checkpoints(now, None)
+        stored = self._publisher.flush(due, seconds, may_write)
+        log.info("history flushed", extra={"stored": stored, "not_stored": len(due) - stored})
 
     # --- hearing
 
-    def begin(self, now: datetime) -> None:
-        """Tell of VPAs and restore their history, before the first look."""
-        self._feed.tell_vpas(self._around.snapshot(), now)
-        self._restore(now)
-
-    def hear(self) -> None:
+    def publish_urgent(self) -> None:
         """Count and publish what was heard of between rounds."""
         self._publisher.finish()
-        self._around.show(self.model)
+        self._context.show(self.model)
         self._skipped.tell(self.model.skipped)
 
     def look(self, now: datetime) -> None:
         """Tell the model all that there is."""
         self._has_looked = True
-        snapshot, changed = self._around.snapshot(), self._around.changed
-        only = changed() if changed is not None else None
+        snapshot, only = self._context.snapshot(), self._changed_namespaces()
         with self._timed(RoundPhase.LOAD_VPAS):
             self._feed.tell_vpas(snapshot, now, only)
         with self._timed(RoundPhase.DELETE_REMOVED_PODS):
@@ -211,20 +210,22 @@ class Recommender:
         with self._timed(RoundPhase.LOAD_PODS):
             self._feed.tell_pods(snapshot, now, only)
             self._restore(now)
-            self.catch_up(now)
+            self._catch_up(now)
 
-    def catch_up(self, now: datetime) -> None:
+    def _changed_namespaces(self) -> Collection[str] | None:
+        """Return where anything may have changed since the last look, None for everywhere."""
+        return None
+
+    def _catch_up(self, now: datetime) -> None:
         """Tell the model what was heard of; nothing is published with that."""
-        snapshot, heard = self._around.snapshot(), self._heard
-        if heard.vpas:
-            self._feed.tell_some_vpas(snapshot, dict.fromkeys(_drained(heard.vpas)), now)
-            self._restore(now)
-        pods, anywhere = dict.fromkeys(_drained(heard.pods)), self._around.changed is not None
-        self._feed.tell_some_pods(snapshot, pods, now, anywhere=anywhere)
-        for event in list(_drained(heard.events)):
-            with self.model.skipped.guard("event", event, name=_shown):
-                self.model.killed(self._variant.evicted(event), now)
-        self.model.killed(_drained(heard.kills), now)
+        pods = dict.fromkeys(_drained(self._recent.pods))
+        self._feed.tell_some_pods(self._context.snapshot(), pods, now)
+        for event in list(_drained(self._recent.events)):
+            self._count_eviction(event, now)
+
+    def _count_eviction(self, event: Object, now: datetime) -> None:
+        with self.model.skipped.guard("event", event, name=_shown):
+            self.model.killed(self._variant.evicted(event), now)
 
     def _restore(self, now: datetime) -> None:
         """Read checkpoints for VPAs that came; what cannot be read now is read in a later round."""
@@ -271,21 +272,14 @@ class Recommender:
         return ()
 
     def _refuse(self, problem: str) -> None:
-        if self._around.refuse is not None:
-            self._around.refuse(problem)
-            return
         log.warning("checkpoint not used", extra={"problem": problem})
-        self._around.metrics.checkpoint_refused()
+        self._context.metrics.checkpoint_refused()
 
     def _sample(self, now: datetime) -> int:
         """Read usage; return how many containers were told of."""
-        self._sampled = self._around.clock.monotonic()
+        self._sampled = self._context.clock.monotonic()
         with self._timed(RoundPhase.LOAD_METRICS):
-            return self._usage.read_usage(self._usage_pages(), now)
-
-    def _usage_pages(self) -> Iterator[Metrics]:
-        vpas, snapshot = self._feed.vpas.values(), self._around.snapshot()
-        return self._around.usage.read(vpas, snapshot, self._may_write, self.model.skipped)
+            return self._usage.read(self._context.snapshot(), self._may_write, now)
 
     # --- writing
 
@@ -294,24 +288,24 @@ class Recommender:
         if not self._is_restored:
             return
         budget = None
-        if self._variant.checkpoints.is_budgeted:
+        if self._variant.budgets_checkpoints:
             least = self._rules.checkpoints_per_minute
             per_minute = max(least, self.model.row_count // _ROW_MINUTES)
             budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
-        self._publisher.store(lambda: self.model.checkpoints(now, budget))
+        self._publisher.store(self.model.checkpoints(now, budget))
 
-    def _urgent(self) -> Sequence[Publication]:
-        """Read usage that is due; return what kills heard of just now made worth a write."""
+    def _between_writes(self) -> Sequence[Publication]:
+        """Read usage that is due, and catch up; return the statuses that kills made urgent."""
         self._sample_meanwhile()
-        if not (self._heard and self._is_restored):
+        if not (self._recent and self._is_restored):
             return ()
-        now = self._around.clock.now()
-        self.catch_up(now)
+        now = self._context.clock.now()
+        self._catch_up(now)
         return self.model.urgent(now)
 
     def _sample_meanwhile(self) -> None:
         """Read usage that is due, so that writes to a slow server do not delay it."""
-        clock = self._around.clock
+        clock = self._context.clock
         if not self._variant.samples_meanwhile:
             return
         is_due = clock.monotonic() - self._sampled >= self._rules.interval_seconds
@@ -319,13 +313,13 @@ class Recommender:
             self._samples += self._sample(clock.now())
 
     def _drop_abandoned(self) -> None:
-        names = [(*one, "") for one in self.model.abandoned()]
-        for namespace, name, _ in self._publisher.drop(names):
-            self.model.not_dropped(namespace, name)
+        names = [CheckpointName(*one) for one in self.model.abandoned()]
+        for kept in self._publisher.drop(names):
+            self.model.not_dropped(kept.namespace, kept.name)
 
     def _drop_orphans(self) -> None:
         """Delete checkpoints of VPAs that do not exist; a list that fails deletes nothing."""
-        clock = self._around.clock
+        clock = self._context.clock
         if clock.monotonic() - self._tidied < self._rules.orphans_seconds:
             return
         try:
@@ -338,30 +332,28 @@ class Recommender:
 
     # --- inside
 
-    def _born(self, key: VpaKey) -> datetime | None:
-        return self._feed.vpas[key].vpa.created
-
     def _count(self) -> None:
-        self._around.metrics.aggregates(self.model.row_count)
+        """Show how many VPAs there are of each state."""
+        self._context.metrics.aggregates(self.model.row_count)
         vpas = [one.vpa for one in self._feed.vpas.values()]
-        states = list[VpaState]()
+        states = list[tuple[str, ...]]()
         for vpa in vpas:
             with self.model.skipped.guard("VPA", vpa.namespace, vpa.name):
-                states.append(state_of(vpa))
-        self._around.metrics.vpas(states)
+                states.append(state_labels(vpa))
+        self._context.metrics.vpas(states)
         self._unrecommended.look(vpas)
 
     @contextmanager
     def _timed(self, step: RoundPhase) -> Iterator[None]:
-        began = self._around.clock.monotonic()
+        began = self._context.clock.monotonic()
         yield
-        self._took[step] = self._around.clock.monotonic() - began
-        self._around.metrics.step(step, self._took[step])
+        self._took[step] = self._context.clock.monotonic() - began
+        self._context.metrics.step(step, self._took[step])
 
 
-def _drained(heard: deque[Any]) -> Iterator[Any]:
-    while heard:
-        yield heard.popleft()
+def _drained(queue: deque[Any]) -> Iterator[Any]:
+    while queue:
+        yield queue.popleft()
 
 
 def _shown(item: Object) -> str:

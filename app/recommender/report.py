@@ -17,16 +17,9 @@ from app.model.vpa import Vpa
 from app.ports import Clock
 from app.recommender.core.estimation import VpaDerivation
 from app.recommender.core.model import RecommenderModel
-from app.recommender.core.rules import CPU
 from app.recommender.core.skipped import SkippedObjects
-from app.recommender.core.status import ConditionType
 from app.recommender.core.targets import VpaKey
-from app.recommender.metrics import (
-    QualityMetrics,
-    RecommenderMetrics,
-    ResourcesSource,
-    VpaState,
-)
+from app.recommender.metrics import QualityMetrics, RecommenderMetrics, ResourcesSource
 
 log = logging.getLogger("recommender.metrics")
 vpas_log = logging.getLogger("recommender.vpas")
@@ -77,10 +70,9 @@ class RecommenderReport:
     def _show_quality(self, model: RecommenderModel) -> None:
         comparisons, changes = model.quality()
         for one in comparisons:
-            if one.resource == CPU:
-                self._quality.cpu(one.mode, one.used, one.recommended)
-            else:
-                self._quality.memory(one.mode, one.used, one.recommended, is_oom=one.is_oom)
+            self._quality.compare(
+                one.mode, one.resource, one.used, one.recommended, is_oom=one.is_oom
+            )
         for change in changes:
             self._quality.changed(
                 change.mode, change.resource, change.pods, change.before, change.after
@@ -126,19 +118,6 @@ class UnrecommendedVpas:
             vpas_log.info(
                 "without recommendation for long", extra={"count": len(late), "vpas": names}
             )
-
-
-def state_of(vpa: Vpa) -> VpaState:
-    """Return a VPA as it is counted."""
-    conditions = {one.type for one in vpa.conditions if one.status == "True"}
-    mode = vpa.update_policy.mode if vpa.update_policy is not None else None
-    return VpaState(
-        update_mode=mode or "Recreate",
-        has_recommendation=bool(vpa.recommendation),
-        version="v1",
-        matches_pods=ConditionType.NO_PODS_MATCHED not in conditions,
-        unsupported_config=ConditionType.CONFIG_UNSUPPORTED in conditions,
-    )
 
 
 class SkippedReport:

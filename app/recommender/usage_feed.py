@@ -1,7 +1,7 @@
 """Usage of now: the port of a source, its implementations, and what feeds the model with it.
 
-Strategy: another source is a class with `read`, which yields columns; or, if what it reads looks
-like `metrics.k8s.io`, one with `pages`, which yields items. What was read counts even if the rest
+Strategy: another source is a class with `read`, which yields columns; if what it reads looks like
+`metrics.k8s.io`, `read_pages` makes columns of items. What was read counts even if the rest
 cannot be. External metrics are a question for each pod and resource, several side by side, none
 begun after its deadline; what is not answered is reported in one sentence. The past comes when it
 is known, for each VPA once and as soon as its target is known; nothing waits for it.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final, Protocol
 from urllib.parse import quote
@@ -45,17 +46,21 @@ log = logging.getLogger("recommender.usage")
 _MOST_TOLD: Final = 5  # sentences about one list
 
 
+@dataclass(frozen=True, slots=True)
+class UsageRequest:
+    """What usage is read for, and what it may be read with."""
+
+    vpas: Iterable[ObservedVpa]
+    snapshot: Snapshot
+    may_ask: Callable[[], bool]
+    skipped: SkippedObjects
+
+
 class UsageSource(Protocol):
     """Where usage is read."""
 
-    def read(
-        self,
-        vpas: Iterable[ObservedVpa],
-        snapshot: Snapshot,
-        may_ask: Callable[[], bool],
-        skipped: SkippedObjects,
-    ) -> Iterator[Metrics]:
-        """Yield usage, at least that of the pods of these VPAs, page by page.
+    def read(self, request: UsageRequest) -> Iterator[Metrics]:
+        """Yield usage, at least that of the pods of the VPAs, page by page.
 
         Raises:
             ClusterError: not everything could be read; what could has been yielded.
@@ -63,90 +68,56 @@ class UsageSource(Protocol):
         ...
 
 
-class ItemSource(Protocol):
-    """Where usage is read as items, as `metrics.k8s.io` lists them."""
+def read_pages(
+    pages: Iterator[Sequence[Object]], limits: UsageLimits, request: UsageRequest
+) -> Iterator[Metrics]:
+    """Yield the usage of pages of items; a page that does not come is given up with leadership.
 
-    def pages(
-        self,
-        vpas: Iterable[ObservedVpa],
-        snapshot: Snapshot,
-        may_ask: Callable[[], bool],
-        skipped: SkippedObjects,
-    ) -> Iterator[Sequence[Object]]:
-        """Yield the items of each page.
-
-        Raises:
-            ClusterError: not everything could be read; what could has been yielded.
-        """
-        ...
-
-
-class ItemUsage:
-    """Usage from a source of items; a page that does not come is given up with leadership."""
-
-    def __init__(self, source: ItemSource, limits: UsageLimits) -> None:
-        self.source = source
-        self._limits = limits
-
-    def read(
-        self,
-        vpas: Iterable[ObservedVpa],
-        snapshot: Snapshot,
-        may_ask: Callable[[], bool],
-        skipped: SkippedObjects,
-    ) -> Iterator[Metrics]:
-        """Yield the usage of each page.
-
-        Raises:
-            ClusterError: not everything could be read; what could has been yielded.
-        """
-        found = self.source.pages(vpas, snapshot, may_ask, skipped)
-        for page in leavable(found, may_ask):
-            yield read_metrics({"items": page}, self._limits, skipped=skipped)
+    Raises:
+        ClusterError: not everything could be read; what could has been yielded.
+    """
+    for page in leavable(pages, request.may_ask):
+        yield read_metrics({"items": page}, limits, skipped=request.skipped)
 
 
 class PodMetricsUsage:
     """Usage of all pods, from `metrics.k8s.io`."""
 
-    def __init__(self, cluster: Cluster, namespace: str) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, limits: UsageLimits) -> None:
         self._cluster = cluster
         self._namespace = namespace
+        self._limits = limits
 
-    def pages(
-        self,
-        vpas: Iterable[ObservedVpa],
-        snapshot: Snapshot,
-        may_ask: Callable[[], bool],
-        skipped: SkippedObjects,
-    ) -> Iterator[Sequence[Object]]:
-        """Yield the items of each page.
-
-        Raises:
-            ClusterError: not everything could be read; what could has been yielded.
-        """
-        del vpas, snapshot, skipped
-        return listed(self._cluster, POD_METRICS, self._namespace, may_ask)
+    def read(self, request: UsageRequest) -> Iterator[Metrics]:
+        """Yield the usage of each page."""
+        pages = listed(self._cluster, POD_METRICS, self._namespace, request.may_ask)
+        return read_pages(pages, self._limits, request)
 
 
 class ExternalUsage:
     """Usage of the pods of VPAs."""
 
     def __init__(
-        self, cluster: Cluster, rules: ExternalRules, clock: Clock, threads: int, seconds: float
+        self,
+        cluster: Cluster,
+        rules: ExternalRules,
+        limits: UsageLimits,
+        clock: Clock,
+        threads: int,
+        seconds: float,
     ) -> None:
         self._cluster = cluster
         self._rules = rules
+        self._limits = limits
         self._clock = clock
         self._threads = threads
         self._seconds = seconds
 
-    def pages(
-        self,
-        vpas: Iterable[ObservedVpa],
-        snapshot: Snapshot,
-        may_ask: Callable[[], bool],
-        skipped: SkippedObjects,
-    ) -> Iterator[Sequence[Object]]:
+    def read(self, request: UsageRequest) -> Iterator[Metrics]:
+        """Yield the usage of all pods as one page."""
+        return read_pages(self._pages(request), self._limits, request)
+
+    def _pages(self, request: UsageRequest) -> Iterator[Sequence[Object]]:
         """Yield items as `metrics.k8s.io` lists them.
 
         Raises:
@@ -154,12 +125,12 @@ class ExternalUsage:
         """
 
         def pods_of(namespace: str) -> Collection[Pod]:
-            return unfinished(snapshot.of(namespace).pods.values())
+            return unfinished(request.snapshot.of(namespace).pods.values())
 
-        questions = external_questions(vpas, pods_of, self._rules, skipped)
+        questions = external_questions(request.vpas, pods_of, self._rules, request.skipped)
         items: list[Object] = []
         errors: list[PlumblineError] = []
-        for found in self._found(questions, may_ask, skipped):
+        for found in self._found(questions, request):
             if isinstance(found, PlumblineError):
                 errors.append(found)
             else:
@@ -170,16 +141,13 @@ class ExternalUsage:
             raise Unavailable(f"{count}: {errors[0]}")
 
     def _found(
-        self,
-        questions: Sequence[ExternalQuestion],
-        may_ask: Callable[[], bool],
-        skipped: SkippedObjects,
+        self, questions: Sequence[ExternalQuestion], request: UsageRequest
     ) -> Iterator[Sequence[Object] | PlumblineError]:
         """Yield what each answer tells, or why there is none."""
         until = self._clock.monotonic() + self._seconds
 
         def ask(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
-            if self._clock.monotonic() >= until or not may_ask():
+            if self._clock.monotonic() >= until or not request.may_ask():
                 return Unavailable(f"{path_of(question)}: the time for it was over")
             try:
                 return external_items(question, asked(self._cluster, question), self._rules)
@@ -189,7 +157,7 @@ class ExternalUsage:
                 return Unavailable(f"{path_of(question)}: {error}")
 
         def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
-            with skipped.guard("external metric", question, name=path_of):
+            with request.skipped.guard("external metric", question, name=path_of):
                 return ask(question)
             return Unavailable(f"{path_of(question)}: it failed unexpectedly")
 
@@ -218,11 +186,13 @@ class UsageFeed:
         self,
         model: RecommenderModel,
         vpas: Mapping[VpaKey, ObservedVpa],  # those that the model knows
+        source: UsageSource,
         metrics: RecommenderMetrics,
         past: PastReader | None,
     ) -> None:
         self._model = model
         self._vpas = vpas
+        self._source = source
         self._metrics = metrics
         self._past = past
         self._missing: set[VpaKey] = set()  # what they used in the past is not known yet
@@ -245,11 +215,12 @@ class UsageFeed:
             with self._model.skipped.guard("past", "of all pods"):
                 self._model.learn_past(found.usage, now, only=only)
 
-    def read_usage(self, pages: Iterable[Metrics], now: datetime) -> int:
-        """Take usage page by page; return how many containers were told of."""
+    def read(self, snapshot: Snapshot, may_ask: Callable[[], bool], now: datetime) -> int:
+        """Give usage to the model, page by page; return of how many containers it is."""
+        request = UsageRequest(self._vpas.values(), snapshot, may_ask, self._model.skipped)
         count, problems, error = 0, list[str](), ""
         try:
-            for found in pages:
+            for found in self._source.read(request):
                 self._model.usage(found.batch, now)
                 count += len(found.batch)
                 problems += found.problems
@@ -257,11 +228,7 @@ class UsageFeed:
             error = str(caught)
             log.warning("usage not read", extra={"error": error, "samples": count})
         self._metrics.usage_answer("default-metrics-client", is_error=bool(error))
-        _tell("usage cannot be counted", problems)
+        for problem in problems[:_MOST_TOLD]:
+            extra = {"problem": problem, "problems": len(problems)}
+            log.warning("usage cannot be counted", extra=extra)
         return count
-
-
-def _tell(message: str, problems: Sequence[str]) -> None:
-    """Log some sentences of a list, and how many there are."""
-    for problem in problems[:_MOST_TOLD]:
-        log.warning(message, extra={"problem": problem, "problems": len(problems)})

@@ -15,31 +15,20 @@ from app.model.fields import Object
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp
-from app.ports import Clock, Cluster
+from app.ports import Cluster
+from app.recommender.checkpoint_store import put_checkpoint
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.oom import OomRecord, evicted
 from app.recommender.core.reading import Reading
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ResolvedTarget, resolve_target
-from app.recommender.core.usage import ExternalRules, UsageLimits
-from app.recommender.publishing import put_checkpoint
-from app.recommender.usage_feed import ExternalUsage, ItemSource
+from app.recommender.core.usage import UsageLimits
+from app.recommender.usage_feed import ExternalUsage
 from app.sizing.matching import LookupNeeded
 
-# How a reader of external metrics is made: with the number of its threads, and the seconds it has.
-MakeExternalUsage = Callable[[Cluster, ExternalRules, Clock, int, float], ItemSource]
 # How the target of a VPA is resolved: to the target, or to what is to be looked up first.
 Resolve = Callable[[Vpa, NamespaceView, LookedUp], ResolvedTarget | LookupNeeded]
-
-
-@dataclass(frozen=True, slots=True)
-class CheckpointPolicy:
-    """Which checkpoints are written, and how."""
-
-    put: Callable[[Cluster, Checkpoint], None] = put_checkpoint
-    is_budgeted: bool = True  # in a round the most urgent ones, else all as time allows
-    is_flushed: bool = True  # what changed is stored before the end
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,10 +38,12 @@ class Variant:
     model: Callable[[RecommenderRules], RecommenderModel]
     tuned: Callable[[RecommenderRules], RecommenderRules]  # what flags ask for, as it is heeded
     usage: UsageLimits
-    external_usage: MakeExternalUsage
+    external_usage: type[ExternalUsage]
     history: type[Reading]
     evicted: Callable[[Object], list[OomRecord]]  # the containers that an event blames
-    checkpoints: CheckpointPolicy
+    put_checkpoint: Callable[[Cluster, Checkpoint], None]
+    budgets_checkpoints: bool  # a round writes the most urgent ones, else all as time allows
+    flushes_checkpoints: bool  # what changed is stored before the end
     resolve: Resolve
     lookup_seconds: float  # for all look-ups of one round together
     begins_at_once: bool  # else one interval after start, and when the past is read
@@ -66,7 +57,9 @@ OURS: Final = Variant(
     external_usage=ExternalUsage,
     history=Reading,
     evicted=partial(evicted, share_resource=True),
-    checkpoints=CheckpointPolicy(),
+    put_checkpoint=put_checkpoint,
+    budgets_checkpoints=True,
+    flushes_checkpoints=True,
     resolve=resolve_target,
     lookup_seconds=5.0,
     begins_at_once=True,

@@ -21,24 +21,65 @@ from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Ref, Resource
-from app.recommender.configuration import past_rules, round_rules
+from app.recommender.configuration import RecommenderContext, past_rules, round_rules
 from app.recommender.flags import RecommenderSettings
 from app.recommender.leader_loop import LeaderLoop, LeadershipRules
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.past_reader import PastReader
 from app.recommender.process import usage_source
-from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
+from app.recommender.recommender import RecentChanges, Recommender
 from app.runtime.election import Campaign, Election, ElectionRules, Leadership, Unopposed
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.store import StoredChange
 from tests.faults import Fault, Faults
-from tests.sandbox.worlds import snapshot_of
+from tests.sandbox.worlds import container, deployment, snapshot_of
 from tests.sandbox_objects import events_in
 from tests.updater.stage import Call, NoOwners, Watched
 
 _WATCH_SECONDS = 0.1
+BIG = {"cpu": "4", "memory": "8Gi"}  # limits
 _ELECTION = ElectionRules("kube-system", "vpa-recommender-lease")
+
+
+class RecommendedCluster:
+    """A cluster in memory, and what is recommended in it."""
+
+    def __init__(self, sandbox: Sandbox | None = None) -> None:
+        self.sandbox = sandbox or Sandbox(SteppedClock())
+        self.clock = self.sandbox.clock
+        if sandbox is None:
+            self.apply(*documents.objects("crd"))
+
+    def apply(self, *items: Json) -> None:
+        """Bring objects into the cluster."""
+        refused = self.sandbox.apply(*items)
+        assert refused == [], refused
+
+    def status(self, name: str = "web", namespace: str = "default") -> Json:
+        """Return the status of a VPA."""
+        found: Json = self.sandbox.cluster.get(Ref(VPAS, namespace, name)).get("status", {})
+        return found
+
+    def recommended(self, name: str = "web", namespace: str = "default") -> dict[str, Json]:
+        """Return what is recommended, by container."""
+        told = self.status(name, namespace).get("recommendation", {})
+        return {one["containerName"]: one for one in told.get("containerRecommendations", [])}
+
+    def amount(
+        self, resource: str, field: str = "target", name: str = "web", container: str = "app"
+    ) -> Quantity:
+        """Return one amount that is recommended."""
+        return Quantity.parse(self.recommended(name)[container][field][resource])
+
+    def conditions(self, name: str = "web", namespace: str = "default") -> dict[str, Json]:
+        """Return the conditions of a VPA by type."""
+        return {one["type"]: one for one in self.status(name, namespace).get("conditions", [])}
+
+    def checkpoints(self) -> dict[str, Json]:
+        """Return all checkpoints by name."""
+        found = self.sandbox.cluster.list(CHECKPOINTS).items
+        return {item["metadata"]["name"]: item for item in found}
 
 
 @dataclass
@@ -90,7 +131,7 @@ class Replica:
             self._cluster,
             lambda: self._shown,
             NoOwners(),
-            usage_source(settings, self.clock, self._cluster),
+            usage_source(settings, self.rules.variant, self.clock, self._cluster),
             self.clock,
             RecommenderMetrics(self.registry),
             past=self.past,
@@ -180,15 +221,12 @@ class Replica:
         return _WATCH_SECONDS
 
 
-class Stage:
+class Stage(RecommendedCluster):
     """A cluster, and the recommenders in it; the first one has no rival unless there are more."""
 
     def __init__(self, *flags: str, replicas: int = 1, sandbox: Sandbox | None = None) -> None:
-        self.clock = SteppedClock() if sandbox is None else sandbox.clock
-        self.sandbox = sandbox or Sandbox(self.clock)
+        super().__init__(sandbox)
         self.flags = flags
-        if sandbox is None:
-            assert self.sandbox.apply(*documents.objects("crd")) == []
         self.replicas: list[Replica] = []
         for number in range(replicas):
             self.begin(f"replica-{number}" if replicas > 1 else "")
@@ -208,11 +246,6 @@ class Stage:
         """Start another process."""
         self.replicas.append(Replica(self.sandbox, self.flags, name, cluster, prometheus))
         return self.replica
-
-    def apply(self, *items: Json) -> None:
-        """Bring objects into the cluster."""
-        refused = self.sandbox.apply(*items)
-        assert refused == [], refused
 
     def run(self, seconds: float) -> None:
         """Let time pass, and all happen that is due in it."""
@@ -234,33 +267,6 @@ class Stage:
     def _next_due(self) -> float:
         return min((loop.due for one in self.replicas for loop in one.loops), default=float("inf"))
 
-    # --- questions
-
-    def status(self, name: str = "web", namespace: str = "default") -> Json:
-        """Return the status of a VPA."""
-        found: Json = self.sandbox.cluster.get(Ref(VPAS, namespace, name)).get("status", {})
-        return found
-
-    def recommended(self, name: str = "web", namespace: str = "default") -> dict[str, Json]:
-        """Return what is recommended, by container."""
-        told = self.status(name, namespace).get("recommendation", {})
-        return {one["containerName"]: one for one in told.get("containerRecommendations", [])}
-
-    def amount(
-        self, resource: str, field: str = "target", name: str = "web", container: str = "app"
-    ) -> Quantity:
-        """Return one amount that is recommended."""
-        return Quantity.parse(self.recommended(name)[container][field][resource])
-
-    def conditions(self, name: str = "web", namespace: str = "default") -> dict[str, Json]:
-        """Return the conditions of a VPA by type."""
-        return {one["type"]: one for one in self.status(name, namespace).get("conditions", [])}
-
-    def checkpoints(self) -> dict[str, Json]:
-        """Return all checkpoints by name."""
-        found = self.sandbox.cluster.list(CHECKPOINTS).items
-        return {item["metadata"]["name"]: item for item in found}
-
     def leader(self) -> str:
         """Return who holds the Lease."""
         found = self.sandbox.cluster.get(Ref(LEASES, _ELECTION.namespace, _ELECTION.name))
@@ -270,13 +276,13 @@ class Stage:
 def vpa(
     name: str = "web",
     *,
-    target: str = "Deployment/web",
+    target: str = "",
     namespace: str = "default",
     policies: Sequence[Mapping[str, object]] = (),
     **spec: object,
 ) -> Json:
-    """Return a VPA; `spec` are further members."""
-    kind, _, target_name = target.partition("/")
+    """Return a VPA, for the Deployment of its name unless told; `spec` are further members."""
+    kind, _, target_name = (target or f"Deployment/{name}").partition("/")
     version = {"CronJob": "batch/v1", "Job": "batch/v1"}.get(kind, "apps/v1")
     found: Json = {
         "apiVersion": "autoscaling.k8s.io/v1",
@@ -289,22 +295,32 @@ def vpa(
     return found
 
 
-def evict(stage: Stage, pod: Json, memory: str, container: str = "app") -> None:
-    """Tell of a kubelet's eviction as the kubelet does."""
-    metadata = pod["metadata"]
-    involved = {
-        "kind": "Pod",
-        "namespace": metadata["namespace"],
-        "name": metadata["name"],
-        "uid": metadata["uid"],
-    }
+def workload(
+    name: str = "web", *, load: str, replicas: int = 1, limits: Mapping[str, str] = BIG
+) -> list[Json]:
+    """Return a Deployment of pods with one container, and its VPA."""
+    app = container(limits=limits)
+    return [deployment(name, app, load=load, replicas=replicas), vpa(name)]
+
+
+def eviction(pod: Json, memory: str, container: str = "app", **metadata: str) -> Json:
+    """Return the event with which a kubelet tells that it evicted a pod for memory."""
+    named = {key: pod["metadata"][key] for key in ("namespace", "name", "uid")}
     blame = {
         "offending_containers": container,
         "offending_containers_usage": memory,
         "starved_resource": "memory",
     }
-    stage.sandbox.cluster.create(Ref(EVENTS, metadata["namespace"]), {
-        "metadata": {"generateName": "evicted-", "annotations": blame},
-        "reason": "Evicted", "message": "The node was low on memory.", "type": "Warning",
-        "involvedObject": involved,
-    })  # fmt: skip
+    return {
+        "metadata": {"namespace": named["namespace"], "annotations": blame, **metadata},
+        "reason": "Evicted",
+        "message": "The node was low on memory.",
+        "type": "Warning",
+        "involvedObject": {"kind": "Pod", **named},
+    }
+
+
+def evict(sandbox: Sandbox, pod: Json, memory: str) -> None:
+    """Tell of a kubelet's eviction as the kubelet does."""
+    event = eviction(pod, memory, generateName="evicted-")
+    sandbox.cluster.create(Ref(EVENTS, event["metadata"]["namespace"]), event)

@@ -30,7 +30,7 @@ from app.sandbox.sandbox import Sandbox
 from tests import make
 from tests.cluster.numbers import total
 from tests.faults import Fault, Faults
-from tests.flows.recommending import vpa
+from tests.flows.recommending import BIG, evict, vpa
 from tests.flows.test_admission_process import free_port
 from tests.recommender.core.test_explanation import add_up
 from tests.sandbox.worlds import container, deployment
@@ -39,7 +39,6 @@ from tests.waiting import eventually
 
 Json = dict[str, Any]
 
-BIG: Final = {"cpu": "4", "memory": "8Gi"}
 WORDS: Final = ("target", "lowerBound", "upperBound", "uncappedTarget")
 LOADS: Final = {
     "steady": "cpu: constant 0.2, memory: constant 150Mi, noise: 0",
@@ -79,7 +78,7 @@ def cluster() -> Sandbox:
         both = (container("app", limits=BIG), container("log", limits=BIG))
         pods = deployment(name, *both, replicas=2, load=load)
         policies = [make.policy_json("app", max_allowed={"cpu": "50m"})] if name == "spiky" else ()
-        assert sandbox.apply(pods, vpa(name, target=f"Deployment/{name}", policies=policies)) == []
+        assert sandbox.apply(pods, vpa(name, policies=policies)) == []
     sandbox.advance(60)
     return sandbox
 
@@ -171,7 +170,7 @@ def test_sx_27_after_a_kill() -> None:
     with running(sandbox) as found:
         found.minutes(2)
         before = found.answer("/v1/namespaces/default/recommendations/steady")["containers"][0]
-        starve(sandbox, "steady")
+        evict(sandbox, pods_in(sandbox, selector="app=steady")[0], "2Gi")
         found.sandbox.advance(2)
         page = found.answer("/v1/recommendations?explain=true")
         after = next(item for item in page["items"] if item["name"] == "steady")["containers"][0]
@@ -301,26 +300,6 @@ MOVING: Final = [  # names and labels of what must grow
 ]
 
 
-def starve(sandbox: Sandbox, name: str) -> None:
-    """Let a pod of a Deployment be evicted for want of memory, as far as events tell."""
-    pod = pods_in(sandbox, selector=f"app={name}")[0]["metadata"]
-    blame = {
-        "offending_containers": "app",
-        "offending_containers_usage": "2Gi",
-        "starved_resource": "memory",
-    }
-    involved = {"kind": "Pod", **{key: pod[key] for key in ("namespace", "name", "uid")}}
-    event = {
-        "apiVersion": "v1",
-        "kind": "Event",
-        "metadata": {"name": "starved", "namespace": "default", "annotations": blame},
-        "involvedObject": involved,
-        "reason": "Evicted",
-        "type": "Warning",
-    }
-    assert sandbox.apply(event) == []
-
-
 @pytest.fixture(scope="module")
 def pages() -> tuple[str, str, str]:
     """What the process tells of itself: early, after all sorts of events, and when all is calm."""
@@ -334,10 +313,10 @@ def pages() -> tuple[str, str, str]:
             vpa("nobody", target="Deployment/none", updatePolicy={"updateMode": "Off"}),
         ]
         sandbox.apply(deployment("none", replicas=0))
-        sandbox.apply(deployment("fresh", replicas=2), vpa("fresh", target="Deployment/fresh"))
-        sandbox.apply(*more, vpa("lost", target="Deployment/lost"))
+        sandbox.apply(deployment("fresh", replicas=2), vpa("fresh"))
+        sandbox.apply(*more, vpa("lost"))
         found.faults.order(Fault(Unavailable("down"), "list", POD_METRICS, times=1))
-        starve(sandbox, "spiky")
+        evict(sandbox, pods_in(sandbox, selector="app=spiky")[0], "2Gi")
         found.minutes(12)
         late = found.get("/metrics").text
         for item in more:

@@ -80,7 +80,7 @@ def objects(number: int) -> tuple[Json, Json]:
     namespace, name = place(number)
     owner = deployment(name, replicas=0)
     owner["metadata"]["namespace"] = namespace
-    return owner, vpa(name, target=f"Deployment/{name}", namespace=namespace)
+    return owner, vpa(name, namespace=namespace)
 
 
 def lone_pod(number: int) -> Json:

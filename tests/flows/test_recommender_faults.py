@@ -17,13 +17,11 @@ from app.model.errors import (
 from app.ports import CHECKPOINTS, VPAS, Json, Ref
 from tests import make
 from tests.faults import Fault
-from tests.flows.recommending import Stage, vpa
+from tests.flows.recommending import Stage, vpa, workload
 from tests.flows.test_recommender_rows import orphan
-from tests.sandbox.worlds import container, deployment
 from tests.updater.stage import Call
 
 LOAD = "cpu: constant 0.1, memory: constant 300Mi, noise: 0"
-BIG = {"cpu": "4", "memory": "8Gi"}
 ERRORS = [
     Refused("403"),
     NotFound("404"),
@@ -35,16 +33,10 @@ ERRORS = [
 ]
 
 
-def workload(name: str, count: int = 1) -> list[Json]:
-    """Return a Deployment and its VPA."""
-    found = deployment(name, container(limits=BIG), load=LOAD, replicas=count)
-    return [found, vpa(name, target=f"Deployment/{name}")]
-
-
 def staged() -> Stage:
     """Return a cluster with two Deployments and their VPAs, known for a while."""
     stage = Stage()
-    stage.apply(*workload("web"), *workload("shop"))
+    stage.apply(*workload("web", load=LOAD), *workload("shop", load=LOAD))
     stage.run(305)
     return stage
 
@@ -64,7 +56,7 @@ def test_calls_that_fail(error: ClusterError, verb: str) -> None:
     told = {name: stage.recommended(name)["app"]["target"] for name in ("web", "shop")}
     assert told == before
 
-    stage.apply(*workload("late"))
+    stage.apply(*workload("late", load=LOAD))
     stage.replica.faults.clear()
     stage.run(1200)
     assert stage.recommended("late")
@@ -77,7 +69,7 @@ def test_one_call_that_fails() -> None:
     """A status that cannot be written is no reason not to write the others."""
     stage = Stage()
     stage.replica.faults.order(Fault(Unavailable("503"), "patch", VPAS, "web", times=10**9))
-    stage.apply(*workload("web"), *workload("shop"))
+    stage.apply(*workload("web", load=LOAD), *workload("shop", load=LOAD))
     stage.run(65)
 
     assert stage.status("web") == {}
@@ -126,7 +118,7 @@ GARBAGE = [
 def test_garbage_for_history(status: Json, caplog: pytest.LogCaptureFixture) -> None:
     """A checkpoint that cannot be is told of once, and stops neither its VPA nor the others."""
     stage = Stage(replicas=0)
-    stage.apply(*workload("web"), *workload("shop"))
+    stage.apply(*workload("web", load=LOAD), *workload("shop", load=LOAD))
     stage.run(305)
     broken = orphan("web-app", owner="web")
     broken["status"] = {"cpuHistogram": {}, "memoryHistogram": {}, **status}
@@ -149,7 +141,7 @@ def test_garbage_for_history(status: Json, caplog: pytest.LogCaptureFixture) -> 
 def test_garbage_lowers_no_recommendation(status: Json) -> None:
     """What was published before history broke is not taken back for want of it."""
     stage = Stage(replicas=0)
-    stage.apply(*workload("web"), *workload("shop"))
+    stage.apply(*workload("web", load=LOAD), *workload("shop", load=LOAD))
     stage.run(65)
     amounts = make.amounts("3", "3Gi")
     stood = [make.recommendation_json("app", cpu="3", memory="3Gi", lower=amounts, upper=amounts)]
@@ -174,7 +166,7 @@ def test_garbage_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
         Ref(CHECKPOINTS, "default"), orphan() | {"status": {"version": "v2"}}
     )
     for name in ("web", "shop"):
-        stage.apply(*workload(name))
+        stage.apply(*workload(name, load=LOAD))
         stage.run(65)
 
     assert stage.recommended("shop")
@@ -184,7 +176,7 @@ def test_garbage_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
 def test_a_vpa_that_goes_in_the_middle_of_a_round() -> None:
     """A VPA that is deleted just before its status is written disturbs nobody."""
     stage = Stage()
-    stage.apply(*workload("web"), *workload("shop"))
+    stage.apply(*workload("web", load=LOAD), *workload("shop", load=LOAD))
 
     def delete(call: Call) -> None:
         if (call.verb, call.name) == ("patch", "web"):
@@ -202,7 +194,7 @@ def test_long_names() -> None:
     """A VPA whose name leaves no room for its checkpoints' has them all the same, over restarts."""
     name = "v" * 253
     stage = Stage()
-    stage.apply(deployment("web", container(limits=BIG), load=LOAD), vpa(name))
+    stage.apply(workload(load=LOAD)[0], vpa(name, target="Deployment/web"))
     stage.run(125)
     stage.replica.stop()
     stage.begin()

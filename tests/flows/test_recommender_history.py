@@ -9,20 +9,18 @@ from app.model.quantity import Quantity
 from app.ports import LEASES, POD_METRICS, Json
 from app.recommender.core.model import Model
 from app.recommender.core.targets import VpaKey
-from tests.flows.recommending import Replica, Stage, evict, vpa
-from tests.sandbox.worlds import container, deployment
+from tests.flows.recommending import Replica, Stage, evict, workload
 from tests.sandbox_objects import pods_in
 
 LOAD = "cpu: constant 0.2, memory: constant 300Mi, noise: 0.3"
-BIG = {"cpu": "1", "memory": "4Gi"}
+LIMITS = {"cpu": "1", "memory": "4Gi"}
 
 
 def staged(*flags: str, replicas: int = 1, load: str = LOAD) -> Stage:
     """Return a cluster with two Deployments and their VPAs."""
     stage = Stage(*flags, replicas=replicas)
     for name in ("web", "shop"):
-        stage.apply(deployment(name, container(limits=BIG), load=load, replicas=2))
-        stage.apply(vpa(name, target=f"Deployment/{name}"))
+        stage.apply(*workload(name, load=load, replicas=2, limits=LIMITS))
     return stage
 
 
@@ -130,8 +128,7 @@ def test_an_end_in_the_middle_of_a_long_round() -> None:
     stage.run(125)
     leader = stage.replicas[0]
     leader.watched.before = lambda call: leader.tenure.hurry() if call.verb == "list" else None
-    late = deployment("late", container(limits=BIG), load=LOAD)
-    stage.apply(late, vpa("late", target="Deployment/late"))
+    stage.apply(*workload("late", load=LOAD, limits=LIMITS))
     stage.run(56)
     leader.stop()
 
@@ -148,7 +145,7 @@ def test_a_killed_leader_is_followed_soon(after: float) -> None:
     leader, standby = stage.replicas
     leader.kill()
     (pod, *_) = pods_in(stage.sandbox, "default", "app=web")
-    evict(stage, pod, "2Gi")
+    evict(stage.sandbox, pod, "2Gi")
     took = stage.run_until(lambda: standby.begun and standby.begun[0].finished, 20)
 
     assert took <= 15

@@ -7,13 +7,13 @@ from contextlib import contextmanager
 
 import pytest
 
-from app.ports import PODS, Json, Ref
+from app.ports import PODS, Ref
 from app.recommender.core.model import Model
 from app.recommender.prometheus import PrometheusConnection
 from app.recommender.prometheus import PrometheusServer as Client
-from tests.flows.recommending import Replica, Stage, evict, vpa
+from tests.flows.recommending import Replica, Stage, evict, vpa, workload
 from tests.prometheus_server import Asked, PrometheusServer, Reply, matrix, prometheus
-from tests.sandbox.worlds import container, deployment, snapshot_of
+from tests.sandbox.worlds import snapshot_of
 
 FLAGS = (
     "--storage=prometheus",
@@ -25,7 +25,6 @@ FLAGS = (
     "--pod-label-prefix=label_",
 )
 LOAD = "cpu: constant 0.1, memory: constant 300Mi, noise: 0"
-BIG = {"cpu": "4", "memory": "8Gi"}
 HOUR = 3600.0
 MI = 2**20
 
@@ -66,18 +65,12 @@ class Past:
         )
 
 
-def workload(name: str = "web", count: int = 2) -> list[Json]:
-    """Return a Deployment and its VPA."""
-    found = deployment(name, container(limits=BIG), load=LOAD, replicas=count)
-    return [found, vpa(name, target=f"Deployment/{name}")]
-
-
 @contextmanager
 def staged(*flags: str) -> Iterator[tuple[Stage, Past, Replica]]:
     """Serve a past, and start a recommender on a cluster that has run for a while."""
     with prometheus() as server:
         stage = Stage(*FLAGS, *flags, replicas=0)
-        stage.apply(*workload())
+        stage.apply(*workload(load=LOAD, replicas=2))
         stage.run(65)
         client = Client(PrometheusConnection(server.url, 5.0), lambda *_: None)
         try:
@@ -154,7 +147,7 @@ def test_what_stands_waits_for_the_past() -> None:
         assert stage.amount("memory").units == before
 
         pod = stage.sandbox.cluster.get(Ref(PODS, "default", pods(stage)[0]))
-        evict(stage, pod, "2Gi")
+        evict(stage.sandbox, pod, "2Gi")
         stage.run(2)
         assert stage.amount("memory").units > 2400 * MI
 
@@ -195,12 +188,12 @@ def test_a_vpa_that_comes_late() -> None:
     with staged() as (stage, past, replica):
         stage.run(121)
         asked = len(past.server.asked)
-        stage.apply(deployment("late", container(limits=BIG), load=LOAD, replicas=1))
+        deployment, late = workload("late", load=LOAD)
+        stage.apply(deployment)
         stage.run(60)
-        late = next(name for name in pods(stage) if name.startswith("late"))
-        past.remember(late, 1.0, 1000)
+        past.remember(next(name for name in pods(stage) if name.startswith("late")), 1.0, 1000)
         past.labels = {"label_app": "late"}
-        stage.apply(vpa("late", target="Deployment/late"))
+        stage.apply(late)
         before = replica.begun[0].model.tally.cpu
         stage.run(121)
 
@@ -215,11 +208,11 @@ def test_a_target_that_is_found_late() -> None:
     with staged() as (stage, past, replica):
         past.remember("late-0", 1.0, 1000)
         past.labels = {"label_app": "late"}
-        stage.apply(vpa("late", target="Deployment/late"))
+        stage.apply(vpa("late"))
         stage.run(121)
         assert replica.begun[0].model.tally.cpu == 3 * 2
 
-        stage.apply(deployment("late", container(limits=BIG), load=LOAD, replicas=1))
+        stage.apply(workload("late", load=LOAD)[0])
         stage.run(121)
         assert cores(stage, "late") > 1.1
 

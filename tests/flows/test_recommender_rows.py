@@ -15,12 +15,11 @@ from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, PODS, Json, PatchKind, Ref
 from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault
-from tests.flows.recommending import Stage, vpa
+from tests.flows.recommending import BIG, Stage, vpa
 from tests.sandbox.worlds import container, deployment
 from tests.updater.stage import Stage as UpdaterStage
 
 LOAD = "cpu: constant 0.1, memory: constant 100Mi, noise: 0"
-BIG = {"cpu": "4", "memory": "8Gi"}
 
 
 def orphan(name: str = "gone-app", namespace: str = "default", owner: str = "gone") -> Json:
@@ -199,7 +198,7 @@ def test_an_orphan_that_cannot_be_deleted() -> None:
 def test_checkpoints_that_stay(flags: tuple[str, ...], item: Json) -> None:
     """Checkpoints that are none of ours are kept, as are those of another recommender's VPAs."""
     stage = Stage(*flags)
-    stage.apply(vpa("others", recommenders=[{"name": "another"}]), item)
+    stage.apply(vpa("others", target="Deployment/web", recommenders=[{"name": "another"}]), item)
     stage.run(25 * 60)
 
     assert item["metadata"]["name"] in stage.checkpoints()
@@ -212,16 +211,17 @@ def roles() -> list[Json]:
         "sandbox.plumbline/load": "cpu: constant 100m, memory: constant 300Mi, noise: 0;"
         " role=leader -> cpu: constant 1, memory: constant 2Gi, noise: 0"
     }
-    return [
-        web,
-        *(
-            vpa(role, selector={"matchLabels": {"role": role}}, updatePolicy=IN_PLACE)
-            for role in ("leader", "follower")
-        ),
+    in_place = {"updateMode": "InPlaceOrRecreate"}
+    vpas = [
+        vpa(
+            role,
+            target="Deployment/web",
+            selector={"matchLabels": {"role": role}},
+            updatePolicy=in_place,
+        )
+        for role in ("leader", "follower")
     ]
-
-
-IN_PLACE = {"updateMode": "InPlaceOrRecreate"}
+    return [web, *vpas]
 
 
 def label(sandbox: Sandbox, name: str, role: str) -> None:

@@ -9,11 +9,9 @@ import pytest
 
 from app.model.errors import ClusterError, NotFound, Unavailable
 from app.ports import POD_METRICS, Cluster, Json, Page, Resource
-from tests.flows.recommending import Stage, vpa
-from tests.sandbox.worlds import container, deployment
+from tests.flows.recommending import Stage, workload
 
 LOAD = "cpu: constant 0.1, memory: constant 300Mi, noise: 0"
-BIG = {"cpu": "4", "memory": "8Gi"}
 ROOT = "/apis/external.metrics.k8s.io/v1beta1/namespaces/default/"
 
 
@@ -64,8 +62,7 @@ def staged(*flags: str) -> tuple[Stage, Doctored]:
     stage = Stage(*flags, replicas=0)
     doctored = Doctored(stage.sandbox.cluster)
     for name in ("web", "shop"):
-        stage.apply(deployment(name, container(limits=BIG), load=LOAD, replicas=1))
-        stage.apply(vpa(name, target=f"Deployment/{name}"))
+        stage.apply(*workload(name, load=LOAD))
     stage.run(65)
     stage.begin(cluster=cast("Cluster", doctored))
     return stage, doctored

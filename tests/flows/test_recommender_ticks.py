@@ -6,19 +6,19 @@ import pytest
 
 from app.model.quantity import Quantity
 from app.ports import DEPLOYMENTS, VPAS, Ref
-from tests.flows.recommending import Stage, evict, vpa
+from tests.flows.recommending import Stage, evict, vpa, workload
 from tests.sandbox.worlds import container, deployment
 from tests.sandbox_objects import pods_in
 
 LOAD = "cpu: constant 0.2, memory: constant 300Mi, noise: 0"
-BIG = {"cpu": "1", "memory": "4Gi"}
+LIMITS = {"cpu": "1", "memory": "4Gi"}
 TIGHT = {"cpu": "1", "memory": "1Gi"}
 
 
 def staged(*flags: str, load: str = LOAD, replicas: int = 1) -> Stage:
     """Return a cluster with a Deployment and its VPA."""
     stage = Stage(*flags)
-    stage.apply(deployment("web", container(limits=BIG), load=load, replicas=replicas), vpa())
+    stage.apply(*workload(load=load, replicas=replicas, limits=LIMITS))
     return stage
 
 
@@ -92,10 +92,10 @@ def test_an_eviction() -> None:
     stage = staged()
     stage.run(70)
     (pod,) = pods_in(stage.sandbox, "default")
-    evict(stage, pod, "2Gi")
+    evict(stage.sandbox, pod, "2Gi")
     stage.run(0.5)
     after = stage.amount("memory")
-    evict(stage, pod, "2Gi")
+    evict(stage.sandbox, pod, "2Gi")
     stage.run(0.5)
 
     assert after > Quantity.parse("2Gi")
@@ -106,11 +106,11 @@ def test_an_eviction() -> None:
 def test_a_kill_publishes_its_own_vpa_alone() -> None:
     """Between rounds only what a kill changed is written."""
     stage = staged()
-    stage.apply(deployment("other", load=LOAD), vpa("other", target="Deployment/other"))
+    stage.apply(deployment("other", load=LOAD), vpa("other"))
     stage.run(70)
     (pod,) = pods_in(stage.sandbox, "default", "app=web")
     now = stage.clock.monotonic()
-    evict(stage, pod, "2Gi")
+    evict(stage.sandbox, pod, "2Gi")
     stage.run(5)
 
     assert [(one.verb, one.name) for one in stage.replica.writes(since=now)] == [("patch", "web")]
@@ -128,7 +128,7 @@ def test_a_target_that_goes_and_comes() -> None:
     assert "does not exist" in gone
     assert stage.recommended()["app"]["target"] == before["app"]["target"]
 
-    stage.apply(deployment("web", container(limits=BIG), load=LOAD))
+    stage.apply(workload(load=LOAD, limits=LIMITS)[0])
     stage.run(130)
     assert "ConfigUnsupported" not in stage.conditions()
     assert stage.recommended()["app"]["target"] == before["app"]["target"]

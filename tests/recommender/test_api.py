@@ -15,7 +15,7 @@ from app.ports import VPAS, PatchKind, Ref
 from app.recommender.api_shapes import Container, Page, PodAnswer, Recommendation
 from app.runtime.access import Guard
 from app.runtime.problems import MEDIA_TYPE, Problem
-from tests.recommender.test_recommender import vpa
+from tests.flows.recommending import vpa
 from tests.runtime.asking import Desk
 from tests.sandbox.worlds import snapshot_of
 from tests.sandbox_objects import pods_in
@@ -64,7 +64,7 @@ def amounts(answer: Json) -> list[Json]:
 
 def test_it_answers_what_status_says(still: Desk) -> None:
     """The amounts are those of the status, on one page with all others, and by themselves."""
-    assert amounts(still.answer(WEB)) == still.recommended() != []
+    assert amounts(still.answer(WEB)) == list(still.recommended().values()) != []
     assert still.answer("/v1/namespaces/default/recommendations")["items"] == [still.answer(WEB)]
     assert still.answer(ALL) == {"items": [still.answer(WEB)], "next": ""}
 
@@ -137,9 +137,7 @@ def test_every_step_is_told_when_asked(still: Desk) -> None:
 def test_pages_follow_one_another(desk: Desk) -> None:
     """Some at a time, in order, across namespaces, each once."""
     for namespace, name in (("a", "x"), ("a", "y"), ("b", "x"), ("default", "zz")):
-        item = vpa(name)
-        item["metadata"]["namespace"] = namespace
-        desk.apply(item)
+        desk.apply(vpa(name, namespace=namespace))
     seen: list[str] = []
     after, pages = "", 0
     while pages == 0 or after:
@@ -182,7 +180,7 @@ def test_a_standby_tells_the_status(desk: Desk) -> None:
     """It knows what stands, not on what that rests; who knows is told to those who ask why."""
     desk.is_leading = False
     found = desk.answer(WEB)
-    assert amounts(found) == desk.recommended()
+    assert amounts(found) == list(desk.recommended().values())
     assert (found["computedAt"], found["containers"][0]["evidence"]) == (None, None)
     assert found["containers"][0]["origin"] == {"cpu": None, "memory": None}
     refused = desk.ask(f"{WEB}?explain=true")

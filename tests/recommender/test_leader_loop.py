@@ -7,11 +7,10 @@ from threading import Event, Thread
 
 import pytest
 
-from app.ports import CHECKPOINTS, VPAS, Ref
+from app.ports import CHECKPOINTS, Ref
 from app.recommender.leader_loop import LeaderLoop, LeadershipRules
 from app.recommender.recommender import Recommender
-from tests.recommender.test_recommender import LOAD, Scene, vpa
-from tests.sandbox.worlds import deployment
+from tests.recommender.test_recommender import Scene
 from tests.updater.stage import Call
 
 
@@ -94,22 +93,6 @@ def test_a_term_that_was_somebody_elses(office: Office) -> None:
     office.minutes(1)
     assert len(office.begun) == 2
     assert office.begun[1].model.tally.cpu == 1
-
-
-def test_an_end_in_the_middle_of_a_round(office: Office) -> None:
-    """Told to end, a round writes nothing more, and its history is stored all the same."""
-    office.minutes(1)
-    scene = office.scene
-    scene.apply(deployment("late", load=LOAD), vpa("late"))
-    scene.sandbox.advance(60)
-    cluster = scene.sandbox.cluster
-    scene.watched.before = lambda call: office.tenure.hurry() if call.verb == "list" else None
-    office.tenure.tick(scene.sandbox.clock.now())
-    assert "recommendation" not in cluster.get(Ref(VPAS, "default", "late")).get("status", {})
-
-    office.tenure.close(scene.sandbox.clock.now())
-    assert scene.checkpoints() == ["late-app", "web-app"]
-    assert office.samples() == 2
 
 
 def test_an_end_while_usage_is_read(office: Office) -> None:

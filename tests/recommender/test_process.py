@@ -33,6 +33,7 @@ from app.recommender.process import (
 )
 from app.recommender.upstream.variant import UPSTREAM, as_upstream
 from app.recommender.usage_feed import ExternalUsage, PodMetricsUsage
+from app.recommender.variants import OURS
 from app.run.simulated import SharedCluster, SimulatedRuntime
 from app.runtime.live import Connection, LiveRuntime
 from app.sandbox.clock import SteppedClock
@@ -227,7 +228,7 @@ def test_reading_in_the_background() -> None:
             "--vpa-object-namespace=shop",
             "--history-length=12h",
         )
-        reading = PastLoop(told, place := LiveRuntime(), RecommenderMetrics(registry))
+        reading = PastLoop(told, OURS.history, place := LiveRuntime(), RecommenderMetrics(registry))
         reading.memory.begin(place.clock.now())
         reading.start()
         assert eventually(reading.memory.is_settled)
@@ -269,9 +270,9 @@ def test_external_metrics(caplog: pytest.LogCaptureFixture) -> None:
     """They are read on demand; without any name there is a word of warning."""
     clock = SteppedClock()
     cluster = ClusterInMemory(clock.now)
-    assert isinstance(usage_source(settings(), clock, cluster).source, PodMetricsUsage)
-    found = usage_source(settings("--use-external-metrics"), clock, cluster)
-    assert isinstance(found.source, ExternalUsage)
+    assert isinstance(usage_source(settings(), OURS, clock, cluster), PodMetricsUsage)
+    found = usage_source(settings("--use-external-metrics"), OURS, clock, cluster)
+    assert isinstance(found, ExternalUsage)
     assert "no external metric is named" in caplog.text
 
 

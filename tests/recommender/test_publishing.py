@@ -18,7 +18,8 @@ from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS, Variant
 from app.sandbox.clock import SteppedClock
 from tests.faults import Fault
-from tests.recommender.test_recommender import LOAD, Scene, vpa
+from tests.flows.recommending import eviction, vpa
+from tests.recommender.test_recommender import LOAD, Scene
 from tests.sandbox.worlds import container, deployment
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call
@@ -105,17 +106,10 @@ def test_without_the_right_to_write_nothing_is_begun() -> None:
     assert (fates, made) == ([Fate.PUT_OFF], [])
 
 
-def of_web(name: str) -> Json:
-    """Return one more VPA for the Deployment web."""
-    found = vpa("web")
-    found["metadata"]["name"] = name
-    return found
-
-
 def crowded() -> Scene:
     """Return a scene in which many have something to write; `zoo` comes last, with its own pod."""
     scene = Scene()
-    scene.apply(*(of_web(f"vpa-{number:03}") for number in range(CROWD)))
+    scene.apply(*(vpa(f"vpa-{number:03}", target="Deployment/web") for number in range(CROWD)))
     scene.apply(deployment("zoo", load=LOAD), vpa("zoo"))
     scene.sandbox.advance(60)
     return scene
@@ -123,18 +117,13 @@ def crowded() -> Scene:
 
 def starve(scene: Scene, after: Callable[[Call], bool]) -> None:
     """Let the pod of `zoo` be evicted for memory before a call."""
-    (pod,) = (one["metadata"] for one in pods_in(scene.sandbox, "default", "app=zoo"))
-    involved = {"kind": "Pod", "namespace": "default", "name": pod["name"], "uid": pod["uid"]}
-    blame = {"offending_containers": "app", "starved_resource": "memory"}
-    stamp = f"{scene.sandbox.clock.now():%Y-%m-%dT%H:%M:%SZ}"
-    annotations = {**blame, "offending_containers_usage": "2Gi"}
-    metadata = {"creationTimestamp": stamp, "annotations": annotations}
-    event = {"reason": "Evicted", "involvedObject": involved, "metadata": metadata}
+    (pod,) = pods_in(scene.sandbox, "default", "app=zoo")
+    stamp = f"{scene.clock.now():%Y-%m-%dT%H:%M:%SZ}"
 
     def before(call: Call) -> None:
         if after(call):
             scene.watched.before = lambda _call: None
-            scene.heard.events.append(event)
+            scene.heard.events.append(eviction(pod, "2Gi", creationTimestamp=stamp))
 
     scene.watched.before = before
 
@@ -142,13 +131,6 @@ def starve(scene: Scene, after: Callable[[Call], bool]) -> None:
 def statuses(scene: Scene) -> list[str]:
     """Return whose statuses were written, in order."""
     return [call.name for call in scene.watched.calls if call.subresource == "status"]
-
-
-def memory(scene: Scene, name: str) -> Quantity:
-    """Return how much memory a VPA recommends."""
-    status = scene.sandbox.cluster.get(Ref(VPAS, "default", name))["status"]
-    (found,) = status["recommendation"]["containerRecommendations"]
-    return Quantity.parse(found["target"]["memory"])
 
 
 def test_a_kill_overtakes_statuses() -> None:
@@ -160,7 +142,7 @@ def test_a_kill_overtakes_statuses() -> None:
     written = statuses(scene)
     assert written.index("zoo") < CROWD // 2 + 1
     assert len(written) == len(set(written)) == CROWD + 2
-    assert memory(scene, "zoo") > Quantity.parse("2Gi")
+    assert scene.amount("memory", name="zoo") > Quantity.parse("2Gi")
 
 
 def test_a_kill_overtakes_checkpoints() -> None:
@@ -173,7 +155,7 @@ def test_a_kill_overtakes_checkpoints() -> None:
     last = max(index for index, call in enumerate(calls) if call.subresource == "status")
     assert calls[last].name == "zoo"
     assert {call.verb for call in calls[last + 1 :]} == {"patch", "create"}
-    assert memory(scene, "zoo") > Quantity.parse("2Gi")
+    assert scene.amount("memory", name="zoo") > Quantity.parse("2Gi")
     assert len(scene.checkpoints()) == CROWD + 2
 
 
@@ -358,3 +340,20 @@ def test_orphans_go_although_writing_took_all_its_time() -> None:
     rounds = RoundRules(RecommenderRules(), orphans_seconds=0)
     scene.rounds(1, Recommender(rounds, scene.around, scene.heard))
     assert set(scene.checkpoints()) == {"web-app"}
+
+
+def test_waiting_for_checkpoints_is_timed_as_writing_them(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """Deleting checkpoints, where there are none to delete, takes no time."""
+    caplog.set_level("INFO")
+    scene = Scene()
+
+    def late(call: Call) -> None:
+        if call.verb == "create":
+            scene.sandbox.advance(7)
+
+    scene.watched.before = late
+    scene.rounds(1)
+    (line,) = (one.__dict__ for one in caplog.records if one.message == "round finished")
+    assert (line["steps"]["MaintainCheckpoints"], line["steps"]["GarbageCollect"]) == (7, 0)

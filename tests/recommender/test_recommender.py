@@ -5,58 +5,49 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any, cast
+from typing import cast
 
 import pytest
 from prometheus_client import CollectorRegistry
 
-from app.kube.manifests import documents
 from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
-from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref, Resource
-from app.recommender.configuration import RoundRules
+from app.recommender.configuration import RecommenderContext, RoundRules
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import UsageLimits
 from app.recommender.metrics import RecommenderMetrics
-from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
-from app.recommender.usage_feed import ItemUsage, PodMetricsUsage
-from app.sandbox.clock import SteppedClock
+from app.recommender.recommender import RecentChanges, Recommender
+from app.recommender.usage_feed import PodMetricsUsage
 from app.sandbox.sandbox import Sandbox
 from tests.faults import Fault, Faults
+from tests.flows.recommending import RecommendedCluster, vpa
 from tests.sandbox.worlds import deployment, snapshot_of
-from tests.sandbox_objects import pods_in
 from tests.updater.stage import NoOwners, Watched
 
 LOAD = "cpu: constant 0.2, memory: constant 150Mi, noise: 0"
 
 
-class Scene:
+class Scene(RecommendedCluster):
     """A cluster with one Deployment and its VPA, and a recommender beside it."""
 
     def __init__(self) -> None:
-        self.sandbox = Sandbox(SteppedClock())
+        super().__init__()
         self.faults = Faults()
         self.heard = RecentChanges()
         self.registry = CollectorRegistry()
-        metrics = RecommenderMetrics(self.registry)
         self.watched = Watched(self.faults.before(self.sandbox.cluster))
         cluster = cast("Cluster", self.watched)
         self.around = RecommenderContext(
             cluster,
             lambda: snapshot_of(self.sandbox),
             NoOwners(),
-            ItemUsage(PodMetricsUsage(cluster, ""), UsageLimits()),
-            self.sandbox.clock,
-            metrics,
+            PodMetricsUsage(cluster, "", UsageLimits()),
+            self.clock,
+            RecommenderMetrics(self.registry),
         )
-        assert self.sandbox.apply(documents.text("crd")) == []
-        self.apply(deployment("web", load=LOAD), vpa("web"))
+        self.apply(deployment("web", load=LOAD), vpa())
         self.recommender = self.started()
         self.sandbox.advance(60)
-
-    def apply(self, *items: Json) -> None:
-        """Bring objects into the cluster."""
-        assert self.sandbox.apply(*items) == []
 
     def started(self, may: Callable[[], bool] = lambda: True) -> Recommender:
         """Return a new recommender that knows nothing yet."""
@@ -65,39 +56,12 @@ class Scene:
     def rounds(self, count: int, recommender: Recommender | None = None) -> None:
         """Go through rounds, a minute after each."""
         for _ in range(count):
-            (recommender or self.recommender).round(self.sandbox.clock.now())
+            (recommender or self.recommender).round(self.clock.now())
             self.sandbox.advance(60)
 
     def fail(self, error: ClusterError, verb: str, resource: Resource, times: int = 99) -> None:
         """Let calls fail."""
         self.faults.order(Fault(error, verb, resource, times=times))
-
-    def status(self) -> Json:
-        """Return the status of the VPA."""
-        found: Json = self.sandbox.cluster.get(Ref(VPAS, "default", "web")).get("status", {})
-        return found
-
-    def recommended(self) -> list[Any]:
-        """Return what is recommended."""
-        found: list[Any] = (
-            self.status().get("recommendation", {}).get("containerRecommendations", [])
-        )
-        return found
-
-    def checkpoints(self) -> list[str]:
-        """Return the names of all checkpoints."""
-        items = self.sandbox.cluster.list(CHECKPOINTS).items
-        return sorted(item["metadata"]["name"] for item in items)
-
-
-def vpa(name: str) -> Json:
-    """Return a VPA for a Deployment of the same name."""
-    return {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscaler",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {"targetRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": name}},
-    }
 
 
 @pytest.fixture
@@ -110,8 +74,8 @@ def test_one_round_is_enough(scene: Scene) -> None:
     """The first round publishes a recommendation and stores what it was made from."""
     assert scene.recommender.tick(scene.sandbox.clock.now()) <= 0.2
 
-    assert scene.recommended()[0]["target"]["cpu"] == "247m"
-    assert scene.checkpoints() == ["web-app"]
+    assert scene.recommended()["app"]["target"]["cpu"] == "247m"
+    assert list(scene.checkpoints()) == ["web-app"]
     count = "vpa_recommender_recommendation_latency_seconds_count"
     assert scene.registry.get_sample_value(count) == 1
 
@@ -194,45 +158,19 @@ def test_a_failed_status_comes_again(scene: Scene, error: ClusterError) -> None:
     assert scene.recommended()
 
 
-def test_without_metrics_nothing_is_lost(scene: Scene) -> None:
-    """While usage cannot be read, what was recommended stays, and is counted as an error."""
-    scene.rounds(2)
-    before = scene.recommended()
-    scene.fail(Unavailable("down"), "list", POD_METRICS, times=2)
-    scene.rounds(2)
-
-    assert before
-    assert scene.recommended()[0]["target"] == before[0]["target"]
-    labels = {"is_error": "true", "client_name": "default-metrics-client"}
-    name = "vpa_recommender_metric_server_responses_total"
-    assert scene.registry.get_sample_value(name, labels) == 2
-
-
 @pytest.mark.parametrize("hours", [1, 30 * 24])
 def test_time_that_runs_backwards(scene: Scene, hours: int) -> None:
     """While the clock shows a past day nothing is lost, and it goes on when it is right again."""
     scene.rounds(2)
-    before = scene.recommended()[0]["target"]
+    before = scene.recommended()["app"]["target"]
     for _ in range(3):
         scene.recommender.round(scene.sandbox.clock.now() - timedelta(hours=hours))
         scene.sandbox.advance(60)
-    assert scene.recommended()[0]["target"] == before
+    assert scene.recommended()["app"]["target"] == before
 
     scene.rounds(1)
-    assert scene.recommended()[0]["target"] == before
+    assert scene.recommended()["app"]["target"] == before
     assert scene.recommender.model.tally.cpu >= 3
-
-
-def test_history_survives_a_restart(scene: Scene) -> None:
-    """What is flushed at the end is what the next process begins with."""
-    scene.rounds(3)
-    scene.recommender.flush(scene.sandbox.clock.now(), 5, lambda: True)
-    fresh = scene.started()
-    scene.rounds(1, fresh)
-    fresh.flush(scene.sandbox.clock.now(), 5, lambda: True)
-
-    stored = scene.sandbox.cluster.get(Ref(CHECKPOINTS, "default", "web-app"))["status"]
-    assert stored["totalSamplesCount"] == 4
 
 
 def test_unread_checkpoints_are_not_overwritten(scene: Scene) -> None:
@@ -261,39 +199,7 @@ def test_orphans_are_deleted_after_complete_lists_only(scene: Scene) -> None:
     scene.sandbox.advance(600)
     scene.fail(Unavailable("down"), "list", VPAS, times=1)
     scene.rounds(1)
-    assert scene.checkpoints() == ["gone-app", "web-app"]
+    assert list(scene.checkpoints()) == ["gone-app", "web-app"]
 
     scene.rounds(1)
-    assert scene.checkpoints() == ["web-app"]
-
-
-def test_only_a_leader_writes(scene: Scene) -> None:
-    """Without the right to write nothing is written."""
-    scene.rounds(1, scene.started(lambda: False))
-
-    assert scene.status() == {}
-    assert scene.checkpoints() == []
-
-
-def test_a_kill_is_published_before_the_next_round(scene: Scene) -> None:
-    """An eviction for memory raises the recommendation as soon as it is heard of."""
-    scene.recommender.tick(scene.sandbox.clock.now())
-    before = scene.recommended()[0]["target"]["memory"]
-    pod = pods_in(scene.sandbox)[0]["metadata"]
-    involved = {"kind": "Pod", "namespace": "default", "name": pod["name"], "uid": pod["uid"]}
-    blame = {
-        "offending_containers": "app",
-        "offending_containers_usage": "2Gi",
-        "starved_resource": "memory",
-    }
-    stamp = f"{scene.sandbox.clock.now():%Y-%m-%dT%H:%M:%SZ}"
-    metadata = {"creationTimestamp": stamp, "annotations": blame}
-    scene.heard.events.append(
-        {"reason": "Evicted", "involvedObject": involved, "metadata": metadata}
-    )
-    scene.heard.pods.append(("default", pod["name"]))
-    scene.sandbox.advance(1)
-    scene.recommender.tick(scene.sandbox.clock.now())
-
-    after = scene.recommended()[0]["target"]["memory"]
-    assert Quantity.parse(after) > Quantity.parse("2Gi") > Quantity.parse(before)
+    assert list(scene.checkpoints()) == ["web-app"]

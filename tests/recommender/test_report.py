@@ -24,7 +24,8 @@ from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
 from tests import make
 from tests.cluster.numbers import total
-from tests.recommender.test_recommender import LOAD, Scene, vpa
+from tests.flows.recommending import vpa
+from tests.recommender.test_recommender import LOAD, Scene
 from tests.sandbox.worlds import deployment, snapshot_of
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Watched
@@ -158,14 +159,12 @@ def test_overlaps_are_told_by_namespace(scene: Shown) -> None:
     """Pods that two VPAs claim by selectors are counted, until they are no more."""
     name = "vpa_recommender_overlapping_pods"
     for number in (1, 2):
-        item = vpa(f"web-{number}")
-        item["spec"]["targetRef"]["name"] = "web"
-        item["spec"]["selector"] = {"matchLabels": {"app": "web"}}
-        scene.apply(item)
+        selector = {"matchLabels": {"app": "web"}}
+        scene.apply(vpa(f"web-{number}", target="Deployment/web", selector=selector))
     scene.rounds(1)
     assert scene.number(name, namespace="default") == len(pods_in(scene.sandbox))
-    item["spec"]["selector"] = {"matchLabels": {"app": "other"}}
-    scene.apply(item)
+    other = {"matchLabels": {"app": "other"}}
+    scene.apply(vpa("web-2", target="Deployment/web", selector=other))
     scene.rounds(1)
 
     assert name + "{" not in render(scene.registry).decode()

@@ -2,22 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from threading import Lock
 
 import pytest
 
 from app.model.errors import ClusterError, NotFound, PlumblineError, Unavailable
-from app.model.fields import Object
 from app.model.selectors import Selector
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import Json
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
-from app.recommender.core.usage import ExternalRules
+from app.recommender.core.usage import ExternalRules, UsageLimits
 from app.recommender.upstream.sources import ExternalUsageWhole
-from app.recommender.usage_feed import ExternalUsage
-from app.recommender.variants import MakeExternalUsage
+from app.recommender.usage_feed import ExternalUsage, UsageRequest
 from tests import make
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import SteppedClock
@@ -28,11 +26,6 @@ SNAPSHOT = Snapshot().changed(
     Replacement(Collection.PODS, "default", pod.name, pod) for pod in PODS
 )
 RULES = ExternalRules("cpu", "memory", "container")
-
-
-def always() -> bool:
-    """Allow everything."""
-    return True
 
 
 class Metrics(ClusterInMemory):
@@ -62,31 +55,31 @@ class Metrics(ClusterInMemory):
         return found or {"items": [value | {"value": "1"}]}
 
 
-def read(
+def usage(
     metrics: Metrics,
+    *,
     rules: ExternalRules = RULES,
-    kind: MakeExternalUsage = ExternalUsage,
-) -> tuple[list[Object], str]:
-    """Return all items, and why there are no more."""
-    usage = kind(metrics, rules, metrics.clock, 2, 60)
-    found: list[Object] = []
+    kind: type[ExternalUsage] = ExternalUsage,
+    threads: int = 2,
+    seconds: float = 60,
+    snapshot: Snapshot = SNAPSHOT,
+    skipped: SkippedObjects | None = None,
+) -> tuple[list[str], str]:
+    """Return the pods whose usage is read, once for each container, and why there is no more."""
+    source = kind(metrics, rules, UsageLimits(), metrics.clock, threads, seconds)
+    request = UsageRequest([VPA], snapshot, lambda: True, skipped or SkippedObjects())
+    found: list[str] = []
     try:
-        for page in usage.pages([VPA], SNAPSHOT, always, SkippedObjects()):
-            found += page
+        for page in source.read(request):
+            found += [pod for _, pod, _ in page.batch.containers]
     except PlumblineError as error:
-        return found, str(error)
-    return found, ""
-
-
-def pods(items: Sequence[Object]) -> list[str]:
-    """Return the pods that items tell of."""
-    return sorted(item["metadata"]["name"] for item in items)
+        return sorted(found), str(error)
+    return sorted(found), ""
 
 
 def test_everything_answers() -> None:
-    """Each pod and resource is an item."""
-    items, error = read(Metrics())
-    assert (pods(items), error) == (["web-0", "web-0", "web-1", "web-1", "web-2", "web-2"], "")
+    """Each pod and resource is a sample."""
+    assert usage(Metrics()) == (["web-0", "web-0", "web-1", "web-1", "web-2", "web-2"], "")
 
 
 @pytest.mark.parametrize(
@@ -101,23 +94,22 @@ def test_one_failure(failure: ClusterError | Json) -> None:
     """One that fails costs itself alone and is told; as upstream it costs everything."""
     metrics = Metrics()
     metrics.errors["cpu web-1"] = failure
-    items, error = read(metrics)
-    assert pods(items) == ["web-0", "web-0", "web-1", "web-2", "web-2"]
+    found, error = usage(metrics)
+    assert found == ["web-0", "web-0", "web-1", "web-2", "web-2"]
     assert error.startswith("1 of 6 external metrics were not read: ")
 
-    assert read(metrics, kind=ExternalUsageWhole)[0] == []
+    assert usage(metrics, kind=ExternalUsageWhole)[0] == []
 
 
 def test_a_mistake_of_ours() -> None:
     """It costs one answer, and is told of by the path that was asked for."""
     metrics, skipped = Metrics(), SkippedObjects()
     metrics.errors["cpu web-1"] = ZeroDivisionError("a mistake")
-    usage = ExternalUsage(metrics, RULES, metrics.clock, 2, 60)
-    pages = usage.pages([VPA], SNAPSHOT, always, skipped)
+    found, error = usage(metrics, skipped=skipped)
 
-    assert pods(next(pages)) == ["web-0", "web-0", "web-1", "web-2", "web-2"]
-    with pytest.raises(Unavailable, match=r"1 of 6 .*/cpu: it failed unexpectedly"):
-        next(pages)
+    assert found == ["web-0", "web-0", "web-1", "web-2", "web-2"]
+    assert error.startswith("1 of 6 ")
+    assert error.endswith("/cpu: it failed unexpectedly")
     assert [(one.kind, one.name.endswith("/cpu")) for one in skipped.taken()] == [
         ("external metric", True)
     ]
@@ -125,32 +117,28 @@ def test_a_mistake_of_ours() -> None:
 
 def test_too_many_for_the_time() -> None:
     """What cannot be asked in time is not asked; the rest counts."""
-    metrics = Metrics()
-    usage = ExternalUsage(metrics, RULES, metrics.clock, 1, 3)
-    pages = usage.pages([VPA], SNAPSHOT, always, SkippedObjects())
-    assert len(next(pages)) == 3
-    with pytest.raises(Unavailable, match=r"3 of 6 .*: the time for it was over"):
-        next(pages)
+    found, error = usage(Metrics(), threads=1, seconds=3)
+    assert len(found) == 3
+    assert error.startswith("3 of 6 ")
+    assert error.endswith(": the time for it was over")
 
 
 def test_as_upstream() -> None:
-    """One after the other, and one item a pod."""
+    """One after the other, and one sample a pod."""
     metrics = Metrics()
-    items, error = read(metrics, kind=ExternalUsageWhole)
-    assert (pods(items), error) == (["web-0", "web-1", "web-2"], "")
+    assert usage(metrics, kind=ExternalUsageWhole) == (["web-0", "web-1", "web-2"], "")
     assert metrics.asked[:3] == ["cpu web-0", "memory web-0", "cpu web-1"]
 
 
 def test_nobody_to_ask_of() -> None:
     """Without pods nothing is asked."""
     metrics = Metrics()
-    usage = ExternalUsage(metrics, RULES, metrics.clock, 2, 60)
-    assert list(usage.pages([VPA], Snapshot(), always, SkippedObjects())) == [[]]
+    assert usage(metrics, snapshot=Snapshot()) == ([], "")
     assert metrics.asked == []
 
 
 def test_names_that_paths_may_not_hold() -> None:
     """Names of metrics are quoted."""
     metrics = Metrics()
-    read(metrics, ExternalRules("a/b|c"))
+    usage(metrics, rules=ExternalRules("a/b|c"))
     assert metrics.paths == {"/apis/external.metrics.k8s.io/v1beta1/namespaces/default/a%2Fb%7Cc"}

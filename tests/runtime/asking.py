@@ -14,7 +14,7 @@ from app.kube.access_review import AccessReviews
 from app.model.gates import parse_gates
 from app.model.snapshot import Snapshot
 from app.ports import Cluster
-from app.recommender.api import AnswerSources, Derivations, Recommendations, recommendations_app
+from app.recommender.api import Derivations, Recommendations, recommendations_app
 from app.recommender.configuration import RoundRules
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.metrics import QualityMetrics
@@ -63,7 +63,8 @@ class Desk(Scene):
         cluster = cast("Cluster", self.authorities)
         clock = self.sandbox.clock
         gates = parse_gates(["CPUStartupBoost=true"])
-        sources = AnswerSources(
+        found = Recommendations(
+            guard=guard,
             snapshot=self.snapshot,
             derivations=self._derivations,
             leader=lambda: self.leader,
@@ -73,7 +74,7 @@ class Desk(Scene):
             namespace=self.namespace,
         )
         others = probes(lambda: "", lambda: "", lambda: b"vpa_up 1\n")
-        return recommendations_app(Recommendations(sources, guard), others)
+        return recommendations_app(found, others)
 
     def ask(self, path: str, *, method: str = "GET", **headers: str) -> httpx.Response:
         """Ask a question; underscores in headers stand for dashes."""

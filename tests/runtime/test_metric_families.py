@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
 from app.admission.metrics import AdmissionMetrics, Step
+from app.model.update_modes import UpdateMode
 from app.recommender.metrics import (
     QualityMetrics,
     RecommenderMetrics,
     ResourcesSource,
-    VpaState,
     Written,
 )
 from app.runtime.exposition import CONTENT_TYPE, ProcessMetrics, new_registry, render
@@ -104,8 +104,8 @@ def exercise_quality(registry: CollectorRegistry) -> None:
     """Let every metric of the quality of recommendations have a series."""
     metrics = QualityMetrics(registry)
     for used, recommended in ((1.0, 2.0), (2.0, 1.0), (1.0, 0.0)):
-        metrics.cpu("Auto", used, recommended)
-        metrics.memory("Auto", used, recommended, is_oom=False)
+        metrics.compare("Auto", "cpu", used, recommended)
+        metrics.compare("Auto", "memory", used, recommended, is_oom=False)
     metrics.changed("Auto", "cpu", 3, 1.0, 2.0)
 
 
@@ -306,17 +306,17 @@ def test_vpas_are_counted_by_state() -> None:
     registry = CollectorRegistry()
     metrics = RecommenderMetrics(registry)
     name = "vpa_recommender_vpa_objects_count"
-    usual = VpaState("Recreate", True, "v1", True, False)
-    metrics.vpas([usual, usual, usual._replace(update_mode="Odd")])
+    usual = ("true", "v1", "true", "false")
+    metrics.vpas([("Recreate", *usual), ("Recreate", *usual), ("Odd", *usual)])
     text = render(registry).decode()
-    assert text.count(f"{name}{{") == 6 * 3 * 2**3 + 1
+    assert text.count(f"{name}{{") == len(UpdateMode) * 3 * 2**3 + 1
     labels = 'api="v1",has_recommendation="true",matches_pods="true",unsupported_config="false"'
     assert f'{name}{{{labels},update_mode="Recreate"}} 2.0' in text
     assert f'{name}{{{labels},update_mode="Odd"}} 1.0' in text
     metrics.vpas([])
     text = render(registry).decode()
     assert "Odd" not in text
-    assert text.count(f"{name}{{") == 6 * 3 * 2**3
+    assert text.count(f"{name}{{") == len(UpdateMode) * 3 * 2**3
 
 
 @pytest.mark.parametrize(
@@ -343,7 +343,7 @@ def test_vpas_are_counted_by_state() -> None:
 def test_usage_is_compared(used: float, recommended: float, series: dict[str, float]) -> None:
     """A sample tells how far its recommendation was off, and on which side."""
     registry = CollectorRegistry()
-    QualityMetrics(registry).cpu("Auto", used, recommended)
+    QualityMetrics(registry).compare("Auto", "cpu", used, recommended)
     text = render(registry).decode()
     found = re.findall(r"^vpa_quality_(\w+(?:_sum|recommendation_count))\{.*\} (\S+)$", text, re.M)
     assert {name: float(value) for name, value in found} == series
@@ -355,7 +355,7 @@ def test_usage_is_compared(used: float, recommended: float, series: dict[str, fl
 def test_relative_differences(used: float, bound: str) -> None:
     """A sample falls into the bucket of its distance, as a share of what was recommended."""
     registry = CollectorRegistry()
-    QualityMetrics(registry).cpu("Auto", used, 2.0)
+    QualityMetrics(registry).compare("Auto", "cpu", used, 2.0)
     buckets = re.findall(r'relative_diffs_bucket\{.*le="(.*?)".*\} 1.0', render(registry).decode())
     assert buckets[0] == bound
 
@@ -378,12 +378,12 @@ def test_many_samples_are_compared_as_one_is() -> None:
     recommended = [2.0, 2.0, 0.0, 1.0, 1.0, 1e7, 0.0]
     metrics = QualityMetrics(one_by_one)
     for pair in zip(used, recommended, strict=True):
-        metrics.cpu("Auto", *pair)
-        metrics.memory("", *pair, is_oom=True)
+        metrics.compare("Auto", "cpu", *pair)
+        metrics.compare("", "memory", *pair, is_oom=True)
         metrics.changed("Auto", "cpu", 3, pair[1], pair[0])
     metrics = QualityMetrics(together)
-    metrics.cpu("Auto", used, recommended)
-    metrics.memory("", used, recommended, is_oom=True)
+    metrics.compare("Auto", "cpu", used, recommended)
+    metrics.compare("", "memory", used, recommended, is_oom=True)
     metrics.changed("Auto", "cpu", 3, recommended, used)
     assert sorted(render(together).split(b"\n")) == sorted(render(one_by_one).split(b"\n"))
 
@@ -408,7 +408,7 @@ def test_sizes(size: int, most: int) -> None:
 def test_any_memory_can_be_compared(used: float, recommended: float, is_oom: bool) -> None:
     """Whatever usage and recommendation are, one comparison is told."""
     registry = CollectorRegistry()
-    QualityMetrics(registry).memory("", used, recommended, is_oom=is_oom)
+    QualityMetrics(registry).compare("", "memory", used, recommended, is_oom=is_oom)
     compared = re.findall(r"_usage_diffs_bytes_count\{.*\} 1.0", render(registry).decode())
     assert len(compared) == 1
 

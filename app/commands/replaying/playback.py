@@ -16,9 +16,9 @@ from typing import Final
 import numpy as np
 
 from app.commands.replaying.changes import RecordedChange
-from app.commands.replaying.history import RecordedHistory
-from app.commands.replaying.objects import RecordedObjects
-from app.commands.replaying.recommending import ReplayedRecommender
+from app.commands.replaying.recorded_objects import RecordedObjects
+from app.commands.replaying.recording import RecordedHistory
+from app.commands.replaying.replayed_recommender import ReplayedRecommender
 from app.model.vpa import Vpa
 from app.recommender.configuration import RoundRules
 from app.recommender.core.checkpoints import Checkpoint
@@ -129,8 +129,9 @@ class Replay:
     def _begin(self, time_ns: int) -> None:
         now = moment(time_ns)
         self._recommender = ReplayedRecommender(self._objects, self._rules, now)
-        early, self._early = self._early, []
-        self._recommender.kill(early, now)
+        if self._early:
+            self._recommender.kill(self._early, now)
+            self._early = []
         self._tick_ns = time_ns + self._schedule.interval
 
     def _tick(self, time_ns: int) -> ReplayLook | None:
@@ -138,7 +139,8 @@ class Replay:
         self._sample = int(np.searchsorted(usage.seen, time_ns, side="right"))
         if self._recommender is not None:
             batch = usage.between(first, self._sample)
-            self._recommender.round(batch, moment(time_ns), is_watched=self._is_watched(time_ns))
+            is_watched = self._is_watched(time_ns)
+            self._recommender.play_round(batch, moment(time_ns), is_watched=is_watched)
         self._ticked_ns, self._tick_ns = time_ns, time_ns + self._schedule.interval
         self._told(self._share(time_ns))
         return self._look(time_ns) if self._schedule.every_tick else None

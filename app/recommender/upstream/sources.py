@@ -8,7 +8,7 @@ not a number. What fails is not asked again, and the past of VPAs that come late
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import datetime, timedelta
 
@@ -16,13 +16,9 @@ import numpy as np
 
 from app.model.fields import Json, Object, objects_at
 from app.model.pods import Pod
-from app.model.snapshot import Snapshot
-from app.ports import Clock, Cluster
 from app.recommender.core.histograms import Amounts
 from app.recommender.core.promql import Numbers, PastRules, Series, answer, bent, series_of
 from app.recommender.core.reading import Reading
-from app.recommender.core.skipped import SkippedObjects
-from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import (
     ExternalQuestion,
     ExternalRules,
@@ -30,7 +26,7 @@ from app.recommender.core.usage import (
     named_values,
     usage_item,
 )
-from app.recommender.usage_feed import asked
+from app.recommender.usage_feed import ExternalUsage, UsageRequest, asked
 
 
 def pod_items(
@@ -50,34 +46,20 @@ def pod_items(
     return list(found.values())
 
 
-class ExternalUsageWhole:
+class ExternalUsageWhole(ExternalUsage):
     """Usage of the pods of VPAs, all of it or none."""
 
-    def __init__(
-        self, cluster: Cluster, rules: ExternalRules, clock: Clock, threads: int, seconds: float
-    ) -> None:
-        del clock, threads, seconds
-        self._cluster = cluster
-        self._rules = rules
-
-    def pages(
-        self,
-        vpas: Iterable[ObservedVpa],
-        snapshot: Snapshot,
-        may_ask: Callable[[], bool],
-        skipped: SkippedObjects,
-    ) -> Iterator[Sequence[Object]]:
+    def _pages(self, request: UsageRequest) -> Iterator[Sequence[Object]]:
         """Yield items as `metrics.k8s.io` lists them.
 
         Raises:
             ClusterError: a question was not answered.
         """
-        del may_ask
 
         def pods_of(namespace: str) -> Collection[Pod]:
-            return snapshot.of(namespace).pods.values()
+            return request.snapshot.of(namespace).pods.values()
 
-        questions = external_questions(vpas, pods_of, self._rules, skipped)
+        questions = external_questions(request.vpas, pods_of, self._rules, request.skipped)
         answers = [(one, asked(self._cluster, one)) for one in questions]
         yield pod_items(answers, self._rules)
 

@@ -20,7 +20,7 @@ from app.recommender.core.targets import resolve_target
 from app.recommender.core.usage import UsageLimits
 from app.recommender.upstream.aggregate_model import UpstreamModel
 from app.recommender.upstream.sources import ExternalUsageWhole, ReadingOnce
-from app.recommender.variants import CheckpointPolicy, Variant
+from app.recommender.variants import Variant
 
 _EVERY_TICK = PublishRules(
     bound_tolerance=0.0,
@@ -62,7 +62,9 @@ UPSTREAM: Final = Variant(
     external_usage=ExternalUsageWhole,
     history=ReadingOnce,
     evicted=partial(evicted, share_resource=False),
-    checkpoints=CheckpointPolicy(put_status, is_budgeted=False, is_flushed=False),
+    put_checkpoint=put_status,
+    budgets_checkpoints=False,
+    flushes_checkpoints=False,
     resolve=partial(resolve_target, by_kind=True),
     lookup_seconds=60.0,  # checkpoints are read once, for VPAs whose target is known by then
     begins_at_once=False,

@@ -15,11 +15,10 @@ from typing import Any
 import orjson
 
 from app.commands.replaying.changes import read_change
-from app.commands.replaying.history import RecordedHistory, read_history
-from app.commands.replaying.objects import RecordedObjects
 from app.commands.replaying.playback import Replay, ReplaySchedule
-from app.commands.replaying.report import json_lines
-from app.kube.files import Document, RecordedCluster
+from app.commands.replaying.printing import json_lines
+from app.commands.replaying.recorded_objects import RecordedObjects
+from app.commands.replaying.recording import RecordedHistory, read_history
 from app.recommender.configuration import RoundRules
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import RecommenderRules
@@ -237,9 +236,7 @@ def _at(minute: float) -> int:
 
 def objects_of(objects: Sequence[Json]) -> RecordedObjects:
     """Return a store that holds some objects."""
-    found = RecordedObjects(
-        lambda items: RecordedCluster(Document("", dict(item)) for item in items)
-    )
+    found = RecordedObjects()
     for item in objects:
         change, left_out = read_change(item)
         assert not left_out

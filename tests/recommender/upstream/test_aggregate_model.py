@@ -7,12 +7,9 @@ from datetime import timedelta
 
 import pytest
 
-from app.model.kinds import Condition
 from app.model.selectors import EVERYTHING
 from app.recommender.core.checkpoints import Checkpoint
-from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.status import ConditionType
 from app.recommender.core.usage import ABSENT
 from app.recommender.upstream.aggregate_model import UpstreamModel
 from app.recommender.upstream.variant import as_upstream
@@ -30,50 +27,19 @@ def scene_of(rules: RecommenderRules = RULES, *, start_hours: float = 0) -> Scen
     return Scene(rules, start=START + timedelta(hours=start_hours), model=UpstreamModel)
 
 
-def sawtooth(scene: Scene, first: int, last: int) -> None:
-    """Use cpu in bursts and memory growing by the hour, a sample a minute."""
-    for minute in range(first, last):
-        scene.go(minute)
-        hour = minute // 60 % 24
-        scene.use(800 if minute % 60 < 9 else 100, (300 + 10 * hour) * MI)
-
-
-def test_day_of_usage() -> None:
-    """What is recommended and stored after a day."""
+def begun() -> Scene:
+    """Return a scene with a VPA and its pod, after a loop."""
     scene = scene_of()
     scene.vpa()
     scene.pod()
     scene.tick()
-    sawtooth(scene, 0, 1441)
+    return scene
+
+
+def loop(scene: Scene, minute: float) -> None:
+    """Let the loop of a minute go by."""
+    scene.go(minute)
     scene.tick()
-
-    (stored,) = scene.store()
-    shown = scene.shown()["app"]
-    assert (shown["lower"], shown["target"], shown["upper"]) == (
-        "125m 379499094",
-        "920m 671629701",
-        "1840m 1343259402",
-    )
-    assert (stored.cpu.weights, stored.memory.weights) == ({8: 10000, 32: 1751}, {27: 10000})
-    assert stored.cpu.total == 207.89808989927872
-    assert (stored.memory.total, stored.count, stored.windows) == (1.0, 1441, ())
-    assert stored.memory.reference_ns == nanoseconds(START + timedelta(days=1))
-
-
-def test_every_loop_differs() -> None:
-    """A day of minutes, and hardly a minute without a write."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod()
-    scene.tick()
-    sawtooth(scene, 0, 1440)
-    scene.tick()
-    before = scene.writes
-    for minute in range(1440, 1440 + 240):
-        sawtooth(scene, minute, minute + 1)
-        scene.tick()
-
-    assert scene.writes - before >= 239
 
 
 def test_nothing_known_is_the_floor() -> None:
@@ -89,107 +55,33 @@ def test_nothing_known_is_the_floor() -> None:
     }
 
 
-def test_restart_forgets_the_running_peak() -> None:
-    """The first loop after a restart falls back to the floor."""
-    scene = scene_of(start_hours=6)
-    scene.vpa()
-    scene.pod()
-    scene.tick()
-    for minute in range(12 * 60 + 1):
-        scene.go(minute)
-        scene.use(100, GI if 360 <= minute < 390 else 200 * MI)
-    scene.tick()
-    assert scene.shown()["app"]["target"] == "126m 1238659775"
-
-    scene.restart()
-    scene.use(100, 200 * MI)
-    scene.tick()
-
-    shown = scene.shown()["app"]
-    assert (shown["target"], shown["upper"]) == ("126m 250Mi", "378m 744460440")
-
-
-@pytest.mark.parametrize(
-    ("kills", "expected"),
-    [
-        pytest.param([(0, 1000)], 1_470_157_273, id="a fifth more"),
-        pytest.param([(0, 500)], 764_046_746, id="100Mi more"),
-        pytest.param(
-            [(0, 1000), (1, 999), (2, 999), (3, 2000)],
-            2_975_900_105,
-            id="only a larger request makes more of them",
-        ),
-    ],
-)
-def test_kills(kills: list[tuple[int, int]], expected: int) -> None:
-    """Kills within one interval raise the peak only if they need more."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod()
-    scene.tick()
-    for minute, mebibytes in kills:
-        scene.killed(mebibytes * MI, at=scene.at(minute))
-    scene.go(5)
-    scene.tick()
-
-    assert scene.shown()["app"]["target"] == f"25m {expected}"
-
-
 def test_kills_without_cpu_samples() -> None:
     """OOM peaks alone: bounds know nothing, and the aggregate goes with its pod."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod()
-    scene.tick()
+    scene = begun()
     scene.killed(1000 * MI)
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
     shown = scene.shown()["app"]
     assert (shown["lower"], shown["upper"]) == (FLOOR, "25m 97656250000Ki")
 
     scene.drop("web-0")
     for minute in (2, 70, 71):
-        scene.go(minute)
-        scene.tick()
+        loop(scene, minute)
 
     assert (scene.shown(), scene.model.row_count) == ({}, 0)
 
 
 def test_late_kills() -> None:
     """Kills older than an interval before the last sample do not count."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod()
-    scene.tick()
+    scene = begun()
     scene.use(100, 100 * MI)
     scene.killed(1000 * MI, at=scene.now - timedelta(hours=30))
     scene.killed(500 * MI, at=scene.now - timedelta(hours=24))
     scene.killed(500 * MI, pod="web-9")
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
 
     tally = scene.model.tally
     assert (tally.kills, tally.kills_late, tally.kills_unknown) == (1, 1, 1)
     assert scene.shown()["app"]["target"].endswith(" 764046746")
-
-
-def test_kills_seen_in_pods() -> None:
-    """A transition to OOMKilled is a kill; what a pod tells at first sight is none."""
-    scene = scene_of()
-    scene.vpa()
-    ended = {"reason": "OOMKilled", "finishedAt": make.time(START)}
-    killed = {
-        "containerStatuses": [{"name": "app", "restartCount": 1, "state": {"terminated": ended}}]
-    }
-    running = {"containerStatuses": [{"name": "app", "restartCount": 0, "state": {"running": {}}}]}
-    scene.pod("web-0", memory="1000Mi", status=running)
-    scene.pod("web-1", memory="2000Mi", status=killed)
-    scene.tick()
-    scene.pod("web-0", memory="1000Mi", status=killed)
-    scene.go(1)
-    scene.tick()
-
-    assert scene.shown()["app"]["target"] == "25m 1470157273"
 
 
 def test_move_corrupts_the_new_aggregate() -> None:
@@ -206,8 +98,7 @@ def test_move_corrupts_the_new_aggregate() -> None:
     scene.tick()
     before = scene.store()[0].memory.total
     scene.pod("web-1", role="leader")
-    scene.go(2 * 1440 + 1)
-    scene.tick()
+    loop(scene, 2 * 1440 + 1)
     scene.use(100, 4 * GI, pod="web-1")
     scene.tick()
 
@@ -224,18 +115,14 @@ def test_moved_containers_hold_on_to_their_aggregate() -> None:
     scene.pod("web-1", role="a")
     scene.tick()
     scene.pod("web-0", role="b")
-    scene.go(1)
-    scene.tick()
-    scene.go(9 * 1440)
-    scene.tick()
-    scene.go(9 * 1440 + 1)
-    scene.tick()
+    loop(scene, 1)
+    loop(scene, 9 * 1440)
+    loop(scene, 9 * 1440 + 1)
     assert scene.model.row_count == 0
 
     scene.use(500, GI, pod="web-0")
     scene.use(500, GI, pod="web-1")
-    scene.go(9 * 1440 + 2)
-    scene.tick()
+    loop(scene, 9 * 1440 + 2)
 
     assert scene.model.row_count == 1
     (stored,) = scene.store()
@@ -244,19 +131,14 @@ def test_moved_containers_hold_on_to_their_aggregate() -> None:
 
 def test_broken_target_wipes_everything() -> None:
     """A target that is missed for one loop costs the checkpointed history."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod()
-    scene.tick()
+    scene = begun()
     scene.use(1000, GI)
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
     scene.restart()
     scene.tick()
     known = scene.shown()
     scene.resolve(problem="cannot be read")
-    scene.go(2)
-    scene.tick()
+    loop(scene, 2)
     assert scene.shown() == {}
     assert scene.conditions() == {
         "ConfigUnsupported": ("True", "", "cannot be read"),
@@ -264,8 +146,7 @@ def test_broken_target_wipes_everything() -> None:
         "RecommendationProvided": ("False", "NoPodsMatched", "No pods match this VPA object"),
     }
     scene.resolve()
-    scene.go(3)
-    scene.tick()
+    loop(scene, 3)
 
     assert known["app"]["target"] == "1168m 250Mi"
     assert scene.shown()["app"]["target"] == FLOOR
@@ -280,8 +161,7 @@ def test_nothing_and_everything_look_alike() -> None:
     scene.tick()
     scene.use(1000, GI)
     scene.resolve(problem="gone")
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
 
     assert scene.shown()["app"]["target"].startswith("1168m")
 
@@ -298,32 +178,6 @@ def test_checkpoints_are_read_once() -> None:
     assert scene.model.awaited() == []
 
 
-def test_history_without_pods() -> None:
-    """What a VPA says that no pod matches, with and without history."""
-    scene = scene_of()
-    scene.vpa("empty", of={"app": "none"})
-    scene.vpa("web")
-    scene.pod()
-    scene.tick()
-    scene.use(1000, GI)
-    scene.go(1)
-    scene.tick()
-    scene.store()
-    scene.drop("web-0")
-    scene.restart(flush=False)
-    scene.go(2)
-    scene.tick()
-
-    no_pods = ("NoPodsMatched", "No pods match this VPA object")
-    assert scene.conditions("empty")["RecommendationProvided"] == ("False", *no_pods)
-    assert scene.vpas["empty"].vpa.recommendation == ()
-    assert scene.conditions("web") == {
-        "NoPodsMatched": ("True", *no_pods),
-        "RecommendationProvided": ("True", "", ""),
-    }
-    assert "app" in scene.shown("web")
-
-
 def test_every_container_off() -> None:
     """Pods match, but no container takes part."""
     scene = scene_of()
@@ -337,10 +191,7 @@ def test_every_container_off() -> None:
 
 def test_equal_status_is_not_written() -> None:
     """Nothing is written when nothing differs."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod()
-    scene.tick()
+    scene = begun()
     scene.go(1)
 
     assert (scene.writes, scene.tick()) == (1, [])
@@ -356,8 +207,7 @@ def test_labels_part_aggregates() -> None:
     scene.tick()
     for number in range(3):
         scene.use(100, GI, pod=f"web-{number}")
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
 
     (stored,) = scene.store()
     assert (scene.model.row_count, stored.count) == (2, 3)
@@ -379,10 +229,8 @@ def test_collection(phase: str, controlled: bool, days: float, left: int) -> Non
     scene.vpa(of=make.LABELS if controlled else {"app": "other"})
     scene.pod(phase=phase)
     scene.tick()
-    scene.go(days * 1440)
-    scene.tick()
-    scene.go(days * 1440 + 1)
-    scene.tick()
+    loop(scene, days * 1440)
+    loop(scene, days * 1440 + 1)
 
     assert scene.model.row_count == left
 
@@ -396,17 +244,13 @@ def test_own_interval_count() -> None:
     scene.tick()
     scene.use(100, GI)
     scene.killed(1024 * MI)
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
     assert scene.shown()["app"]["target"] == "126m 3861631195"
     scene.vpa()
-    scene.go(2)
-    scene.tick()
+    loop(scene, 2)
     scene.drop("web-0")
-    scene.go(4 * 1440)
-    scene.tick()
-    scene.go(4 * 1440 + 1)
-    scene.tick()
+    loop(scene, 4 * 1440)
+    loop(scene, 4 * 1440 + 1)
 
     assert scene.model.row_count == 0
 
@@ -420,11 +264,9 @@ def test_pending_pods_are_not_seen() -> None:
     assert "NoPodsMatched" in scene.conditions()
 
     scene.pod(phase="Running")
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
     scene.pod(phase="Pending")
-    scene.go(2)
-    scene.tick()
+    loop(scene, 2)
 
     assert "NoPodsMatched" in scene.conditions()
 
@@ -436,13 +278,11 @@ def test_a_pod_that_comes_back_between_loops_goes_on() -> None:
     scene.pod(uid="one")
     scene.tick()
     scene.use(100, 2 * GI)
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
     scene.drop("web-0")
     scene.pod(uid="two")
     scene.use(100, GI, at=scene.at(1))
-    scene.go(2)
-    scene.tick()
+    loop(scene, 2)
 
     (stored,) = scene.store()
     assert stored.memory.total == 0.0
@@ -451,14 +291,10 @@ def test_a_pod_that_comes_back_between_loops_goes_on() -> None:
 
 def test_kills_find_pods_that_went() -> None:
     """A pod that went since the last loop is still there for its samples and kills."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod()
-    scene.tick()
+    scene = begun()
     scene.drop("web-0")
     scene.killed(1000 * MI)
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
 
     assert scene.shown()["app"]["target"] == "25m 1470157273"
     assert "NoPodsMatched" in scene.conditions()
@@ -474,8 +310,7 @@ def test_what_is_not_told_counts_as_nothing() -> None:
     scene.use(100, 500 * MI, at=scene.at(1))
     scene.use(-2, -2, at=scene.at(2))
     scene.use(100, GI, container="ghost")
-    scene.go(3)
-    scene.tick()
+    loop(scene, 3)
 
     tally = scene.model.tally
     assert scene.shown()["app"]["target"] == "126m 250Mi"
@@ -492,8 +327,7 @@ def test_init_containers_do_not_count() -> None:
     scene.model.pod_seen(pod, scene.now)
     scene.tick()
     scene.use(1000, GI)
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
 
     assert scene.model.tally.unknown == 1
 
@@ -506,8 +340,7 @@ def test_memory_saver() -> None:
     scene.pod("other", labels={"app": "other"})
     scene.tick()
     scene.pod("web-0", labels={"app": "other"})
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
 
     assert scene.model.row_count == 1
     assert "NoPodsMatched" not in scene.conditions()
@@ -515,20 +348,14 @@ def test_memory_saver() -> None:
 
 def test_vpa_that_goes() -> None:
     """A VPA that goes leaves its aggregates behind for the next one."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod()
-    scene.tick()
+    scene = begun()
     scene.use(1000, GI)
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
     scene.model.vpa_gone(("default", "web"), scene.now)
-    scene.go(2)
-    scene.tick()
+    loop(scene, 2)
     assert scene.store() == []
     scene.vpa("again")
-    scene.go(3)
-    scene.tick()
+    loop(scene, 3)
 
     assert scene.shown("again")["app"]["target"].startswith("1168m")
 
@@ -577,27 +404,13 @@ def test_failed_checkpoints_come_first_again() -> None:
     assert [one.vpa for one in scene.store(0)] == ["b"]
 
 
-def test_fetching_history_suppresses_checkpoints() -> None:
-    """Somebody else's condition keeps a VPA's checkpoints from being written."""
-    scene = scene_of()
-    vpa = scene.vpa()
-    fetching = Condition(ConditionType.FETCHING_HISTORY, "True", last_transition=START)
-    scene.change(replace(vpa, conditions=(fetching,)))
-    scene.pod()
-    scene.tick()
-
-    assert scene.store() == []
-    assert "FetchingHistory" in scene.conditions()
-
-
 def test_past_usage() -> None:
     """History from elsewhere is there before the first loop, its pods only until then."""
     scene = scene_of()
     scene.vpa()
     told = past({"gone/app": [(1000, GI), (ABSENT, GI), (1000, ABSENT)]}, START)
     scene.model.learn_past(told, scene.now)
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
 
     assert scene.shown()["app"]["target"].startswith("1168m")
     assert "NoPodsMatched" in scene.conditions()
@@ -621,10 +434,7 @@ def test_past_usage_of_living_pods() -> None:
 
 def test_nothing_is_urgent() -> None:
     """Kills wait for the loop, overlaps are not looked for, no checkpoint is abandoned."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod()
-    scene.tick()
+    scene = begun()
     scene.killed(1000 * MI)
 
     assert scene.tick(urgent=True) == []
@@ -634,13 +444,9 @@ def test_nothing_is_urgent() -> None:
 
 def test_explanation() -> None:
     """The last loop's numbers can be explained."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod()
-    scene.tick()
+    scene = begun()
     scene.use(1000, GI)
-    scene.go(1)
-    scene.tick()
+    loop(scene, 1)
 
     assert scene.explained()["derivation"]["cpu"]["target"]["bucket"] == 36
 

@@ -106,16 +106,6 @@ def test_selector_makes_a_vpa_anew() -> None:
     assert cluster.vpas["default", "web"].links == {}
 
 
-def test_init_containers_and_strangers_take_no_part() -> None:
-    """Samples of init containers and of unknown pods have nowhere to go."""
-    item = make.pod(name="web-0", init=[make.container_json("setup")], status={"phase": "Running"})
-    cluster = loaded(item)
-
-    assert cluster.container("default", "web-0", "app") is not None
-    assert cluster.container("default", "web-0", "setup") is None
-    assert cluster.container("default", "web-1", "app") is None
-
-
 def test_views_merge_the_filled_before_the_empty() -> None:
     """An aggregate without samples takes over the reference of those with."""
     cluster = loaded(pod("web-0"), pod("web-1", a="b"), vpas=(observed(),))

@@ -7,7 +7,7 @@ from datetime import timedelta
 
 import pytest
 
-from app.commands.replaying.recommending import ReplayedRecommender
+from app.commands.replaying.replayed_recommender import ReplayedRecommender
 from app.recommender.configuration import RoundRules
 from app.recommender.core import checkpoints
 from app.recommender.core.checkpoints import Checkpoint, to_json
@@ -455,7 +455,7 @@ def test_orphans(
     )
     process = ReplayedRecommender(cluster, rules, START)
     for minute in range(1, minutes + 1):
-        process.round(UsageBatch.of([]), START + timedelta(minutes=minute))
+        process.play_round(UsageBatch.of([]), START + timedelta(minutes=minute))
     assert [name for _, name in cluster.checkpoints] == kept.split()
 
 

@@ -7,7 +7,7 @@ import io
 import pytest
 
 from app.commands.replaying.playback import ReplayLook
-from app.commands.replaying.report import Bar, csv_lines, json_lines
+from app.commands.replaying.printing import Bar, csv_lines, json_lines
 from tests import make
 
 

@@ -16,24 +16,22 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from app.commands.replaying.changes import RecordedChange, RecordedKind
-from app.commands.replaying.objects import RecordedObjects
+from app.commands.replaying.recorded_objects import RecordedObjects
 from app.model.fields import Object
 from app.model.pods import ContainerStatus
-from app.model.snapshot import Snapshot
 from app.ports import Cluster
-from app.recommender.checkpoint_reader import CheckpointName
-from app.recommender.configuration import RoundRules
+from app.recommender.checkpoint_store import CheckpointName
+from app.recommender.cluster_feed import ClusterFeed
+from app.recommender.configuration import RecommenderContext, RoundRules
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.history import orphans
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.oom import OomRecord
-from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import Publication
-from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import Metrics, UsageBatch
 from app.recommender.metrics import RecommenderMetrics
-from app.recommender.publishing import PublishingContext, PublishingRules
-from app.recommender.recommender import RecentChanges, Recommender, RecommenderContext
+from app.recommender.recommender import RecentChanges, Recommender
+from app.recommender.usage_feed import UsageRequest
 
 _NO_LIMIT = 10**12  # of checkpoints in a minute; nothing here takes time
 _ABOVE_SECONDS = 1e-6  # orphans are looked for after more than the interval
@@ -67,15 +65,9 @@ class RecordedSource:
     def __init__(self) -> None:
         self.batch = UsageBatch.of([])
 
-    def read(
-        self,
-        vpas: Iterable[ObservedVpa],
-        snapshot: Snapshot,
-        may_ask: Callable[[], bool],
-        skipped: SkippedObjects,
-    ) -> Iterator[Metrics]:
+    def read(self, request: UsageRequest) -> Iterator[Metrics]:
         """Yield the batch if there is anything in it."""
-        del vpas, snapshot, may_ask, skipped
+        del request
         if len(self.batch):
             yield Metrics(self.batch, [])
 
@@ -97,149 +89,135 @@ class RecordedCheckpoints:
         stored = self._objects.checkpoints.values()
         found = orphans(stored, vpas, kept_namespaces=kept_namespaces)
         seen = (one for one in found if self._namespace in ("", one.namespace))
-        return [(one.namespace, one.name, "") for one in seen]
+        return [CheckpointName(one.namespace, one.name) for one in seen]
 
 
 class ValueWriter:
-    """Writes values into the store, and tells the recommender what it sees of that."""
-
-    is_watched = True  # whether anything sees this round's checkpoints before the next one's
+    """Writes values into the store at once, and tells the feed of statuses that it wrote."""
 
     def __init__(
         self,
         objects: RecordedObjects,
-        desk: PublishingContext,
-        rules: RoundRules,
+        model: RecommenderModel,
+        feed: ClusterFeed,
+        clock: ReplayClock,
+        *,
+        overwrites: bool,
     ) -> None:
         self._objects = objects
-        self._desk = desk
-        self._overwrites = not rules.variant.checkpoints.is_budgeted  # all of them, by name alone
+        self._model = model
+        self._feed = feed
+        self._clock = clock
+        self._overwrites = overwrites  # checkpoints by name alone, whosever they are
 
     def publish(self, publications: Sequence[Publication]) -> None:
         """Write statuses."""
         for one in publications:
-            self._desk.written(self._objects.publish(one))
+            self._feed.tell_status(self._objects.publish(one), self._clock.now())
 
-    def store(self, asked: Callable[[], Sequence[Checkpoint]]) -> None:
-        """Write checkpoints, unless the next round overwrites them unseen."""
-        if self.is_watched or not self._overwrites:
-            self._store(asked())
+    def store(self, checkpoints: Sequence[Checkpoint]) -> None:
+        """Write checkpoints."""
+        for one in checkpoints:
+            if not self._objects.store(one, by_name=self._overwrites):
+                self._model.not_stored(one)
 
     def drop(self, names: Iterable[CheckpointName]) -> list[CheckpointName]:
         """Delete checkpoints."""
-        self._objects.drop_checkpoints(name[:2] for name in names)
+        self._objects.drop_checkpoints((one.namespace, one.name) for one in names)
         return []
 
     def finish(self) -> None:
-        """Write what is urgent."""
-        self.publish(self._desk.urgent())
+        """Do nothing: no write takes time, and nothing is heard of meanwhile."""
 
     def flush(
         self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
-    ) -> tuple[int, int]:
+    ) -> int:
         """Write the last checkpoints."""
         del seconds, may
-        self._store(checkpoints)
-        return len(checkpoints), len(checkpoints)
+        self.store(checkpoints)
+        return len(checkpoints)
 
-    def told(self) -> dict[str, int]:
+    def take_counts(self) -> dict[str, int]:
         """Return nothing: writes are not counted."""
         return {}
 
-    def _store(self, checkpoints: Iterable[Checkpoint]) -> None:
-        for one in checkpoints:
-            if not self._objects.store(one, by_name=self._overwrites):
-                self._desk.model.not_stored(one)
 
-
-class ReplayedRecommender:
+class ReplayedRecommender(Recommender):
     """One term of a recommender, from its start on checkpoints to its end."""
 
     def __init__(self, objects: RecordedObjects, rules: RoundRules, now: datetime) -> None:
         self.problems: list[str] = []  # sentences about checkpoints that cannot be used
         self._objects = objects
         self._clock = ReplayClock(now)
-        self._usage = RecordedSource()
-        self._heard = RecentChanges()
-        self._recommender = Recommender(replayed(rules), self._around(rules), self._heard)
+        self._source = RecordedSource()
+        context = RecommenderContext(
+            cluster=cast("Cluster", objects),
+            snapshot=lambda: objects.snapshot(rules.namespace),
+            owners=objects,
+            usage=self._source,
+            clock=self._clock,
+            metrics=RecommenderMetrics(CollectorRegistry()),
+        )
+        super().__init__(_replayed(rules), context, RecentChanges())
+        self._overwrites = not rules.variant.budgets_checkpoints
+        self._is_watched = True  # whether anything sees what this round stores
+        self._publisher = ValueWriter(
+            objects, self.model, self._feed, self._clock, overwrites=self._overwrites
+        )
+        self._reader = RecordedCheckpoints(objects, rules.namespace)
         self._start(now)
-
-    @property
-    def model(self) -> RecommenderModel:
-        """What it knows."""
-        return self._recommender.model
 
     def hear(self, change: RecordedChange, now: datetime, *, is_new: bool) -> None:
         """Hear of a change that the store has made already."""
         self._advance(now)
-        key = (change.namespace, change.key)
         match change.subject:
             case RecordedKind.VPA:
-                self._heard.vpas.append(key)
-                self._recommender.catch_up(now)
-                return
-            case RecordedKind.POD if change.value is None:
-                self._heard.pods.append(key)
-                self._recommender.catch_up(now)
-                return
+                key = (change.namespace, change.key)
+                self._feed.tell_some_vpas(self._context.snapshot(), [key], now)
+                self._restore(now)
             case RecordedKind.POD:
-                if any(map(_ended, change.value.statuses)):
+                if change.value is not None and any(map(_ended, change.value.statuses)):
                     self._settle()  # a kill counts for the VPAs that have the pod
-                self._heard.pods.append(key)
+                self._hear_of_pod(change.namespace, change.key, now)
+                if change.value is not None:
+                    self._publish_urgent(now)
             case RecordedKind.EVENT if is_new:
                 self._settle()
-                self._heard.events.append(change.value)
+                self._count_eviction(change.value, now)
+                self._publish_urgent(now)
             case _:
-                return
-        self._recommender.hear()
+                pass
 
     def kill(self, records: Sequence[OomRecord], now: datetime) -> None:
         """Hear of OOM kills."""
         self._advance(now)
         self._settle()
-        self._heard.kills.extend(records)
-        self._recommender.hear()
+        self.model.killed(records, now)
+        self._publish_urgent(now)
 
-    def round(self, usage: UsageBatch, now: datetime, *, is_watched: bool = True) -> None:
-        """Go through one round."""
+    def play_round(self, usage: UsageBatch, now: datetime, *, is_watched: bool = True) -> None:
+        """Go through one round; whether anything sees its checkpoints before the next one's."""
         self._advance(now)
-        self._usage.batch, self._writer.is_watched = usage, is_watched
-        self._recommender.round(now)
+        self._source.batch, self._is_watched = usage, is_watched
+        self.round(now)
 
     def end(self, now: datetime) -> None:
         """End, as when asked to."""
         self._advance(now)
         self._settle()
-        self._recommender.flush(now, 0.0, lambda: True)
-
-    def _around(self, rules: RoundRules) -> RecommenderContext:
-        def writer(desk: PublishingContext, _rules: PublishingRules) -> ValueWriter:
-            self._writer = ValueWriter(self._objects, desk, rules)
-            return self._writer
-
-        return RecommenderContext(
-            cluster=cast("Cluster", self._objects),
-            snapshot=lambda: self._objects.snapshot(rules.namespace),
-            owners=self._objects,
-            usage=self._usage,
-            clock=self._clock,
-            metrics=RecommenderMetrics(CollectorRegistry()),
-            changed=self._changed,
-            writer=writer,
-            reader=RecordedCheckpoints(self._objects, rules.namespace),
-            refuse=self.problems.append,
-        )
+        self.flush(now, 0.0, lambda: True)
 
     def _start(self, now: datetime) -> None:
         self._objects.changed.clear()
-        self._recommender.begin(now)
+        self._feed.tell_vpas(self._context.snapshot(), now)
+        self._restore(now)
         for namespace, view in list(self._objects.views.items()):
             for name in view.pods:
-                self._heard.pods.append((namespace, name))
-                self._recommender.hear()
+                self._hear_of_pod(namespace, name, now)
+                self._publish_urgent(now)
         for event in list(self._objects.events(now)):
-            self._heard.events.append(event)
-            self._recommender.hear()
+            self._count_eviction(event, now)
+            self._publish_urgent(now)
 
     def _advance(self, now: datetime) -> None:
         if now > self._clock.now():
@@ -249,23 +227,42 @@ class ReplayedRecommender:
     def _settle(self) -> None:
         """Resolve again what depends on controllers that changed."""
         if self._objects.changed:
-            self._recommender.look(self._clock.now())
+            self.look(self._clock.now())
 
-    def _changed(self) -> Collection[str]:
+    def _hear_of_pod(self, namespace: str, name: str, now: datetime) -> None:
+        snapshot = self._context.snapshot()
+        self._feed.tell_some_pods(snapshot, [(namespace, name)], now, anywhere=True)
+
+    def _publish_urgent(self, now: datetime) -> None:
+        self._publisher.publish(self.model.urgent(now))
+        self._skipped.tell(self.model.skipped)
+
+    # --- what is done differently
+
+    def _changed_namespaces(self) -> Collection[str]:
         changed = list(self._objects.changed)
         self._objects.changed.clear()
         return changed
 
+    def _store(self, now: datetime) -> None:
+        """Write checkpoints, unless the next round overwrites them unseen."""
+        if self._is_watched or not self._overwrites:
+            super()._store(now)
 
-def replayed(rules: RoundRules) -> RoundRules:
+    def _refuse(self, problem: str) -> None:
+        self.problems.append(problem)
+
+    def _count(self) -> None:
+        """Do nothing: no metric is looked at."""
+
+
+def _replayed(rules: RoundRules) -> RoundRules:
     """Return the rules of rounds that take no time and are watched by nothing."""
     return replace(
         rules,
         model=replace(rules.model, gathers_quality=False, expects_past=False),
-        variant=replace(rules.variant, samples_meanwhile=False),
         orphans_seconds=rules.orphans_seconds + _ABOVE_SECONDS,
         checkpoints_per_minute=_NO_LIMIT,
-        counts_vpas=False,
     )
 
 

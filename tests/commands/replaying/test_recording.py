@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from app.commands.replaying.changes import RecordedChange, RecordedKind
-from app.commands.replaying.history import Restart, read_history
 from app.commands.replaying.playback import Replay, ReplaySchedule
-from app.commands.replaying.report import json_lines
+from app.commands.replaying.printing import json_lines
+from app.commands.replaying.recording import Restart, read_history
 from app.model.errors import BadObject
 from app.recommender.configuration import RoundRules
 from app.recommender.core.checkpoints import Checkpoint, to_json

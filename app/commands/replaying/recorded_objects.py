@@ -7,19 +7,19 @@ change in place, but for their workloads: these are replaced, so that a change c
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from app.commands.replaying.changes import RecordedChange, RecordedKind
+from app.kube.files import Document, RecordedCluster
 from app.model.fields import Object
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Lookup, LookupResult, Workload
-from app.ports import Owners
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.status import Publication
 
@@ -46,12 +46,9 @@ class _Namespace:
 
 
 class RecordedObjects:
-    """A passive store: nothing in it acts. `owners` makes look-ups out of custom objects.
+    """A passive store: nothing in it acts. It is an `app.ports.Owners`."""
 
-    It is an `app.ports.Owners`.
-    """
-
-    def __init__(self, owners: Callable[[Iterable[Object]], Owners]) -> None:
+    def __init__(self) -> None:
         self.views: dict[str, NamespaceView] = {}
         self._namespaces: dict[str, _Namespace] = {}
         self.checkpoints: dict[Key, Checkpoint] = {}
@@ -59,8 +56,7 @@ class RecordedObjects:
         self.changed: dict[str, None] = {}  # namespaces in which workloads changed
         self._events: dict[tuple[str | int, ...], _Event] = {}
         self._customs: dict[tuple[str, str, str], Object] = {}  # by kind, namespace, name
-        self._make_owners = owners
-        self._owners: Owners | None = None
+        self._owners: RecordedCluster | None = None  # of custom objects, until they change
         self._lives = 0  # of pods that do not tell who they are
 
     def take(self, change: RecordedChange, now: datetime | None) -> bool:
@@ -102,7 +98,8 @@ class RecordedObjects:
     def find(self, lookup: Lookup, deadline_seconds: float, /) -> LookupResult:
         """Return a controller that no view holds."""
         if self._owners is None:
-            self._owners = self._make_owners(self._customs.values())
+            customs = (Document("", dict(item)) for item in self._customs.values())
+            self._owners = RecordedCluster(customs)
         return self._owners.find(lookup, deadline_seconds)
 
     def events(self, now: datetime) -> Iterator[Object]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Final, Protocol
+from typing import Final, TextIO
 
 import orjson
 
@@ -15,22 +15,6 @@ from app.recommender.core.status import status_json, status_of
 
 CSV_HEADER: Final = b"time,namespace,vpa,container,cpu_millicores,memory_bytes\n"
 _WIDTH: Final = 40  # of the bar
-
-
-class Screen(Protocol):
-    """Where people look, if it is a terminal."""
-
-    def isatty(self) -> bool:
-        """Whether anybody looks."""
-        ...
-
-    def write(self, text: str, /) -> int:
-        """Show a text."""
-        ...
-
-    def flush(self) -> None:
-        """Show it now."""
-        ...
 
 
 def json_lines(look: ReplayLook, *, checkpoints: bool) -> Iterator[bytes]:
@@ -68,7 +52,7 @@ def csv_lines(look: ReplayLook) -> Iterator[bytes]:
 class Bar:
     """Shows how much of something is done, on one line that is gone in the end."""
 
-    def __init__(self, screen: Screen | None) -> None:
+    def __init__(self, screen: TextIO | None) -> None:
         self._screen = screen if screen is not None and screen.isatty() else None
         self._shown = -1
 

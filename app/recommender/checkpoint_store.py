@@ -1,4 +1,4 @@
-"""Reads which checkpoints are stored, and which of them are orphans.
+"""The checkpoints of a cluster: lists them, finds orphans, and writes them.
 
 Strategy: orphans are found only with complete lists, of checkpoints first and then of VPAs. What
 is no readable checkpoint stays: it cannot be told that it is an orphan.
@@ -8,37 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
-from typing import Protocol
+from typing import NamedTuple
 
-from app.model.errors import BadObject
+from app.model.errors import BadObject, Conflict, Invalid, NotFound
 from app.model.fields import Object, object_at, text_at
-from app.ports import CHECKPOINTS, VPAS, Cluster, Json, Resource
-from app.recommender.core.checkpoints import Checkpoint
+from app.ports import CHECKPOINTS, VPAS, Cluster, Json, PatchKind, Ref, Resource
+from app.recommender.core.checkpoints import Checkpoint, own_annotations, patch_of, to_json
 from app.recommender.core.history import orphans
 from app.recommender.paging import leavable, listed
 
-CheckpointName = tuple[str, str, str]  # namespace, name, and uid if it is known
 
+class CheckpointName(NamedTuple):
+    """Which checkpoint it is."""
 
-class CheckpointReader(Protocol):
-    """Where checkpoints are read."""
-
-    def items(self) -> Iterator[Object]:
-        """Yield all checkpoints.
-
-        Raises:
-            ClusterError: not all of them could be read.
-        """
-        ...
-
-    def orphans(self, kept_namespaces: Collection[str]) -> list[CheckpointName]:
-        """Return the checkpoints whose VPA does not exist, but those in some namespaces.
-
-        Raises:
-            ClusterError: checkpoints or VPAs could not be read.
-            BadObject: a VPA has no name.
-        """
-        ...
+    namespace: str
+    name: str
+    uid: str = ""  # if it is known
 
 
 class ClusterCheckpoints:
@@ -69,12 +54,53 @@ class ClusterCheckpoints:
         vpas = {name_of(item) for item in self._items(VPAS)}
         uids = {(one.namespace, one.name): uid for one, uid in owned}
         found = orphans((one for one, _ in owned), vpas, kept_namespaces=kept_namespaces)
-        return [(one.namespace, one.name, uids[one.namespace, one.name]) for one in found]
+        return [
+            CheckpointName(one.namespace, one.name, uids[one.namespace, one.name]) for one in found
+        ]
 
     def _items(self, resource: Resource) -> Iterator[Json]:
         pages = listed(self._cluster, resource, self._namespace, self._may_read)
         for page in leavable(pages, self._may_read):
             yield from page
+
+
+def put_checkpoint(cluster: Cluster, one: Checkpoint) -> None:
+    """Bring a checkpoint up to date, or create it.
+
+    Raises:
+        ClusterError: it was not written.
+    """
+    item, ref = to_json(one), Ref(CHECKPOINTS, one.namespace, one.name)
+    body = patch_of(item)
+    try:
+        cluster.patch(ref, body)
+    except NotFound:
+        cluster.create(Ref(CHECKPOINTS, one.namespace), item)
+    except Invalid:
+        if not _annotated(cluster, one, item):
+            raise
+        cluster.patch(ref, body)
+
+
+def _annotated(cluster: Cluster, one: Checkpoint, item: Json) -> bool:
+    """Annotate a checkpoint that has no annotations at all, and return whether it was one.
+
+    Raises:
+        Conflict: it belongs to another container.
+    """
+    field = f"metadata.name={one.name}"
+    for stored in cluster.list(CHECKPOINTS, one.namespace, field_selector=field).items:
+        metadata = object_at(stored, "metadata", "")
+        if stored.get("spec") != item["spec"]:
+            whose = f"container {one.container} of VPA {one.vpa}"
+            name = f"checkpoint {one.namespace}/{one.name}"
+            raise Conflict(f"{name} cannot be written for {whose}: it belongs to another one")
+        if not metadata.get("annotations"):
+            ours = {"uid": metadata.get("uid"), "annotations": own_annotations(item)}
+            ref = Ref(CHECKPOINTS, one.namespace, one.name)
+            cluster.patch(ref, {"metadata": ours}, kind=PatchKind.MERGE)
+            return True
+    return False
 
 
 def identities(items: Iterable[Object]) -> Iterator[tuple[Checkpoint, str]]:
