@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any, cast
 
 import pytest
 
@@ -19,7 +20,15 @@ from app.model.errors import (
 )
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.memory import Memory, Pause, PodMemory, Resized, longer, unseen_pdb_key
+from app.updater.core.memory import (
+    Infeasible,
+    Memory,
+    Pause,
+    PodMemory,
+    Resized,
+    longer,
+    unseen_pdb_key,
+)
 from app.updater.core.outcomes import (
     Outcome,
     RefusalKind,
@@ -39,6 +48,7 @@ from tests.updater.core.scenes import (
     OURS,
     UNPROVEN,
     Scene,
+    amounts,
     container,
     resize_condition,
     running,
@@ -57,28 +67,24 @@ def scene(mode: str = "Recreate", rules: UpdateRules = OURS, *others: Json) -> S
     return Scene(several(POD, 3), mode=mode, rules=rules, others=others)
 
 
+def outcome(found: Scene, error: ClusterError | None = None, **decided: object) -> Outcome:
+    """Return what came of the first step of a scene, with another decision if wanted."""
+    queue = found.plan().queues[0]
+    step = queue.steps[0]
+    decision = replace(step.decision, **cast("dict[str, Any]", decided))
+    return Outcome(queue, replace(step, decision=decision), found.now, error)
+
+
 def after(
-    found: Scene,
-    error: ClusterError | None = None,
-    *,
-    instead: bool = False,
-    generation: int = 0,
-    memory: Memory | None = None,
+    found: Scene, error: ClusterError | None = None, memory: Memory | None = None, **decided: object
 ) -> Memory:
     """Return the memory after the first step of a scene was carried out."""
-    plan = found.plan()
-    queue = plan.queues[0]
-    step = queue.steps[0]
-    if instead:
-        decision = replace(step.decision, action=Action.EVICT, change=None)
-        step = replace(step, decision=decision)
-    outcome = Outcome(queue, step, found.now, error, generation)
-    return learn(memory or plan.memory, [outcome], found.rules)
+    return learn(memory or found.plan().memory, [outcome(found, error, **decided)], found.rules)
 
 
-def first(memory: Memory) -> PodMemory | None:
+def first(memory: Memory) -> PodMemory:
     """Return what is remembered of the first pod."""
-    return memory.pods.get("uid-web-0")
+    return memory.pods.get("uid-web-0", PodMemory("default", "web-0"))
 
 
 EITHER = "InPlaceOrRecreate"
@@ -103,21 +109,17 @@ SILENCE = Unavailable("no answer in time")
 
 def unanswered(found: Scene, memory: Memory | None = None) -> tuple[Outcome, Memory]:
     """Return the first step of a scene when nobody answered, and what is learnt of that."""
-    plan = found.plan()
-    queue = plan.queues[0]
-    outcome = Outcome(queue, queue.steps[0], found.now, SILENCE, is_unanswered=True)
-    return outcome, learn(memory or plan.memory, [outcome], found.rules)
+    silent = replace(outcome(found, SILENCE), is_unanswered=True)
+    return silent, learn(memory or found.plan().memory, [silent], found.rules)
 
 
 def test_an_eviction_in_doubt_is_awaited_like_any_other() -> None:
     """Nobody else goes until it is known, and what is seen later is not learnt twice."""
-    found, pause = scene(), Pause(Reason.PDB_BLOCKED, "no", 3, NOW)
+    pause = Pause(Reason.PDB_BLOCKED, "no", 3, NOW)
     budgets = {("default", "web"): pause}
     memory = Memory(breaker=Breaker(is_open=True, failures=1), pdb_pauses=budgets)
-    found = replace(found, others=[make.budget_json()])
-    outcome, doubted = unanswered(found, memory)
+    call, doubted = unanswered(scene("Recreate", OURS, make.budget_json()), memory)
     pod, (proof,) = first(doubted), doubted.proofs.values()
-    assert pod is not None
     assert pod.evicted == NOW
     assert pod.pause is not None
     assert proof.awaited == ("uid-web-0",)
@@ -126,62 +128,53 @@ def test_an_eviction_in_doubt_is_awaited_like_any_other() -> None:
     judged = proof.after_replacement("new", helped=False, rules=OURS, now=NOW)
     (key,) = doubted.proofs
     known = replace(doubted, proofs={key: judged})
-    done = learn(known, [replace(outcome, error=None)], OURS)
+    done = learn(known, [replace(call, error=None)], OURS)
     assert done == replace(known, pdb_pauses={})
 
 
 def test_an_eviction_in_doubt_that_was_not_carried_out() -> None:
     """Its place is free again, its replacement is not awaited, another canary may go."""
     found = scene()
-    before = learn(Memory(breaker=Breaker(is_open=True, failures=1)), [], OURS)
-    outcome, doubted = unanswered(found, before)
-    memory = undone(doubted, outcome)
+    before = Memory(breaker=Breaker(is_open=True, failures=1))
+    call, doubted = unanswered(found, before)
+    memory = undone(doubted, call)
     pod, (proof,) = first(memory), memory.proofs.values()
-    assert pod is not None
     assert (pod.evicted, pod.pause is not None) == (None, True)
     assert proof.awaited == ()
     assert memory.breaker.canary == ""
-    assert undone(before, outcome) == before
+    assert undone(before, call) == before
 
 
 def test_a_second_try_is_not_taken_back_with_the_first() -> None:
     """Whoever was tried again since is a matter of the later try."""
     for found in (scene(), scene(EITHER)):
-        outcome, _ = unanswered(found)
+        call, _ = unanswered(found)
         _, later = unanswered(replace(found, now=NOW + timedelta(minutes=3)))
-        assert undone(later, outcome) == later
+        assert undone(later, call) == later
 
 
 def test_a_resize_in_doubt() -> None:
     """It counts as under way until it is seen, and rests as one that failed."""
-    outcome, doubted = unanswered(scene(EITHER))
+    call, doubted = unanswered(scene(EITHER))
     pod = first(doubted)
-    assert pod is not None
     assert pod.resized == Resized(NOW, 0, "1")
     assert pod.pause is not None
-    taken_back = first(undone(doubted, outcome))
+    taken_back = first(undone(doubted, call))
     assert taken_back is not None
     assert (taken_back.resized, taken_back.pause) == (None, pod.pause)
-    done = learn(doubted, [replace(outcome, error=None, generation=3)], OURS)
+    done = learn(doubted, [replace(call, error=None, generation=3)], OURS)
     assert first(done) == PodMemory("default", "web-0", resized=Resized(NOW, 3, "1"))
 
 
 def test_an_eviction_instead_of_a_resize_counts_as_one() -> None:
     """The action that was taken decides, not the one that was planned."""
-    found = after(scene(EITHER), instead=True)
-    remembered = first(found)
-    assert remembered is not None
-    assert remembered.evicted == NOW
-    assert len(found.proofs) == 1
+    found = after(scene(EITHER), action=Action.EVICT, change=None)
+    assert (first(found).evicted, len(found.proofs)) == (NOW, 1)
 
 
 def test_nothing_to_compare_is_nothing_to_await() -> None:
     """A pod whose numbers are not known can prove nothing."""
-    plan = scene().plan()
-    step = plan.queues[0].steps[0]
-    step = replace(step, decision=replace(step.decision, numbers=None))
-    outcome = Outcome(plan.queues[0], step, NOW)
-    assert learn(Memory(), [outcome], OURS).proofs == {}
+    assert after(scene(), numbers=None).proofs == {}
 
 
 @pytest.mark.parametrize(
@@ -200,8 +193,8 @@ def test_refused_evictions(
     """A budget rests as a whole, a pod for itself, and what is gone is gone."""
     found = after(scene("Recreate", OURS, make.budget_json()), error)
     assert [name for _, name in found.pdb_pauses] == pauses
-    pod = first(found)
-    assert (pod.pause.reason if pod and pod.pause else None) is remembered
+    pause = first(found).pause
+    assert (pause.reason if pause else None) is remembered
 
 
 def test_a_budget_that_lets_go_ends_its_pause() -> None:
@@ -224,9 +217,9 @@ def test_a_budget_that_is_not_seen() -> None:
 
 def test_a_resize_is_remembered_until_it_is_seen() -> None:
     """With the generation that the server told; a pause and an old refusal are over."""
-    found = after(scene(EITHER), generation=7)
-    expected = Resized(NOW, 7, "1")
-    assert first(found) == PodMemory("default", "web-0", resized=expected)
+    accepted = replace(outcome(scene(EITHER)), generation=7)
+    expected = PodMemory("default", "web-0", resized=Resized(NOW, 7, "1"))
+    assert first(learn(Memory(), [accepted], OURS)) == expected
 
 
 @pytest.mark.parametrize(
@@ -239,41 +232,27 @@ def test_a_resize_is_remembered_until_it_is_seen() -> None:
 )
 def test_refused_resizes(error: ClusterError, reason: Reason | None) -> None:
     """A pod rests, and is not evicted."""
-    pod = first(after(scene(EITHER), error))
-    assert (pod.pause.reason if pod and pod.pause else None) is reason
+    pause = first(after(scene(EITHER), error)).pause
+    assert (pause.reason if pause else None) is reason
 
 
 @pytest.mark.parametrize("mode", [EITHER, "InPlace"])
 def test_what_a_node_refused_is_remembered(mode: str) -> None:
     """What was asked for, what was blamed, and how big the node was."""
     node = make.node_json("node-1", cpu="4", memory="8Gi")
-    pod = first(after(scene(mode, OURS, node), Refused(TOO_MUCH, causes=CAPACITY)))
-    assert pod is not None
-    assert pod.infeasible is not None
-    assert pod.infeasible.wanted == {
-        ("app", "cpu"): make.quantity("200m"),
-        ("app", "memory"): make.quantity("200Mi"),
-    }
-    assert pod.infeasible.blamed == {"cpu"}
-    assert pod.infeasible.allocatable is not None
-    assert pod.infeasible.allocatable["cpu"] == make.quantity("4")
-    unknown = first(after(scene(mode), Refused(TOO_MUCH, causes=CAPACITY)))
-    assert unknown is not None
-    assert unknown.infeasible is not None
-    assert unknown.infeasible.allocatable is None
+    error = Refused(TOO_MUCH, causes=CAPACITY)
+    wanted = {("app", name): make.quantity(text) for name, text in amounts("200m/200Mi").items()}
+    unknown = Infeasible(wanted, frozenset({"cpu"}), NOW, None)
+    assert first(after(scene(mode), error)).infeasible == unknown
+    on_node = scene(mode, OURS, node)
+    known = replace(unknown, allocatable=on_node.snapshot().nodes["node-1"].allocatable)
+    assert first(after(on_node, error)).infeasible == known
 
 
 def test_refusals_without_numbers() -> None:
     """A step without numbers remembers a refusal of nothing in particular."""
-    plan = scene(EITHER).plan()
-    step = plan.queues[0].steps[0]
-    step = replace(step, decision=replace(step.decision, numbers=None))
-    error = Refused(TOO_MUCH, causes=CAPACITY)
-    outcome = Outcome(plan.queues[0], step, NOW, error)
-    pod = first(learn(Memory(), [outcome], OURS))
-    assert pod is not None
-    assert pod.infeasible is not None
-    assert pod.infeasible.wanted == {}
+    pod = first(after(scene(EITHER), Refused(TOO_MUCH, causes=CAPACITY), numbers=None))
+    assert pod.infeasible == Infeasible({}, frozenset({"cpu"}), NOW, None)
 
 
 def test_a_wish_taken_back_does_not_end_the_refusal() -> None:
@@ -290,44 +269,32 @@ def test_a_wish_taken_back_does_not_end_the_refusal() -> None:
     calm = several(running(container("app", "200m/200Mi")), 3)[1:]
     found = Scene([*pods, *calm], mode="InPlace", rules=OURS)
     pod = first(after(found))
-    assert pod is not None
     assert pod.infeasible is not None
     fresh = replace(found, pods=several(POD, 3))
-    again = first(after(fresh, memory=Memory(pods={"uid-web-0": pod})))
-    assert again is not None
-    assert again.infeasible is None
+    assert first(after(fresh, memory=Memory(pods={"uid-web-0": pod}))).infeasible is None
 
 
 def test_ends_of_boosts() -> None:
     """The first try is remembered, be it refused; pauses are no longer than five minutes."""
     found = boosts.scene(boosts.boosted())
-    accepted = first(after(found, generation=2))
+    accepted = first(after(found))
     assert accepted == PodMemory(
-        "default", "web-0", resized=Resized(NOW, 2, "1"), unboost_tried_at=NOW
+        "default", "web-0", resized=Resized(NOW, 0, "1"), unboost_tried_at=NOW
     )
-    memory = Memory()
-    for number in range(8):
-        now = NOW + number * timedelta(minutes=10)
-        plan = found.plan()
-        queue = plan.queues[0]
-        refused = Outcome(queue, queue.steps[0], now, Unavailable("no"))
-        memory = learn(memory, [refused], OURS)
-    pod = first(memory)
-    assert pod is not None
+    moments = [NOW + number * timedelta(minutes=10) for number in range(8)]
+    refused = outcome(found, Unavailable("no"))
+    pod = first(learn(Memory(), [replace(refused, at=now) for now in moments], OURS))
     assert pod.unboost_tried_at == NOW
     assert pod.pause is not None
-    assert pod.pause.until == now + timedelta(minutes=5)
+    assert pod.pause.until == moments[-1] + timedelta(minutes=5)
 
 
 def test_outcomes_are_taken_in_order() -> None:
     """A refusal and then a success leave the success."""
     found = scene("Recreate", UNPROVEN)
-    plan = found.plan()
-    queue = plan.queues[0]
-    both: Mapping[int, ClusterError | None] = {0: Unavailable("no"), 1: None}
-    outcomes = [Outcome(queue, queue.steps[0], NOW, error) for error in both.values()]
-    pod = first(learn(Memory(), outcomes, UNPROVEN))
-    assert pod == PodMemory("default", "web-0", evicted=NOW)
+    outcomes = [outcome(found, Unavailable("no")), outcome(found)]
+    expected = PodMemory("default", "web-0", evicted=NOW)
+    assert first(learn(Memory(), outcomes, UNPROVEN)) == expected
 
 
 BUDGET_CAUSE = (("DisruptionBudget", "The disruption budget web needs 2 healthy pods and has 2"),)
