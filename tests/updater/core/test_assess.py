@@ -10,18 +10,13 @@ from typing import Any
 import pytest
 
 from app.model.gates import FeatureGates
-from app.model.limits import NO_LIMITS
 from app.updater.core.assess import mode_blocker
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.memory import NOTHING, Memory
-from app.updater.core.plan_state import Assessment, PlanInputs, PodContext
-from app.updater.core.targets import OwnerTargets
 from tests import make
 from tests.make import ALL_GATES, NO_GATES
 from tests.updater.core.scenes import (
     EVICTED,
     NOW,
-    OURS,
     Scene,
     container,
     killed,
@@ -80,6 +75,8 @@ def upscale(
     return found.told()
 
 
+MORE_CPU = "400m/300Mi 300m/200Mi 600m/600Mi"
+WIDE = "230m/800Mi 1m/1Mi 1/2Gi"
 LESS_MEMORY = [{"resources": ["memory"], "changeRequirement": "TargetLowerThanRequests"}]
 NEVER = (Action.NONE, Reason.NOT_UPSCALE)
 SMALL = (Action.NONE, Reason.TOO_SMALL)
@@ -97,29 +94,11 @@ SMALL = (Action.NONE, Reason.TOO_SMALL)
             SMALL,
             id="two small changes within bounds",
         ),
+        pytest.param("200m/1000Mi", MORE_CPU, {}, EVICTED, id="far more cpu, far less memory"),
+        pytest.param("200m/1000Mi", MORE_CPU, {"age": YOUNG}, EVICTED, id="young"),
+        pytest.param("200m/1000Mi", WIDE, {}, EVICTED, id="both change a little"),
         pytest.param(
-            "200m/1000Mi",
-            "400m/300Mi 300m/200Mi 600m/600Mi",
-            {},
-            EVICTED,
-            id="far more cpu, far less memory",
-        ),
-        pytest.param(
-            "200m/1000Mi",
-            "400m/300Mi 300m/200Mi 600m/600Mi",
-            {"age": YOUNG},
-            EVICTED,
-            id="young",
-        ),
-        pytest.param(
-            "200m/1000Mi", "230m/800Mi 1m/1Mi 1/2Gi", {}, EVICTED, id="both change a little"
-        ),
-        pytest.param(
-            "200m/1000Mi",
-            "230m/800Mi 1m/1Mi 1/2Gi",
-            {"age": YOUNG},
-            (Action.NONE, Reason.TOO_YOUNG),
-            id="young",
+            "200m/1000Mi", WIDE, {"age": YOUNG}, (Action.NONE, Reason.TOO_YOUNG), id="young"
         ),
         pytest.param(
             "200m/1000Mi", "210m/500Mi 1m/1Mi 1/2Gi", {}, SMALL, id="a change that is netted"
@@ -147,7 +126,7 @@ SMALL = (Action.NONE, Reason.TOO_SMALL)
         ),
         pytest.param(
             "200m/1000Mi",
-            "400m/300Mi 300m/200Mi 600m/600Mi",
+            MORE_CPU,
             {"requirements": LESS_MEMORY},
             EVICTED,
             id="less memory is required and given",
@@ -306,29 +285,3 @@ def test_unknown_modes_do_nothing() -> None:
     vpa = make.vpa(mode="Sometimes", boost=make.boost_json(factor=2))
     found = mode_blocker(vpa, ALL_GATES)
     assert found == (Reason.MODE_OFF, 'the update mode "Sometimes" is not known')
-
-
-POD, VPA = make.pod(), make.vpa()
-
-
-def test_decisions_name_pod_and_vpa() -> None:
-    """By uid, namespace and name."""
-    found = Assessment(POD, VPA).decided(Action.WAIT, Reason.LEASE_STALE, "why")
-    assert (found.uid, found.namespace, found.pod, found.vpa) == (
-        "uid-web-0",
-        "default",
-        "web-0",
-        "web",
-    )
-
-
-def test_cases_decide_for_good() -> None:
-    """The assessment holds the decision, and until when."""
-    targets = OwnerTargets(VPA, None, NO_LIMITS, OURS)
-    case = PodContext(POD, VPA, targets, PlanInputs(OURS, NO_GATES, Memory(), NOW), NOTHING)
-    assert case.rules is OURS
-    found = case.assessed(Action.NONE, Reason.TOO_YOUNG, "young", until=NOW)
-    assert found.proposal is None
-    assert found.until == NOW
-    assert found.decision is not None
-    assert found.decision.reason is Reason.TOO_YOUNG

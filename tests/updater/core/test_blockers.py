@@ -387,12 +387,6 @@ def test_what_others_used_up_is_not_queued() -> None:
     assert reasons.count(Reason.PDB_BLOCKED) == 3
 
 
-def test_one_pod_at_a_time_may_be_at_most_one() -> None:
-    """The message tells when tolerance allows none but one."""
-    found = Scene(several(POD, 3), rules=replace(UNPROVEN, eviction_tolerance=0.1))
-    assert found.decisions()["web-2"].message.endswith("3 are up, at most one may be down")
-
-
 def test_the_most_urgent_goes() -> None:
     """A pod that ran out of memory before one that is merely too small."""
     pods = [*several(POD, 2), killed(named(running(container("app", "190m/190Mi")), "oom"))]

@@ -244,8 +244,9 @@ def test_what_a_node_refused_is_remembered(mode: str) -> None:
     wanted = {("app", name): make.quantity(text) for name, text in amounts("200m/200Mi").items()}
     unknown = Infeasible(wanted, frozenset({"cpu"}), NOW, None)
     assert first(after(scene(mode), error)).infeasible == unknown
-    known = replace(unknown, allocatable=make.quantities(cpu="4", memory="8Gi", pods="110"))
-    assert first(after(scene(mode, OURS, node), error)).infeasible == known
+    on_node = scene(mode, OURS, node)
+    known = replace(unknown, allocatable=on_node.snapshot().nodes["node-1"].allocatable)
+    assert first(after(on_node, error)).infeasible == known
 
 
 def test_refusals_without_numbers() -> None:

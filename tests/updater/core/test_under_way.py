@@ -43,30 +43,33 @@ from tests.updater.core.scenes import (
     with_status,
 )
 
+REVERTED = (Action.RESIZE, Reason.RESIZE_DEFERRED)
+FAILING = (Action.WAIT, Reason.RESIZE_ERROR)
+
 
 @pytest.mark.parametrize(
-    ("kind", "reason", "ago", "expected"),
+    ("mode", "kind", "reason", "ago", "expected"),
     [
-        pytest.param("Pending", "Deferred", MOMENT, DEFERRED, id="deferred just now"),
-        pytest.param("Pending", "Deferred", 5 * MINUTE, DEFERRED, id="deferred for five minutes"),
-        pytest.param("Pending", "Deferred", 10 * MINUTE, EVICTED, id="deferred for ten minutes"),
-        pytest.param("Pending", "Infeasible", MOMENT, EVICTED, id="infeasible"),
-        pytest.param("Pending", "Whatever", MOMENT, EVICTED, id="unknown"),
-        pytest.param("InProgress", "", MOMENT, IN_PROGRESS, id="in progress"),
-        pytest.param("InProgress", "", 2 * HOUR, EVICTED, id="late"),
-        pytest.param("InProgress", "Error", MOMENT, EVICTED, id="failing"),
-        pytest.param("InProgress", "Whatever", MOMENT, EVICTED, id="unknown"),
+        pytest.param(EITHER, "Pending", "Deferred", MOMENT, DEFERRED, id="deferred just now"),
+        pytest.param(EITHER, "Pending", "Deferred", 5 * MINUTE, DEFERRED, id="for five minutes"),
+        pytest.param(EITHER, "Pending", "Deferred", 10 * MINUTE, EVICTED, id="for ten minutes"),
+        pytest.param(EITHER, "Pending", "Infeasible", MOMENT, EVICTED, id="infeasible"),
+        pytest.param(EITHER, "Pending", "Whatever", MOMENT, EVICTED, id="pending, unknown"),
+        pytest.param(EITHER, "InProgress", "", MOMENT, IN_PROGRESS, id="in progress"),
+        pytest.param(EITHER, "InProgress", "", 2 * HOUR, EVICTED, id="late"),
+        pytest.param(EITHER, "InProgress", "Error", MOMENT, EVICTED, id="failing"),
+        pytest.param(EITHER, "InProgress", "Whatever", MOMENT, EVICTED, id="unknown"),
+        pytest.param(ONLY, "InProgress", "", 2 * HOUR, IN_PROGRESS, id="InPlace: late"),
+        pytest.param(ONLY, "Pending", "Deferred", 30 * MINUTE, DEFERRED, id="InPlace: deferred"),
+        pytest.param(ONLY, "Pending", "Deferred", 2 * HOUR, REVERTED, id="InPlace: reverted"),
+        pytest.param(ONLY, "InProgress", "Error", MINUTE, FAILING, id="InPlace: failing"),
     ],
 )
 def test_resizes_under_way(
-    kind: str,
-    reason: str,
-    ago: timedelta,
-    expected: tuple[Action, Reason],
+    mode: str, kind: str, reason: str, ago: timedelta, expected: tuple[Action, Reason]
 ) -> None:
-    """A resize is waited for, for a time; then the pod is evicted."""
-    pods = [waits(kind, reason, ago=ago), *CALM]
-    assert scene(pods).told() == expected
+    """A resize is waited for, for a time; then the pod is evicted, or the resize reverted."""
+    assert scene([waits(kind, reason, ago=ago), *CALM], mode).told() == expected
 
 
 def test_evicting_a_stuck_pod_takes_a_place() -> None:
@@ -103,17 +106,11 @@ def test_an_undated_resize_is_dated_at_its_first_sight() -> None:
     assert done.plan().memory.pods == {}
 
 
-def test_conditions_are_both_looked_at() -> None:
-    """A condition that does not hold hides none that does."""
-    over = resize_condition("InProgress") | {"status": "False"}
-    pod = asking(over, resize_condition("Pending", "Deferred"))
-    pods = [pod, *CALM]
-    assert scene(pods).told() == DEFERRED
-
-
-def test_pending_comes_before_in_progress() -> None:
-    """A resize that waits for room is deferred, whatever else goes on."""
-    pod = asking(resize_condition("InProgress"), resize_condition("Pending", "Deferred"))
+@pytest.mark.parametrize("status", ["True", "False"])
+def test_pending_comes_before_in_progress(status: str) -> None:
+    """A resize that waits for room is deferred, whatever else goes on or does not hold."""
+    progress = resize_condition("InProgress") | {"status": status}
+    pod = asking(progress, resize_condition("Pending", "Deferred"))
     assert scene([pod, *CALM]).told() == DEFERRED
 
 
@@ -135,31 +132,6 @@ def test_infeasible_is_remembered_and_taken_back() -> None:
     assert found.change is not None
     assert found.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
     assert plan.memory.pods["uid-web-0"].infeasible is not None
-
-
-@pytest.mark.parametrize(
-    ("kind", "reason", "ago", "expected"),
-    [
-        pytest.param("InProgress", "", 2 * HOUR, IN_PROGRESS, id="in progress for two hours"),
-        pytest.param("Pending", "Deferred", 30 * MINUTE, DEFERRED, id="deferred"),
-        pytest.param(
-            "Pending",
-            "Deferred",
-            2 * HOUR,
-            (Action.RESIZE, Reason.RESIZE_DEFERRED),
-            id="taken back",
-        ),
-        pytest.param(
-            "InProgress", "Error", MINUTE, (Action.WAIT, Reason.RESIZE_ERROR), id="failing"
-        ),
-    ],
-)
-def test_mode_in_place_waits(
-    kind: str, reason: str, ago: timedelta, expected: tuple[Action, Reason]
-) -> None:
-    """A resize under way is not sent again, and one without hope is taken back in the end."""
-    pods = [waits(kind, reason, ago=ago), *CALM]
-    assert scene(pods, ONLY).told() == expected
 
 
 def test_something_else_replaces_a_resize_under_way() -> None:
@@ -199,7 +171,7 @@ def test_a_stuck_wish_that_is_as_recommended_stays_for_a_while(mode: str) -> Non
     assert found.told() == (Action.NONE, Reason.TOO_SMALL)
     first = found.plan()
     later = replace(found, now=NOW + 61 * MINUTE).decision(PlanOptions(before=first))
-    assert (later.action, later.reason) == (Action.RESIZE, Reason.RESIZE_DEFERRED)
+    assert (later.action, later.reason) == REVERTED
     assert later.change is not None
     assert later.change.containers[0].requests == make.quantities(cpu="100m", memory="100Mi")
 
@@ -224,7 +196,7 @@ def test_a_young_pod_in_a_stuck_resize_is_looked_at_when_it_is_old_enough() -> N
     ("ago", "told"),
     [
         (HOUR, (Action.NONE, Reason.NOT_UPSCALE)),
-        (HOUR + MINUTE, (Action.RESIZE, Reason.RESIZE_DEFERRED)),
+        (HOUR + MINUTE, REVERTED),
     ],
 )
 def test_a_wish_to_grow_that_is_not_needed_any_more(
@@ -287,7 +259,7 @@ def test_an_undated_wish_that_is_not_needed_is_dated_at_its_first_sight() -> Non
     pod = asking(condition, wanted="101m/101Mi")
     found = replace(scene([pod, *CALM]), recommendation=[recommended("101m/101Mi 1m/1Mi 1/1Gi")])
     later = replace(found, memory=found.plan().memory, now=NOW + 61 * MINUTE)
-    assert later.told() == (Action.RESIZE, Reason.RESIZE_DEFERRED)
+    assert later.told() == REVERTED
 
 
 def test_a_blocked_eviction_takes_the_wish_back() -> None:
@@ -295,7 +267,7 @@ def test_a_blocked_eviction_takes_the_wish_back() -> None:
     pod = waits("Pending", "Deferred", "no room", 2 * HOUR)
     found = scene([pod], replicas=1)
     decision = found.decision()
-    assert (decision.action, decision.reason) == (Action.RESIZE, Reason.RESIZE_DEFERRED)
+    assert (decision.action, decision.reason) == REVERTED
     assert "taken back, for it may not be evicted" in decision.message
     remembered = found.plan().memory.pods["uid-web-0"]
     assert remembered.infeasible is not None
