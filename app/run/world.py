@@ -38,7 +38,6 @@ from app.updater.flags import UpdaterSettings
 _REGISTERED_SECONDS = 30.0  # of real time, for the first certificate and the registration
 _LOOK_SECONDS = 0.02
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where all addresses are listened on
-_HISTORY = 20  # changes that each collection keeps: no watch is far behind
 _FORGET_SECONDS = 1800.0  # of the cluster's time; a day of it would remember every amount there was
 _MADE_BY_OTHERS: Final = ("Event", "Node", "Lease", "Namespace", "PodMetrics")
 _LEAST_NODES: Final = 3
@@ -73,9 +72,7 @@ class World:
         service = Service(settings.cluster.namespace, settings.registration.service)
         host, self.port = listeners[0].getsockname()[:2]
         client = WebhookClient({service: Endpoint(_LOOPBACK.get(host, host), self.port)})
-        self.sandbox = Sandbox(
-            self.clock, seed, nodes=nodes, webhook_client=client, history=_HISTORY
-        )
+        self.sandbox = Sandbox(self.clock, seed, nodes=nodes, webhook_client=client)
         self.sandbox.apply(*manifests.objects("crd"))
         runtime = SimulatedRuntime(self.sandbox)
 

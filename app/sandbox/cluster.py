@@ -31,7 +31,7 @@ from app.sandbox.kinds import ServedKind, discovered
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import Key, copied, taken
 from app.sandbox.pod_control import PodControl
-from app.sandbox.reads import page, selection
+from app.sandbox.reads import Pages, selection
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
 from app.sandbox.subresources import resized, scale_of, scaled
 from app.sandbox.writes import Edit
@@ -44,6 +44,7 @@ class SandboxCluster:
         self._store = control.store
         self._catalogue = control.catalogue
         self._writes = control.writes
+        self._pages = Pages(control.store)
         self._evictions = Evictions(control)
         self.metrics: PodMetrics | None = None  # served as soon as usage is measured
 
@@ -62,7 +63,7 @@ class SandboxCluster:
             return self.metrics.list(namespace, label_selector, field_selector)
         kind = self._catalogue.find(resource)
         matches = selection(kind.collection, label_selector, field_selector)
-        return page(self._store, kind.collection, namespace, matches, limit, continue_token)
+        return self._pages.page(kind.collection, namespace, matches, limit, continue_token)
 
     def watch(self, *_asked: object, **_options: object) -> Iterator[WatchEvent]:
         """Refuse: what happens here is told to followers."""

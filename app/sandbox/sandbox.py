@@ -30,7 +30,7 @@ from app.sandbox.objects import copied
 from app.sandbox.pod_control import PodControl, Recorder
 from app.sandbox.reads import Follower, ObjectSelection, selection
 from app.sandbox.scheduler import USUAL_NODES, NodeSize, Rooms, Scheduler
-from app.sandbox.store import HISTORY, Store, StoredChange
+from app.sandbox.store import Store, StoredChange
 from app.sandbox.subresources import NodeRoom
 from app.sandbox.webhook_client import WebhookClient
 from app.sandbox.webhooks import Webhooks
@@ -63,10 +63,9 @@ class Sandbox:
         nodes: Iterable[NodeSize] = USUAL_NODES,
         refuses: Callable[[Json], str] = lambda _pod: "",
         webhook_client: WebhookClient | None = None,
-        history: int = HISTORY,
     ) -> None:
         self.clock = clock
-        self.store = Store(history=history)
+        self.store = Store()
         catalogue = self._catalogue = Catalogue()
         random = Random(seed)
         writes = self._writes = Writes(self.store, clock, random)

@@ -116,7 +116,7 @@ def kept(sandbox: Sandbox) -> int:
 
 def test_memory_is_bounded() -> None:
     """However long it runs, only so much of the past is kept."""
-    sandbox = Sandbox(SteppedClock(), history=20)
+    sandbox = Sandbox(SteppedClock())
     sandbox.apply(
         deployment("web", replicas=3, load="memory: leaking 100Mi 2000Mi, noise: 0"),
         deployment("sick", load="exit: 3s 1"),
