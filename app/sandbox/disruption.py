@@ -91,7 +91,7 @@ class Budgets:
         ]
         now = self._control.clock.now()
 
-        def renewed(item: Json) -> Json:
+        def renew(item: Json) -> None:
             try:
                 numbers = self._numbers(item, pods)
             except _Unknown as error:
@@ -100,9 +100,8 @@ class Budgets:
                 set_condition(item, failed, now)
             else:
                 _count(item, pods, numbers, now)
-            return item
 
-        found = self._control.change(POD_DISRUPTION_BUDGETS, key, renewed, "status")
+        found = self._control.change(POD_DISRUPTION_BUDGETS, budget, renew, "status")
         if member(found, "status.disruptedPods"):
             self._todo.note(key, EVICTED_PODS_GO_WITHIN.total_seconds() / 4)
 
@@ -216,9 +215,8 @@ class Evictions:
             set_condition(item, _EVICTED, self._clock.now())
             return item
 
-        pods = self._control.catalogue.find(PODS)
-        self._control.writes.change(pods, key, mark, subresource="status")
-        self._control.writes.delete(pods, key, uid=uid)
+        self._control.writes.change(PODS, key, mark, subresource="status")
+        self._control.writes.delete(PODS, key, uid=uid)
 
     def _ask_budget(self, pod: Json, *, dry_run: bool) -> str:
         """Charge the budget of a pod; return the version at which the pod must still be."""
@@ -236,7 +234,7 @@ class Evictions:
             return str(pod["metadata"]["resourceVersion"])
         name = pod["metadata"]["name"]
         self._control.writes.change(
-            self._control.catalogue.find(POD_DISRUPTION_BUDGETS),
+            POD_DISRUPTION_BUDGETS,
             key_of(budget),
             lambda item: self._charged(item, name),
             subresource="status",

@@ -14,6 +14,7 @@ from app import ports
 from app.ports import POD_METRICS, Json, Resource
 from app.sandbox import validation as rules
 from app.sandbox.cel import NotUnderstood, compile_cel
+from app.sandbox.objects import collection_of, dotted
 from app.sandbox.refusals import FieldProblem, not_allowed, unknown_path, unknown_resource, wrong
 from app.sandbox.schema import check_rules, fill, prune, schema_problems
 
@@ -62,12 +63,12 @@ class ServedKind:
     @property
     def collection(self) -> str:
         """The name as errors tell it, `deployments.apps`."""
-        return _dotted(self.resource.plural, self.resource.group)
+        return collection_of(self.resource)
 
     @property
     def word(self) -> str:
         """The kind as errors tell it, `Deployment.apps`."""
-        return _dotted(self.resource.kind, self.resource.group)
+        return dotted(self.resource.kind, self.resource.group)
 
     @property
     def subresources(self) -> tuple[str, ...]:
@@ -106,10 +107,6 @@ class Catalogue:
             if (found.resource.api_version, found.resource.kind) == (api_version, kind):
                 return found
         return None
-
-    def by_collection(self, collection: str) -> ServedKind | None:
-        """Return a kind by its collection, None if it is not served."""
-        return next((found for found in self if found.collection == collection), None)
 
     def add(self, kind: ServedKind) -> None:
         """Serve a kind."""
@@ -270,10 +267,6 @@ def _plain(resource: Resource, *, fill: Fill = _leave, needs_version: bool = Fal
     return ServedKind(
         resource, fill, has_status=False, has_generation=False, needs_version=needs_version
     )
-
-
-def _dotted(word: str, group: str) -> str:
-    return f"{word}.{group}" if group else word
 
 
 def _place(resource: Resource) -> tuple[str, str, str]:

@@ -29,6 +29,16 @@ class Key(NamedTuple):
     name: str
 
 
+def collection_of(resource: Resource) -> str:
+    """Return a resource as errors tell it, `deployments.apps`."""
+    return dotted(resource.plural, resource.group)
+
+
+def dotted(word: str, group: str) -> str:
+    """Return a word of a group of the API."""
+    return f"{word}.{group}" if group else word
+
+
 def copied(item: Json) -> Json:
     """Return a copy that shares nothing with the original."""
     found: Json = orjson.loads(orjson.dumps(item))

@@ -10,8 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
 from datetime import datetime, timedelta
 from itertools import count
 
@@ -22,10 +21,9 @@ from app.model.fields import time_at
 from app.model.selectors import Selector
 from app.model.times import rfc3339
 from app.ports import EVENTS, PODS, Json, Resource
-from app.sandbox.clock import SteppedClock
-from app.sandbox.kinds import Catalogue
 from app.sandbox.objects import (
     Key,
+    collection_of,
     condition_of,
     controller_of,
     copied,
@@ -38,8 +36,9 @@ from app.sandbox.objects import (
     seconds_since,
     uid_of,
 )
-from app.sandbox.store import Store
-from app.sandbox.writes import Edit, Writes
+from app.sandbox.writes import Writes
+
+Alter = Callable[[Json], object]  # changes a copy of an object in place
 
 EVENTS_LIVE = timedelta(hours=1)
 
@@ -54,16 +53,13 @@ _HASH_LENGTH = 9
 class Recorder:
     """Writes events and takes away the old ones."""
 
-    def __init__(
-        self, store: Store, writes: Writes, catalogue: Catalogue, clock: SteppedClock
-    ) -> None:
-        self._store = store
+    def __init__(self, writes: Writes) -> None:
         self._writes = writes
-        self._kind = catalogue.find(EVENTS)
-        self._clock = clock
+        self._store = writes.store
+        self._clock = writes.clock
         self._numbers = count(1)
         self._told: OrderedDict[tuple[str, ...], Key] = OrderedDict()
-        clock.call_later(_SWEEP_SECONDS, self._sweep)
+        self._clock.call_later(_SWEEP_SECONDS, self._sweep)
 
     def tell(
         self,
@@ -105,7 +101,7 @@ class Recorder:
     def _created(self, event: Json) -> Key:
         now = rfc3339(self._clock.now())
         body = event | {"firstTimestamp": now, "lastTimestamp": now, "count": 1}
-        created = self._writes.create(self._kind, event["metadata"]["namespace"], body)
+        created = self._writes.create(EVENTS, event["metadata"]["namespace"], body)
         return key_of(created)
 
     def _counted_up(self, about: tuple[str, ...]) -> bool:
@@ -120,7 +116,7 @@ class Recorder:
             return event
 
         try:
-            self._writes.change(self._kind, key, once_more)
+            self._writes.change(EVENTS, key, once_more)
         except NotFound:
             return False
         self._told.move_to_end(about)
@@ -128,12 +124,12 @@ class Recorder:
 
     def _sweep(self) -> None:
         oldest = self._clock.now() - EVENTS_LIVE
-        for event in self._store.items(self._kind.collection):
+        for event in self._store.items("events"):
             last = time_at(event, "lastTimestamp", "") or time_at(
                 event["metadata"], "creationTimestamp", ""
             )
             if last is not None and last < oldest:
-                self._writes.delete(self._kind, key_of(event))
+                self._writes.delete(EVENTS, key_of(event))
         self._clock.call_later(_SWEEP_SECONDS, self._sweep)
 
 
@@ -148,15 +144,15 @@ def _reference(resource: Resource, metadata: Json) -> Json:
     }
 
 
-@dataclass(frozen=True, slots=True)
 class PodControl:
     """The tools of a controller."""
 
-    store: Store
-    writes: Writes
-    catalogue: Catalogue
-    clock: SteppedClock
-    recorder: Recorder
+    def __init__(self, writes: Writes) -> None:
+        self.writes = writes
+        self.store = writes.store
+        self.catalogue = writes.catalogue
+        self.clock = writes.clock
+        self.recorder = Recorder(writes)
 
     def tell(
         self, resource: Resource, item: Json, reason: str, message: str, *, warning: bool = False
@@ -166,31 +162,33 @@ class PodControl:
         self.recorder.tell(component, resource, item, reason, message, warning=warning)
 
     def change(
-        self, resource: Resource, key: Key, edit: Edit, subresource: str = ""
+        self, resource: Resource, item: Json, alter: Alter, subresource: str = ""
     ) -> Json | None:
-        """Change an object; return a copy of it, None if it is no longer there."""
-        kind = self.catalogue.find(resource)
+        """Alter an object unless it was made again; return a copy, None if it is gone."""
+
+        def altered(found: Json) -> Json:
+            if uid_of(found) == uid_of(item):
+                alter(found)
+            return found
+
         try:
-            return self.writes.change(kind, key, edit, subresource=subresource)
+            return self.writes.change(resource, key_of(item), altered, subresource=subresource)
         except NotFound:
             return None
 
     def set_status(self, resource: Resource, item: Json, status: Json) -> None:
         """Put a new status into an object; what it does not speak of stays."""
 
-        def renewed(found: Json) -> Json:
-            if uid_of(found) == uid_of(item):
-                found["status"] = {**(found.get("status") or {}), **status}
-            return found
+        def renew(found: Json) -> None:
+            found["status"] = {**(found.get("status") or {}), **status}
 
         if any((item.get("status") or {}).get(key) != value for key, value in status.items()):
-            self.change(resource, key_of(item), renewed, "status")
+            self.change(resource, item, renew, "status")
 
     def delete(self, resource: Resource, item: Json) -> None:
         """Delete an object with all that it owns, if it is still there."""
         try:
-            kind = self.catalogue.find(resource)
-            self.writes.delete(kind, key_of(item), uid=uid_of(item), orphan=False)
+            self.writes.delete(resource, key_of(item), uid=uid_of(item), orphan=False)
         except (NotFound, Conflict):
             return
 
@@ -211,7 +209,7 @@ class PodControl:
         body: Json = {"metadata": metadata, "spec": copied(template.get("spec") or {})}
         namespace = owner["metadata"]["namespace"]
         try:
-            created = self.writes.create(self.catalogue.find(PODS), namespace, body)
+            created = self.writes.create(PODS, namespace, body)
         except ClusterError as error:
             message = f"Error creating: {error.message}"
             self.tell(resource, owner, "FailedCreate", message, warning=True)
@@ -235,17 +233,17 @@ class PodControl:
             if is_deleted(owner) or selector.matches(labels_of(pod)):
                 found.append(pod)
             elif not is_deleted(pod):
-                self.change(PODS, key_of(pod), without_owner(uid))
+                self.change(PODS, pod, without_owner(uid))
         for pod in self.store.ownerless("pods", namespace):
             if is_active(pod) and not is_deleted(owner) and selector.matches(labels_of(pod)):
-                self.change(PODS, key_of(pod), _with_owner(owner_reference(resource, owner)))
+                self.change(PODS, pod, _with_owner(owner_reference(resource, owner)))
                 adopted = self.store.read("pods", key_of(pod))
                 found += [adopted] if adopted is not None else []
         return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
 
     def owned(self, owner: Json, resource: Resource) -> list[Json]:
         """Return the objects of a kind that an owner controls."""
-        collection = self.catalogue.find(resource).collection
+        collection = collection_of(resource)
         return [
             item
             for found, item in self.store.owned_by(uid_of(owner))
@@ -286,25 +284,23 @@ def soonest(waits: Iterable[float | None]) -> float | None:
     return min((wait for wait in waits if wait), default=None)
 
 
-def without_owner(uid: str) -> Edit:
+def without_owner(uid: str) -> Alter:
     """Return the change that takes an owner out of an object."""
 
-    def edit(pod: Json) -> Json:
+    def alter(pod: Json) -> None:
         owners = pod["metadata"].get("ownerReferences") or ()
         kept = [owner for owner in owners if owner.get("uid") != uid]
         pod["metadata"]["ownerReferences"] = kept
-        return pod
 
-    return edit
+    return alter
 
 
-def _with_owner(reference: Json) -> Edit:
-    def edit(pod: Json) -> Json:
+def _with_owner(reference: Json) -> Alter:
+    def alter(pod: Json) -> None:
         if controller_of(pod) is None:
             pod["metadata"].setdefault("ownerReferences", []).append(reference)
-        return pod
 
-    return edit
+    return alter
 
 
 def pods_meant(value: object, total: int, *, round_up: bool) -> int:

@@ -27,7 +27,7 @@ from app.sandbox.kubelet.resizer import Resizer
 from app.sandbox.limit_ranger import LimitRanger
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import copied
-from app.sandbox.pod_control import PodControl, Recorder
+from app.sandbox.pod_control import PodControl
 from app.sandbox.reads import Follower, ObjectSelection, selection
 from app.sandbox.scheduler import USUAL_NODES, NodeSize, Rooms, Scheduler
 from app.sandbox.store import Store, StoredChange
@@ -68,14 +68,12 @@ class Sandbox:
         self.store = Store()
         catalogue = self._catalogue = Catalogue()
         random = Random(seed)
-        writes = self._writes = Writes(self.store, clock, random)
+        writes = Writes(self.store, catalogue, clock, random)
         self._client = webhook_client or WebhookClient()
-        self.webhooks = Webhooks(self.store, self._client, random)
-        writes.gates = (LimitRanger(self.store), self.webhooks, NodeRoom(self.store))
+        webhooks = Webhooks(self.store, self._client, random)
+        writes.gates = (LimitRanger(self.store), webhooks, NodeRoom(self.store))
         self.store.listen(self._serve)
-        recorder = Recorder(self.store, writes, catalogue, clock)
-        control = PodControl(self.store, writes, catalogue, clock, recorder)
-        self.cluster = SandboxCluster(control)
+        control = PodControl(writes)
         Garbage(control)
         Budgets(control)
         ControllerManager(control)
@@ -83,7 +81,7 @@ class Sandbox:
         kubelet = Kubelet(control)
         Resizer(control, kubelet, refuses)
         Housekeeping(control, kubelet)
-        self.cluster.metrics = PodMetrics(kubelet, clock)
+        self.cluster = SandboxCluster(control, PodMetrics(kubelet, clock))
         for name in _NAMESPACES:
             self.cluster.create(Ref(ports.NAMESPACES), {"metadata": {"name": name}})
         for node in nodes:

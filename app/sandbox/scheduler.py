@@ -242,15 +242,13 @@ class Scheduler:
         return "", left.cpu / max(room.cpu, 1) + left.memory / max(room.memory, 1)
 
     def _bind(self, pod: Json, node: str) -> None:
-        uid, now = uid_of(pod), self._control.clock.now()
+        now = self._control.clock.now()
 
-        def bound(item: Json) -> Json:
-            if uid_of(item) == uid:
-                item["spec"]["nodeName"] = node
-                set_condition(item, _SCHEDULED, now)
-            return item
+        def bind(item: Json) -> None:
+            item["spec"]["nodeName"] = node
+            set_condition(item, _SCHEDULED, now)
 
-        if self._control.change(PODS, key_of(pod), bound, "binding") is None:
+        if self._control.change(PODS, pod, bind, "binding") is None:
             return
         namespace, name = key_of(pod)
         message = f"Successfully assigned {namespace}/{name} to {node}"
@@ -259,16 +257,15 @@ class Scheduler:
     def _refuse(self, pod: Json, reasons: Counter[str], nodes: int) -> None:
         told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         message = f"0/{nodes} nodes are available: {told or 'no nodes'}."
-        uid, now = uid_of(pod), self._control.clock.now()
+        unschedulable = ObjectCondition("PodScheduled", "False", "Unschedulable", message)
+        now = self._control.clock.now()
 
-        def refused(item: Json) -> Json:
-            if uid_of(item) == uid and not item["spec"].get("nodeName"):
-                unschedulable = ObjectCondition("PodScheduled", "False", "Unschedulable", message)
+        def refuse(item: Json) -> None:
+            if not item["spec"].get("nodeName"):
                 set_condition(item, unschedulable, now)
-            return item
 
         before = pod["metadata"]["resourceVersion"]
-        after = self._control.change(PODS, key_of(pod), refused, "status")
+        after = self._control.change(PODS, pod, refuse, "status")
         if after is not None and after["metadata"]["resourceVersion"] != before:
             tell = self._control.recorder.tell
             tell(NAME, PODS, pod, "FailedScheduling", message, warning=True)

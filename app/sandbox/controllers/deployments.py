@@ -14,6 +14,7 @@ from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, 
 from app.sandbox.objects import (
     Key,
     ObjectCondition,
+    collection_of,
     is_active,
     is_deleted,
     is_ready,
@@ -111,15 +112,13 @@ class Deployments:
                 "template": template,
             },
         }
-        kind = self._control.catalogue.find(REPLICA_SETS)
-        return self._control.writes.create(kind, metadata["namespace"], body)
+        return self._control.writes.create(REPLICA_SETS, metadata["namespace"], body)
 
     def _renew(self, replica_set: Json, revision: int) -> None:
-        def renewed(item: Json) -> Json:
+        def renew(item: Json) -> None:
             item["metadata"].setdefault("annotations", {})[_REVISION] = str(revision)
-            return item
 
-        self._control.change(REPLICA_SETS, key_of(replica_set), renewed)
+        self._control.change(REPLICA_SETS, replica_set, renew)
 
     def _roll(self, deployment: Json, new: Json, old: list[Json], bounds: _Bounds) -> None:
         wanted = {key_of(replica_set): _wanted(replica_set) for replica_set in (new, *old)}
@@ -153,12 +152,9 @@ class Deployments:
         before = _wanted(replica_set)
         if replicas == before:
             return
-
-        def scaled(item: Json) -> Json:
-            item["spec"]["replicas"] = replicas
-            return item
-
-        self._control.change(REPLICA_SETS, key_of(replica_set), scaled)
+        self._control.change(
+            REPLICA_SETS, replica_set, lambda item: item["spec"].update(replicas=replicas)
+        )
         way = "up" if replicas > before else "down"
         name = replica_set["metadata"]["name"]
         message = f"Scaled {way} replica set {name} from {before} to {replicas}"
@@ -246,7 +242,7 @@ class Replicas:
     def __init__(self, control: PodControl, resource: Resource) -> None:
         self._control = control
         self.resource = resource
-        self._collection = control.catalogue.find(resource).collection
+        self._collection = collection_of(resource)
 
     def look(self, key: Key) -> float | None:
         """Create or delete pods; return after how many seconds to look again."""

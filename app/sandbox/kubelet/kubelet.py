@@ -65,12 +65,10 @@ class Kubelet:
         """Write the status of a pod as it is now."""
         now = self._clock.now()
 
-        def renewed(pod: Json) -> Json:
-            if uid_of(pod) == run.uid:
-                pod["status"] = status_of(run, pod.get("status") or {}, now)
-            return pod
+        def renew(pod: Json) -> None:
+            pod["status"] = status_of(run, pod.get("status") or {}, now)
 
-        self._control.change(PODS, run.key, renewed, "status")
+        self._control.change(PODS, run.pod, renew, "status")
 
     def later(self, run: PodRun, seconds: float, action: Callable[[], object]) -> None:
         """Do something in a while, unless the pod is gone by then."""
@@ -303,8 +301,7 @@ class Kubelet:
             self._end_pod_if_all_did(run)
             self.write(run)
         try:
-            kind = self._control.catalogue.find(PODS)
-            self._control.writes.delete(kind, run.key, uid=run.uid, grace_seconds=0)
+            self._control.writes.delete(PODS, run.key, uid=run.uid, grace_seconds=0)
         except ClusterError:
             return
 
