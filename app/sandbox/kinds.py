@@ -7,7 +7,7 @@ row of differences. Definitions of custom resources add rows while the sandbox r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from app import ports
@@ -49,9 +49,9 @@ class ServedKind:
     """A resource that is served."""
 
     resource: Resource
-    fill: Fill = field(default=_leave)  # before admission, also of changes
-    begin: Fill = field(default=_leave)  # of new objects that have their name and uid
-    check: Check = field(default=_accept)
+    fill: Fill = _leave  # before admission, also of changes
+    begin: Fill = _leave  # of new objects that have their name and uid
+    check: Check = _accept
     has_status: bool = True
     has_generation: bool = True
     is_custom: bool = False

@@ -271,17 +271,16 @@ def with_labels(template: Json, labels: Mapping[str, str]) -> Json:
     }
 
 
-def available_in_seconds(pod: Json, min_ready_seconds: float, now: datetime) -> float | None:
-    """Return how long until a pod counts as available, 0 if it does; None if it is not Ready."""
-    if not is_ready(pod) or is_deleted(pod):
-        return None
-    ready = condition_of(pod, "Ready") or {}
-    return max(min_ready_seconds - seconds_since(ready, "lastTransitionTime", now), 0.0)
-
-
-def soonest(waits: Iterable[float | None]) -> float | None:
-    """Return the shortest wait that is still to come."""
-    return min((wait for wait in waits if wait), default=None)
+def availability(owner: Json, pods: Iterable[Json], now: datetime) -> tuple[int, float | None]:
+    """Return how many pods are available, and in how many seconds another one will be."""
+    least = owner["spec"].get("minReadySeconds") or 0
+    waits = [
+        least - seconds_since(condition_of(pod, "Ready") or {}, "lastTransitionTime", now)
+        for pod in pods
+        if is_ready(pod) and not is_deleted(pod)
+    ]
+    available = sum(wait <= 0 for wait in waits)
+    return available, min((wait for wait in waits if wait > 0), default=None)
 
 
 def without_owner(uid: str) -> Alter:

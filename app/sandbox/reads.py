@@ -121,7 +121,7 @@ def selection(collection: str, label_selector: str, field_selector: str) -> Matc
 def _field_terms(text: str, selectable: Collection[str]) -> list[tuple[str, bool, str]]:
     """Read `a=b,c!=d`; what is left out of a term is a part of it."""
     terms = []
-    for part in _parts(text):
+    for part in filter(None, re.split(r"(?<!\\),", text)):
         found = _TERM.fullmatch(part)
         if found is None:
             raise bad_request(f"invalid selector: {text!r}; can't understand {part!r}")
@@ -130,10 +130,6 @@ def _field_terms(text: str, selectable: Collection[str]) -> list[tuple[str, bool
             raise bad_request(f"field label not supported: {path}")
         terms.append((path, sign != "!=", _ESCAPED.sub(r"\1", value)))
     return terms
-
-
-def _parts(text: str) -> list[str]:
-    return [part for part in re.split(r"(?<!\\),", text) if part]
 
 
 def _field_text(item: Json, path: str) -> str:

@@ -26,10 +26,10 @@ from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.resizer import Resizer
 from app.sandbox.limit_ranger import LimitRanger
 from app.sandbox.metrics import PodMetrics
-from app.sandbox.objects import copied
+from app.sandbox.objects import Key, copied
 from app.sandbox.pod_control import PodControl
 from app.sandbox.reads import Follower, ObjectSelection, selection
-from app.sandbox.scheduler import USUAL_NODES, NodeSize, Rooms, Scheduler
+from app.sandbox.scheduler import USUAL_NODES, NodeSize, Scheduler
 from app.sandbox.store import Store, StoredChange
 from app.sandbox.subresources import NodeRoom
 from app.sandbox.webhook_client import WebhookClient
@@ -77,7 +77,7 @@ class Sandbox:
         Garbage(control)
         Budgets(control)
         ControllerManager(control)
-        Scheduler(control, Rooms(self.store))
+        Scheduler(control)
         kubelet = Kubelet(control)
         Resizer(control, kubelet, refuses)
         Housekeeping(control, kubelet)
@@ -131,9 +131,8 @@ class Sandbox:
             namespace = metadata.setdefault("namespace", "default")
             self._ensure_namespace(namespace)
         name = metadata.get("name", "")
-        try:
-            before = self.cluster.get(Ref(resource, namespace, name))
-        except NotFound:
+        before = self.store.read(kind.collection, Key(namespace, name))
+        if before is None:
             self.cluster.create(Ref(resource, namespace), item)
             return
         metadata["resourceVersion"] = before["metadata"]["resourceVersion"]
@@ -144,9 +143,7 @@ class Sandbox:
         return self._catalogue.by_kind(str(item.get("apiVersion")), str(item.get("kind")))
 
     def _ensure_namespace(self, name: str) -> None:
-        try:
-            self.cluster.get(Ref(ports.NAMESPACES, "", name))
-        except NotFound:
+        if self.store.read("namespaces", Key("", name)) is None:
             self.cluster.create(Ref(ports.NAMESPACES), {"metadata": {"name": name}})
 
     def _serve(self, collection: str, change: StoredChange) -> None:

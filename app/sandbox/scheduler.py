@@ -180,9 +180,9 @@ def wanted_by(pod: Json) -> Amounts:
 class Scheduler:
     """Binds pods to nodes, the most important first, then the oldest."""
 
-    def __init__(self, control: PodControl, rooms: Rooms) -> None:
+    def __init__(self, control: PodControl) -> None:
         self._control = control
-        self._rooms = rooms
+        self._rooms = Rooms(control.store)
         self._waiting: dict[Key, None] = {}
         self._todo: Worklist[str] = Worklist(control.clock, self._look)
         control.store.listen(self._note)
@@ -194,7 +194,9 @@ class Scheduler:
                 if change.before is None or change.before["spec"] != pod["spec"]:
                     self._waiting[change.key] = None
                     self._todo.note("pods")
-            elif self._waiting.pop(change.key, 0) == 0 or _has_shrunk(change):
+            elif change.key in self._waiting:
+                del self._waiting[change.key]
+            else:  # it may have left room on its node
                 self._todo.note("pods")
         elif collection == "nodes":
             self._todo.note("pods")
@@ -279,17 +281,6 @@ def _is_waiting(pod: Json) -> bool:
         and not is_deleted(pod)
         and not has_ended(pod)
     )
-
-
-def _has_shrunk(change: StoredChange) -> bool:
-    """Whether a pod left room on its node."""
-    before, after = change.before, change.after
-    if before is None or not before["spec"].get("nodeName"):
-        return False
-    if after is None or has_ended(after):
-        return not has_ended(before)
-    old, new = Room.of(wanted_by(before)), Room.of(wanted_by(after))
-    return new.cpu < old.cpu or new.memory < old.memory
 
 
 def _order(pod: Json) -> tuple[int, str, str]:

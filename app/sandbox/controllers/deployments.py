@@ -27,9 +27,8 @@ from app.sandbox.objects import (
 )
 from app.sandbox.pod_control import (
     PodControl,
-    available_in_seconds,
+    availability,
     pods_meant,
-    soonest,
     template_hash,
     with_labels,
 )
@@ -186,15 +185,15 @@ class Deployments:
             "updatedReplicas": new_replicas,
             "unavailableReplicas": max(bounds.replicas - numbers["availableReplicas"], 0),
         }
-        draft: Json = {"status": dict(deployment.get("status") or {})}
-        draft["status"]["conditions"] = list(draft["status"].get("conditions") or ())
+        conditions = list(member(deployment, "status.conditions") or ())
+        draft: Json = {"status": {"conditions": conditions}}
         enough = numbers["availableReplicas"] >= bounds.replicas - bounds.unavailable
         now = self._control.clock.now()
         set_condition(draft, _AVAILABLE if enough else _NOT_AVAILABLE, now)
         done = new_replicas == numbers["availableReplicas"] == bounds.replicas
         done = done and numbers["replicas"] == bounds.replicas
         set_condition(draft, _COMPLETE if done else _PROGRESSING, now)
-        status["conditions"] = draft["status"]["conditions"]
+        status["conditions"] = conditions
         self._control.set_status(DEPLOYMENTS, deployment, status)
 
 
@@ -270,23 +269,22 @@ class Replicas:
         return selector_of(owner)
 
     def _tell_status(self, owner: Json) -> float | None:
-        spec, now = owner["spec"], self._control.clock.now()
         pods = [
             pod
             for collection, pod in self._control.store.owned_by(owner["metadata"]["uid"])
             if collection == "pods" and is_active(pod)
         ]
-        labels = (member(spec, "template.metadata.labels") or {}).items()
-        waits = [available_in_seconds(pod, spec.get("minReadySeconds") or 0, now) for pod in pods]
+        labels = (member(owner, "spec.template.metadata.labels") or {}).items()
+        available, wait = availability(owner, pods, self._control.clock.now())
         status = {
             "replicas": len(pods),
             "fullyLabeledReplicas": sum(1 for pod in pods if labels <= labels_of(pod).items()),
             "readyReplicas": sum(1 for pod in pods if is_ready(pod)),
-            "availableReplicas": sum(1 for wait in waits if wait == 0),
+            "availableReplicas": available,
             "observedGeneration": owner["metadata"]["generation"],
         }
         self._control.set_status(self.resource, owner, status)
-        return soonest(waits)
+        return wait
 
 
 def _worth(pod: Json) -> tuple[bool, bool, bool, str, str]:

@@ -271,7 +271,7 @@ def _latest(schedule: CronSchedule, due: datetime, now: datetime) -> datetime:
 
 
 def _reference(job: Json) -> Json:
-    name, namespace = key_of(job).name, key_of(job).namespace
+    namespace, name = key_of(job)
     return {
         "kind": "Job",
         "apiVersion": "batch/v1",
