@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from app.model import patches
-from app.model.errors import Invalid
 from app.ports import (
     POD_METRICS,
     Json,
@@ -29,7 +28,7 @@ from app.ports import (
 from app.sandbox.disruption import Evictions
 from app.sandbox.kinds import ServedKind, discovered
 from app.sandbox.metrics import PodMetrics
-from app.sandbox.objects import Key, copied, taken
+from app.sandbox.objects import Key, copied
 from app.sandbox.pod_control import PodControl
 from app.sandbox.reads import Pages, selection
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
@@ -87,7 +86,7 @@ class SandboxCluster:
 
     def create(self, ref: Ref, body: Json, *, dry_run: bool = False) -> Json:
         """Create an object, or post to the subresource of one."""
-        item = taken(body)
+        item = copied(body)
         if not ref.subresource:
             return self._writes.create(ref.resource, ref.namespace, item, dry_run=dry_run)
         if ref.subresource not in self._catalogue.find(ref.resource).more:
@@ -101,7 +100,7 @@ class SandboxCluster:
         if ref.subresource:
             raise not_allowed()
         return self._writes.change(
-            ref.resource, _key(ref), lambda _old: taken(body), is_patch=False
+            ref.resource, _key(ref), lambda _old: copied(body), is_patch=False
         )
 
     def patch(
@@ -157,18 +156,11 @@ def _key(ref: Ref) -> Key:
 
 def _edit(body: object, kind: PatchKind) -> Edit:
     """Return what a patch does to an object."""
-    match kind, body:
-        case PatchKind.JSON, list():
-            return lambda item: taken(patches.apply(item, body))
-        case PatchKind.JSON, _:
-            raise bad_request("a JSON patch is a list of operations")
-        case PatchKind.MERGE, dict():
-            return lambda item: taken(patches.merge(item, body))
-        case PatchKind.MERGE, _:
-            raise bad_request("a merge patch is an object")
-        case _:
-            message = f"the sandbox takes no {kind.value}"
-            raise Invalid(message, status=415, reason="UnsupportedMediaType")
+    if kind is PatchKind.MERGE and isinstance(body, dict):
+        return lambda item: copied(patches.merge(item, body))
+    if kind is PatchKind.JSON and isinstance(body, list):
+        return lambda item: copied(patches.apply(item, body))
+    raise bad_request(f"the sandbox takes no such {kind.value}")
 
 
 def _scale_edit(kind: ServedKind, edit: Edit) -> Edit:

@@ -187,7 +187,6 @@ class Evictions:
     def __init__(self, control: PodControl) -> None:
         self._control = control
         self._store = control.store
-        self._clock = control.clock
 
     def evict(self, key: Key, options: Mapping[str, str], *, dry_run: bool) -> Json:
         """Evict a pod; options are the preconditions of its deletion."""
@@ -205,18 +204,13 @@ class Evictions:
         return SUCCESS
 
     def _delete(self, pod: Json, version: str) -> None:
-        key, uid = key_of(pod), uid_of(pod)
-
-        def mark(item: Json) -> Json:
-            if uid_of(item) != uid:
-                raise recreated("Pod", key.name, uid, uid_of(item))
+        def mark(item: Json) -> None:
             if version and version != item["metadata"]["resourceVersion"]:
                 raise _busy("of a pod that was not Ready")
-            set_condition(item, _EVICTED, self._clock.now())
-            return item
+            set_condition(item, _EVICTED, self._control.clock.now())
 
-        self._control.writes.change(PODS, key, mark, subresource="status")
-        self._control.writes.delete(PODS, key, uid=uid)
+        self._control.change(PODS, pod, mark, "status")
+        self._control.writes.delete(PODS, key_of(pod), uid=uid_of(pod))
 
     def _ask_budget(self, pod: Json, *, dry_run: bool) -> str:
         """Charge the budget of a pod; return the version at which the pod must still be."""
@@ -249,10 +243,10 @@ class Evictions:
         status = budget["status"]
         status["disruptionsAllowed"] -= 1
         disrupted = status.get("disruptedPods") or {}
-        status["disruptedPods"] = {**disrupted, pod_name: rfc3339(self._clock.now())}
+        status["disruptedPods"] = {**disrupted, pod_name: rfc3339(self._control.clock.now())}
         if status["disruptionsAllowed"] == 0:
             condition = ObjectCondition("DisruptionAllowed", "False", "InsufficientPods")
-            set_condition(budget, condition, self._clock.now())
+            set_condition(budget, condition, self._control.clock.now())
         return budget
 
 

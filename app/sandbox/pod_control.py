@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import OrderedDict
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import count
 
@@ -43,7 +43,6 @@ Alter = Callable[[Json], object]  # changes a copy of an object in place
 EVENTS_LIVE = timedelta(hours=1)
 
 _SWEEP_SECONDS = 60.0
-_REMEMBERED = 4096  # events that may be counted up
 _LONGEST_MESSAGE = 1024
 
 _HASH_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -58,7 +57,7 @@ class Recorder:
         self._store = writes.store
         self._clock = writes.clock
         self._numbers = count(1)
-        self._told: OrderedDict[tuple[str, ...], Key] = OrderedDict()
+        self._told: dict[tuple[str, ...], Key] = {}
         self._clock.call_later(_SWEEP_SECONDS, self._sweep)
 
     def tell(
@@ -75,10 +74,12 @@ class Recorder:
         """Tell something of an object."""
         metadata = item["metadata"]
         about = (metadata["uid"], component, reason, message)
-        event = {
+        now = rfc3339(self._clock.now())
+        namespace = metadata.get("namespace") or "default"
+        event: Json = {
             "metadata": {
                 "name": f"{metadata['name']}.{next(self._numbers):016x}",
-                "namespace": metadata.get("namespace") or "default",
+                "namespace": namespace,
                 "annotations": annotations,
             },
             "involvedObject": _reference(resource, metadata),
@@ -89,38 +90,20 @@ class Recorder:
             "reportingComponent": component,
             "reportingInstance": "",
             "eventTime": None,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
         }
-        try:
-            if not self._counted_up(about):
-                self._told[about] = self._created(event)
-        except ClusterError:
-            return  # its namespace is on its way out
-        while len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
-
-    def _created(self, event: Json) -> Key:
-        now = rfc3339(self._clock.now())
-        body = event | {"firstTimestamp": now, "lastTimestamp": now, "count": 1}
-        created = self._writes.create(EVENTS, event["metadata"]["namespace"], body)
-        return key_of(created)
-
-    def _counted_up(self, about: tuple[str, ...]) -> bool:
-        key = self._told.get(about)
-        if key is None:
-            return False
-        now = rfc3339(self._clock.now())
-
-        def once_more(event: Json) -> Json:
-            event["count"] = event.get("count", 1) + 1
-            event["lastTimestamp"] = now
-            return event
-
-        try:
-            self._writes.change(EVENTS, key, once_more)
-        except NotFound:
-            return False
-        self._told.move_to_end(about)
-        return True
+        with suppress(ClusterError):  # its namespace is on its way out
+            key = self._told.get(about)
+            if key is not None and self._store.read("events", key) is not None:
+                self._writes.change(
+                    EVENTS,
+                    key,
+                    lambda told: {**told, "lastTimestamp": now, "count": told["count"] + 1},
+                )
+            else:
+                self._told[about] = key_of(self._writes.create(EVENTS, namespace, event))
 
     def _sweep(self) -> None:
         oldest = self._clock.now() - EVENTS_LIVE
@@ -130,6 +113,8 @@ class Recorder:
             )
             if last is not None and last < oldest:
                 self._writes.delete(EVENTS, key_of(event))
+        there = {key_of(event) for event in self._store.items("events")}
+        self._told = {about: key for about, key in self._told.items() if key in there}
         self._clock.call_later(_SWEEP_SECONDS, self._sweep)
 
 
@@ -304,8 +289,6 @@ def _with_owner(reference: Json) -> Alter:
 
 def pods_meant(value: object, total: int, *, round_up: bool) -> int:
     """Return how many pods `3` or `"25%"` of a total means; nonsense means none."""
-    if isinstance(value, bool):
-        return 0
     if isinstance(value, int):
         return value
     text = str(value or "")

@@ -253,14 +253,8 @@ def controller_problems(item: Json, old: Json | None) -> Iterator[FieldProblem]:
     if spec.get("selector") is None:
         yield required("spec.selector")
         return
-    if item["kind"] == "ReplicationController":
-        selected = dict(spec["selector"])
-        labels = member(spec, "template.metadata.labels") or {}
-        fits = selected.items() <= labels.items()
-    else:
-        labels = member(spec, "template.metadata.labels") or {}
-        fits = selector_of(item).matches(labels)
-    if not fits:
+    labels = member(spec, "template.metadata.labels") or {}
+    if not selector_of(item).matches(labels):
         detail = "`selector` does not match template `labels`"
         yield wrong("spec.template.metadata.labels", labels, detail)
     if old is not None and item["kind"] != "ReplicationController":

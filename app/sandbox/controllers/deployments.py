@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.model.selectors import Selector
-from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Json, Resource
+from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, Json, Resource
 from app.sandbox.objects import (
     Key,
     ObjectCondition,
@@ -250,7 +249,7 @@ class Replicas:
             return None
         pods = [
             pod
-            for pod in self._control.pods_of(self.resource, owner, self._selector(owner))
+            for pod in self._control.pods_of(self.resource, owner, selector_of(owner))
             if is_active(pod)
         ]
         wanted = int(owner["spec"].get("replicas") or 0)
@@ -262,11 +261,6 @@ class Replicas:
         finally:
             wait = self._tell_status(owner)
         return wait
-
-    def _selector(self, owner: Json) -> Selector:
-        if self.resource == REPLICATION_CONTROLLERS:
-            return Selector.of_labels(owner["spec"].get("selector") or {})
-        return selector_of(owner)
 
     def _tell_status(self, owner: Json) -> float | None:
         pods = [

@@ -13,10 +13,10 @@ from app.sandbox.objects import (
     has_ended,
     is_deleted,
     is_ready,
+    key_of,
     labels_of,
     member,
     selector_of,
-    uid_of,
 )
 from app.sandbox.pod_control import (
     PodControl,
@@ -37,16 +37,19 @@ class StatefulSets:
 
     def __init__(self, control: PodControl) -> None:
         self._control = control
-        self._templates: dict[str, dict[str, Json]] = {}  # by uid and revision
+        self._templates: dict[Key, dict[str, Json]] = {}  # by revision
 
     def look(self, key: Key) -> float | None:
         """Move the pods of a StatefulSet on; return after how many seconds to look again."""
         owner = self._control.store.read("statefulsets.apps", key)
         if owner is None or is_deleted(owner):
+            self._templates.pop(key, None)
             return None
-        update = f"{key.name}-{template_hash(owner['spec']['template'])}"
+        template = owner["spec"]["template"]
+        update = f"{key.name}-{template_hash(template)}"
         current = member(owner, "status.currentRevision") or update
-        self._remember(owner, current, update)
+        known = self._templates.get(key, {})
+        self._templates[key] = {update: template, current: known.get(current, template)}
         places = self._places(owner)
         try:
             if self._fill(owner, places, current, update) and self._shrink(owner, places):
@@ -54,15 +57,6 @@ class StatefulSets:
         finally:
             wait = self._tell_status(owner, current, update)
         return wait
-
-    def _remember(self, owner: Json, current: str, update: str) -> None:
-        known = self._templates.setdefault(uid_of(owner), {})
-        template = known.get(current)
-        known.clear()
-        known[update] = owner["spec"]["template"]
-        known[current] = template or owner["spec"]["template"]
-        while len(self._templates) > 1000:
-            del self._templates[next(iter(self._templates))]
 
     def _places(self, owner: Json) -> dict[int, Json]:
         """Return the pods by their ordinals."""
@@ -101,7 +95,7 @@ class StatefulSets:
             "statefulset.kubernetes.io/pod-name": name,
             "apps.kubernetes.io/pod-index": str(ordinal),
         }
-        template = with_labels(self._templates[uid_of(owner)][revision], labels)
+        template = with_labels(self._templates[key_of(owner)][revision], labels)
         self._control.create_pod(STATEFUL_SETS, owner, template, name=name)
 
     def _shrink(self, owner: Json, places: dict[int, Json]) -> bool:

@@ -30,7 +30,7 @@ from app.sandbox.kubelet.runs import (
     status_of,
 )
 from app.sandbox.load import identity, load_of
-from app.sandbox.objects import Key, has_ended, is_deleted, shown_json, uid_of
+from app.sandbox.objects import Key, has_ended, is_deleted, uid_of
 from app.sandbox.pod_control import PodControl
 from app.sandbox.store import StoredChange
 
@@ -328,11 +328,9 @@ def _pause(container: ContainerRun, now: float) -> float:
 
     What is counted is one image with one set of resources, so a resize starts over.
     """
-    tried = f"{container.spec.get('image')} {shown_json(container.allocated)}"
-    pause = container.pauses.get(tried, 0.0)
-    if now - container.started_at > GOOD_RUN_SECONDS:
-        pause = 0.0
-    following = min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
-    container.pauses.clear()
-    container.pauses[tried] = following
+    tried = (container.spec.get("image"), container.allocated)
+    is_first = container.tried != tried or now - container.started_at > GOOD_RUN_SECONDS
+    pause = 0.0 if is_first else container.pause_seconds
+    container.tried = tried
+    container.pause_seconds = min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
     return pause

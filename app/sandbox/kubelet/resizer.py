@@ -189,20 +189,20 @@ class Resizer:
         progress = run.progress
         if progress is None:
             return
-        if progress.reason:
-            progress.message = message
-            self._kubelet.write(run)
-            self._apply_in(run, SHRINK_RETRY_SECONDS if is_shrinking else ERROR_RETRY_SECONDS)
-            return
 
         def tell() -> None:
-            if run.progress is progress:
-                progress.reason, progress.message = "Error", message
+            if run.progress is not progress:
+                return
+            if not progress.reason:
                 self._kubelet.tell(run, "ResizeError", message, warning=True)
-                self._kubelet.write(run)
-                self._apply_in(run, SHRINK_RETRY_SECONDS if is_shrinking else ERROR_RETRY_SECONDS)
+            progress.reason, progress.message = "Error", message
+            self._kubelet.write(run)
+            self._apply_in(run, SHRINK_RETRY_SECONDS if is_shrinking else ERROR_RETRY_SECONDS)
 
-        self._kubelet.later(run, SHRINK_ERROR_SECONDS if is_shrinking else ERROR_SECONDS, tell)
+        if progress.reason:
+            tell()
+        else:
+            self._kubelet.later(run, SHRINK_ERROR_SECONDS if is_shrinking else ERROR_SECONDS, tell)
 
 
 def _wanted(run: PodRun) -> dict[str, Json]:
