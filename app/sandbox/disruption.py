@@ -106,7 +106,7 @@ class Budgets:
             self._todo.note(key, EVICTED_PODS_GO_WITHIN.total_seconds() / 4)
 
     def _numbers(self, budget: Json, pods: list[Json]) -> _Numbers:
-        spec = budget["spec"]
+        spec = budget.get("spec") or {}
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if most is not None:
             expected = self._expected(pods)

@@ -14,8 +14,15 @@ from app import ports
 from app.ports import POD_METRICS, Json, Resource
 from app.sandbox import validation as rules
 from app.sandbox.cel import NotUnderstood, compile_cel
-from app.sandbox.objects import collection_of, dotted
-from app.sandbox.refusals import FieldProblem, not_allowed, unknown_path, unknown_resource, wrong
+from app.sandbox.objects import collection_of, dotted, member
+from app.sandbox.refusals import (
+    FieldProblem,
+    not_allowed,
+    required,
+    unknown_path,
+    unknown_resource,
+    wrong,
+)
 from app.sandbox.schema import check_rules, fill, prune, schema_problems
 
 Fill = Callable[[Json], None]
@@ -159,7 +166,11 @@ def _custom_scale(scale: Json) -> ScaleFields:
 
 def _definition_problems(item: Json, _old: Json | None) -> Iterator[FieldProblem]:
     spec = item.get("spec") or {}
-    wanted = f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}"
+    missing = [path for path in ("group", "names.plural", "names.kind") if not member(spec, path)]
+    if missing:
+        yield from (required(f"spec.{path}") for path in missing)
+        return
+    wanted = f"{spec['names']['plural']}.{spec['group']}"
     if item["metadata"]["name"] != wanted:
         detail = f'must be spec.names.plural+"."+spec.group: "{wanted}"'
         yield wrong("metadata.name", item["metadata"]["name"], detail)
@@ -200,11 +211,13 @@ def _fill_secret(item: Json) -> None:
 
 
 def _begin_definition(item: Json) -> None:
-    spec = item["spec"]
+    spec = item.get("spec") or {}
     established = {"status": "True", "lastTransitionTime": item["metadata"]["creationTimestamp"]}
     item["status"] = {
-        "acceptedNames": spec["names"],
-        "storedVersions": [found["name"] for found in spec["versions"] if found.get("storage")],
+        "acceptedNames": spec.get("names"),
+        "storedVersions": [
+            found["name"] for found in spec.get("versions") or () if found.get("storage")
+        ],
         "conditions": [
             {"type": "NamesAccepted", "reason": "NoConflicts", **established},
             {"type": "Established", "reason": "InitialNamesAccepted", **established},

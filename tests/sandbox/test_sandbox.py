@@ -62,6 +62,38 @@ def test_apply() -> None:
     assert not sandbox.cluster.list(VPAS).items
 
 
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        pytest.param(
+            {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "it"}},
+            [],
+            id="a budget of no pods",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": "it"},
+            },
+            [
+                "[spec.group: Required value, spec.names.plural: Required value, "
+                "spec.names.kind: Required value]"
+            ],
+            id="a definition of nothing",
+        ),
+    ],
+)
+def test_objects_without_a_spec(item: Json, why: list[str]) -> None:
+    """What says nothing of itself is taken as empty or refused; all else goes on."""
+    world = World()
+    refused = world.sandbox.apply(item, pod())
+    world.step(2)
+
+    assert [one.why.partition("invalid: ")[2] for one in refused] == why
+    assert world.is_ready()
+
+
 def test_apply_again() -> None:
     """What is there is replaced, and stays what it is."""
     sandbox = Sandbox(SteppedClock())
