@@ -75,7 +75,7 @@ def story() -> PlayedShop:
 
 def test_nothing_goes_wrong(story: PlayedShop) -> None:
     """There is no error of ours in it, and no object of the shop is refused."""
-    assert story.view.totals.troubles == 0
+    assert story.view.totals.done[ActivityKind.TROUBLE] == 0
     assert story.who(ActivityKind.REFUSE) == set()
 
 
@@ -142,8 +142,9 @@ def test_the_summary_adds_up(story: PlayedShop) -> None:
 
     assert totals.after.cpu_millicores < totals.before.cpu_millicores * 0.7
     assert totals.after.memory_bytes < totals.before.memory_bytes * 0.7
-    assert totals.evictions == sum(one.kind is ActivityKind.EVICT for one in story.activities)
-    assert totals.pods_changed >= totals.evictions
+    evictions = totals.done[ActivityKind.EVICT]
+    assert evictions == sum(one.kind is ActivityKind.EVICT for one in story.activities)
+    assert totals.reviewed.pods_changed >= evictions
 
 
 def test_at_first_nobody_knows() -> None:

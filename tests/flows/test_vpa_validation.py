@@ -13,7 +13,7 @@ WRONG = vpa("wrong", target="Deployment/other", mode="Sometimes", startupBoost={
 
 def refusal(cluster: Whole, item: Json) -> str:
     """Return why an object was not taken, empty if it was."""
-    found = cluster.world.apply([item])
+    found = cluster.world.sandbox.apply(item)
     return found[0].why if found else ""
 
 

@@ -53,11 +53,11 @@ class Whole:
 
     def apply(self, *items: Json) -> None:
         """Bring objects into the cluster."""
-        assert self.world.apply(items) == []
+        assert self.world.sandbox.apply(*items) == []
 
     def run(self, seconds: float) -> None:
         """Let time pass."""
-        self.world.advance(seconds)
+        self.world.sandbox.advance(seconds)
 
     def pods(self, selector: str = "") -> list[Json]:
         """Return the pods that are not on their way out, in the order of their names."""
