@@ -106,19 +106,23 @@ def test_apply_again() -> None:
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-def history(seed: int) -> list[Json]:
-    """Everything that is to be seen after a busy hour."""
-    world = World(seed=seed)
-    budget = {
+def budget(least: int) -> Json:
+    """Return a budget of the Deployment `web`."""
+    return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "web"},
-        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+        "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}},
     }
+
+
+def history(seed: int) -> list[Json]:
+    """Everything that is to be seen after a busy hour."""
+    world = World(seed=seed)
     world.run(
         deployment("web", replicas=3, load="memory: leaking 100Mi 400Mi, cpu: spiky 0 1 5m 20s"),
         deployment("big", container(requests={"cpu": "3"}, limits={}), replicas=6),
-        budget,
+        budget(2),
     )
     for step in range(12):
         for found in pods_in(world.sandbox, selector="app=web")[: step % 3]:
@@ -165,13 +169,7 @@ def test_a_budget_is_never_broken(seed: int) -> None:
     """Whatever is evicted, deleted and stepped in which order, enough pods stay Ready."""
     choose = random.Random(seed)
     world = World(seed=seed)
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "web"},
-        "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
-    }
-    world.run(deployment("web", replicas=5), budget)
+    world.run(deployment("web", replicas=5), budget(3))
     for _ in range(200):
         pods = pods_in(world.sandbox, selector="app=web")
         target = choose.choice(pods)["metadata"]
