@@ -12,7 +12,7 @@ from app.ports import NAMESPACES, Json, Ref
 from app.sandbox.clock import START, SteppedClock
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.kinds import Catalogue
-from app.sandbox.pod_control import PodControl, Recorder
+from app.sandbox.pod_control import PodControl
 from app.sandbox.store import Store
 from app.sandbox.writes import AdmissionPlugin, Attempt, Writes
 
@@ -24,11 +24,8 @@ class ClusterInMemory(SandboxCluster, AdmissionPlugin):
     """Objects as an API server keeps them; calls fail and meet others when a test says so."""
 
     def __init__(self, now: Callable[[], datetime]) -> None:
-        store, clock = Store(), _Told(now)
-        writes = Writes(store, clock, Random(0))
-        kinds = Catalogue()
-        recorder = Recorder(store, writes, kinds, clock)
-        super().__init__(PodControl(store, writes, kinds, clock, recorder))
+        writes = Writes(Store(), Catalogue(), _Told(now), Random(0))
+        super().__init__(PodControl(writes))
         self.failures: list[ClusterError | None] = []  # raised by the next calls, one each
         self.before_write: Callable[[], object] = lambda: None  # somebody else is faster, once
         self.forbidden: set[str] = set()  # kinds that may not be written

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
@@ -24,8 +23,7 @@ from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster, Delta
 from app.recommender.core.oom import new_kills
 from app.recommender.core.usage import read_metrics
-from app.run.embedded_webhook import ReviewCounts
-from app.run.picture import Activity, ActivityKind, Totals, View
+from app.run.picture import Activity, ActivityKind, ReviewCounts, Totals, View
 from app.run.rows import CPU, MEMORY, Usage, Used, rows, sums, template_of
 from app.runtime.live import Runtime
 from app.updater.core.decisions import Action, Decision, Reason
@@ -49,29 +47,29 @@ _EVENTS: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class FeedSources:
-    """Where to look."""
-
-    runtime: Runtime
-    cluster: Cluster
-    decisions: DecisionLog
-    reviewed: Callable[[], ReviewCounts]
-    namespace: str = ""
-    is_dry: bool = False  # nothing is done, so what would be is told
-
-
 class ActivityFeed:
     """Gathers what happened since the start."""
 
-    def __init__(self, sources: FeedSources) -> None:
-        self._sources = sources
-        self._began = sources.runtime.clock.now()
-        self._mirror = sources.runtime.mirror(sources.cluster, watched_sources(sources.namespace))
+    def __init__(
+        self,
+        runtime: Runtime,
+        cluster: Cluster,
+        decisions: DecisionLog,
+        reviewed: Callable[[], ReviewCounts],
+        namespace: str = "",
+        *,
+        is_dry: bool = False,
+    ) -> None:
+        self._clock = runtime.clock
+        self._cluster = cluster
+        self._decisions = decisions
+        self._reviewed = reviewed
+        self._namespace = namespace
+        self._is_dry = is_dry  # nothing is done, so what would be is told
+        self._began = self._clock.now()
+        self._mirror = runtime.mirror(cluster, watched_sources(namespace))
         self._mirror.listen(self._objects_changed)
-        self._events = sources.runtime.follow(
-            sources.cluster, EVENTS, sources.namespace, "", self._events_changed
-        )
+        self._events = runtime.follow(cluster, EVENTS, namespace, "", self._events_changed)
         self._fresh: deque[Activity] = deque(maxlen=10_000)  # not handed out yet
         self._kept: deque[Activity] = deque(maxlen=_KEPT)
         self._lock = Lock()
@@ -88,7 +86,7 @@ class ActivityFeed:
     def start(self) -> None:
         """Begin to look."""
         self._mirror.start()
-        if not self._sources.is_dry:
+        if not self._is_dry:
             self._events.start()
 
     def stop(self) -> None:
@@ -100,7 +98,7 @@ class ActivityFeed:
         """Take in something that happened."""
         with self._lock:
             self._counts[kind] += 1
-        found = Activity(self._sources.runtime.clock.now(), kind, who, why, namespace)
+        found = Activity(self._clock.now(), kind, who, why, namespace)
         self._kept.append(found)
         self._fresh.append(found)
 
@@ -113,12 +111,12 @@ class ActivityFeed:
     @property
     def lasted(self) -> timedelta:
         """How long it has looked on, in the time of the runtime."""
-        return self._sources.runtime.clock.now() - self._began
+        return self._clock.now() - self._began
 
     def view(self, title: str, speed: str) -> View:
         """Return everything as it is now."""
-        now, reviewed = self._sources.runtime.clock.now(), self._sources.reviewed()
-        decisions = list(self._sources.decisions.decisions(self._sources.namespace))
+        now, reviewed = self._clock.now(), self._reviewed()
+        decisions = list(self._decisions.decisions(self._namespace))
         snapshot = self._mirror.snapshot
         before, after = sums(snapshot, decisions)
         return View(
@@ -127,22 +125,10 @@ class ActivityFeed:
             lasted=self.lasted,
             speed=speed,
             reviews_per_minute=self._rate(now, reviewed.reviews),
-            rows=rows(snapshot, decisions, self._sources.decisions.round_at, self._current_usage()),
+            rows=rows(snapshot, decisions, self._decisions.round_at, self._current_usage()),
             activities=tuple(self._kept),
-            totals=Totals(
-                reviews=reviewed.reviews,
-                pods_changed=reviewed.pods_changed,
-                vpas_refused=reviewed.vpas_refused,
-                evictions=self._counts[ActivityKind.EVICT],
-                resizes=self._counts[ActivityKind.RESIZE],
-                unboosts=self._counts[ActivityKind.UNBOOST],
-                kills=self._counts[ActivityKind.KILL],
-                refusals=dict(self._refusals),
-                troubles=self._counts[ActivityKind.TROUBLE],
-                before=before,
-                after=after,
-            ),
-            is_dry=self._sources.is_dry,
+            totals=Totals(reviewed, self._counts.copy(), self._refusals.copy(), before, after),
+            is_dry=self._is_dry,
         )
 
     # --- objects
@@ -211,23 +197,22 @@ class ActivityFeed:
             return
         self._event_counts[key] = count
         uid = text_at(about, "uid", "involvedObject")
-        last_action = self._sources.decisions.last_actions().get(uid)
+        last_action = self._decisions.last_actions().get(uid)
         if last_action is not None:
             kind = _ACTIONS.get(last_action.action, kind)
         why = text_at(event, "message", "").partition(": ")[2]
         self.add(kind, text_at(about, "name", "involvedObject"), why, key[0])
 
     def _compare_decisions(self) -> None:
-        decisions = self._sources.decisions
-        if decisions.round_at == self._round_at:
+        if self._decisions.round_at == self._round_at:
             return
-        self._round_at = decisions.round_at
+        self._round_at = self._decisions.round_at
         before, self._last = self._last, {}
         known = {(one.vpa, one.reason) for one in before.values()}
-        for one in decisions.decisions(self._sources.namespace):
+        for one in self._decisions.decisions(self._namespace):
             self._last[one.uid] = one
             is_waiting = one.action is Action.WAIT and one.reason is not Reason.BOOST_RUNNING
-            is_planned = self._sources.is_dry and one.action in _ACTIONS
+            is_planned = self._is_dry and one.action in _ACTIONS
             former = before.get(one.uid)
             if former is not None and former.reason is one.reason and former.action is one.action:
                 continue
@@ -256,11 +241,11 @@ class ActivityFeed:
 
     def _current_usage(self) -> Usage:
         """Return what pods use, read again every so often; the old numbers if that fails."""
-        now = self._sources.runtime.clock.monotonic()
+        now = self._clock.monotonic()
         if now - self._measured_at >= _MEASURED_SECONDS:
             self._measured_at = now
             with suppress(ClusterError):
-                found = self._sources.cluster.list(POD_METRICS, self._sources.namespace).items
+                found = self._cluster.list(POD_METRICS, self._namespace).items
                 self._usage = _usage_by_pod(found)
         return self._usage
 

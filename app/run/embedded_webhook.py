@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry
 
@@ -11,20 +10,12 @@ from app.admission.flags import AdmissionSettings
 from app.admission.knowledge import LiveKnowledge
 from app.admission.process import AdmissionProcess, Certify
 from app.admission.review_server import ReviewServer
+from app.run.picture import ReviewCounts
 from app.runtime.live import Runtime
 
 _HOLDER = "plumbline-run"
 
 Listeners = tuple[socket.socket, socket.socket]  # of reviews, and of health and metrics
-
-
-@dataclass(frozen=True, slots=True)
-class ReviewCounts:
-    """What was answered so far."""
-
-    reviews: int = 0
-    pods_changed: int = 0
-    vpas_refused: int = 0
 
 
 class EmbeddedWebhook(AdmissionProcess):

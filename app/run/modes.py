@@ -16,7 +16,7 @@ from app.flags.command_line import parse
 from app.ports import CHECKPOINTS, VPAS, Cluster, Json
 from app.recommender import process as recommender
 from app.recommender.flags import RecommenderSettings
-from app.run.activity import ActivityFeed, FeedSources, recommendation_line
+from app.run.activity import ActivityFeed, recommendation_line
 from app.run.demo.story import NAMESPACE, ShopStory
 from app.run.dry_run import Drafts, DryRunRuntime, UnsentWrite
 from app.run.embedded_webhook import EmbeddedWebhook, Listeners
@@ -49,14 +49,8 @@ class InMemoryMode:
         self._world = World(processes, listeners, seed=settings.pace.seed, nodes=nodes)
         self.cluster: Cluster = self._world.sandbox.cluster
         runtime = SimulatedRuntime(self._world.sandbox)
-        self.feed = ActivityFeed(
-            FeedSources(
-                runtime,
-                self.cluster,
-                self._world.updater.decisions,
-                self._world.webhook.reviewed,
-            )
-        )
+        decisions, reviewed = self._world.updater.decisions, self._world.webhook.reviewed
+        self.feed = ActivityFeed(runtime, self.cluster, decisions, reviewed)
 
         def tell(who: str, why: str) -> None:
             self.feed.add(ActivityKind.STORY, who, why, NAMESPACE)
@@ -78,7 +72,7 @@ class InMemoryMode:
             if not self._world.sandbox.knows(item):
                 left_out[str(item.get("kind"))] += 1
                 continue
-            for refused in self._world.apply([item]):
+            for refused in self._world.sandbox.apply(item):
                 self.feed.add(ActivityKind.REFUSE, f"{refused.kind} {refused.name}", refused.why)
         if left_out:
             kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(left_out.items()))
@@ -86,7 +80,7 @@ class InMemoryMode:
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
-        self._world.advance(seconds)
+        self._world.sandbox.advance(seconds)
 
     def ca_pem(self) -> str:
         """Return the CA of the webhook's certificate."""
@@ -127,14 +121,12 @@ class DryRunMode:
 
         self._webhook = EmbeddedWebhook(admission, runtime, certify, listeners, beats=False)
         self.feed = ActivityFeed(
-            FeedSources(
-                runtime,
-                self.cluster,
-                self._updater.decisions,
-                self._webhook.reviewed,
-                settings.real.namespace,
-                is_dry=True,
-            )
+            runtime,
+            self.cluster,
+            self._updater.decisions,
+            self._webhook.reviewed,
+            real.namespace,
+            is_dry=True,
         )
 
     def start(self) -> None:
@@ -179,32 +171,23 @@ RunMode = InMemoryMode | DryRunMode
 def process_settings(settings: RunSettings) -> ProcessSettings:
     """Return how the three are told to work."""
     serving, real, gates = settings.serving, settings.real, settings.features.gates
-    admission = parse(AdmissionSettings, [], {})
-    recommending = parse(
-        RecommenderSettings, [f"--address={_address(serving.host, serving.recommender)}"], {}
-    )
-    updating = parse(UpdaterSettings, [f"--address={_address(serving.host, serving.updater)}"], {})
-    scope = replace(updating.scope, namespace=real.namespace)
-    reach = replace(updating.cluster, kubeconfig=real.kubeconfig, context=real.context)
+    words = [
+        f"--kubeconfig={real.kubeconfig}",
+        f"--context={real.context}",
+        f"--vpa-object-namespace={real.namespace}",
+    ]
+    recommender_port = f"--address={_address(serving.host, serving.recommender)}"
+    updater_port = f"--address={_address(serving.host, serving.updater)}"
+    admission = parse(AdmissionSettings, words, {})
+    recommending = parse(RecommenderSettings, [*words, recommender_port], {})
+    updating = parse(UpdaterSettings, [*words, updater_port], {})
     return ProcessSettings(
-        replace(
-            admission,
-            decisions=replace(admission.decisions, gates=gates),
-            scope=scope,
-            cluster=reach,
-        ),
-        replace(
-            recommending,
-            loop=replace(recommending.loop, gates=gates, update_workers=1),
-            scope=scope,
-            cluster=reach,
-        ),
+        replace(admission, decisions=replace(admission.decisions, gates=gates)),
+        replace(recommending, loop=replace(recommending.loop, gates=gates, update_workers=1)),
         replace(
             updating,
             deciding=replace(updating.deciding, gates=gates),
             loop=replace(updating.loop, dry_run=real.dry_run),
-            scope=scope,
-            cluster=reach,
         ),
     )
 

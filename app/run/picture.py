@@ -7,6 +7,7 @@ from the right, and the latest activities stay.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -99,18 +100,21 @@ class Sums:
 
 
 @dataclass(frozen=True, slots=True)
-class Totals:
-    """What was done so far."""
+class ReviewCounts:
+    """What the webhook answered so far."""
 
     reviews: int = 0
     pods_changed: int = 0
     vpas_refused: int = 0
-    evictions: int = 0
-    resizes: int = 0
-    unboosts: int = 0
-    kills: int = 0
-    refusals: Mapping[str, int] = field(default_factory=dict)  # pods that had to wait, by reason
-    troubles: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """What was done so far."""
+
+    reviewed: ReviewCounts = ReviewCounts()
+    done: Counter[ActivityKind] = field(default_factory=Counter)  # how often each
+    refusals: Counter[str] = field(default_factory=Counter)  # pods that had to wait, by reason
     before: Sums = Sums()  # as the templates have it
     after: Sums = Sums()
 
@@ -157,7 +161,7 @@ def _head(view: View) -> Iterator[Line]:
         Piece(view.title, Tone.STRONG),
         Piece(f"   {view.now:%H:%M:%S}, {span(view.lasted)} in   {view.speed}", Tone.PLAIN),
         Piece(
-            f"   webhook {view.totals.reviews} reviews, {view.reviews_per_minute:.1f}/min",
+            f"   webhook {view.totals.reviewed.reviews} reviews, {view.reviews_per_minute:.1f}/min",
             Tone.PLAIN,
         ),
     )
@@ -175,10 +179,11 @@ def requests_line(totals: Totals) -> str:
 
 def actions_line(totals: Totals) -> str:
     """Say what was done."""
-    held_back = sum(totals.refusals.values())
+    done = totals.done
     return (
-        f"evicted {totals.evictions}, resized {totals.resizes}, unboosted {totals.unboosts}, "
-        f"held back {held_back}, OOMs {totals.kills}"
+        f"evicted {done[ActivityKind.EVICT]}, resized {done[ActivityKind.RESIZE]}, "
+        f"unboosted {done[ActivityKind.UNBOOST]}, held back {totals.refusals.total()}, "
+        f"OOMs {done[ActivityKind.KILL]}"
     )
 
 
@@ -265,20 +270,22 @@ def activity_line(found: Activity) -> str:
 def summary(view: View) -> Iterator[str]:
     """Yield the last words."""
     totals = view.totals
+    reviews, done = totals.reviewed, totals.done
     would = ", in which nothing was written; this would have been done" if view.is_dry else ""
     yield f"After {span(view.lasted)} of the cluster's time{would}:"
     yield f"  requests of all pods under VPAs  {requests_line(totals)}  ({_saved(totals)})"
-    yield f"  reviews answered                 {totals.reviews}, {totals.pods_changed} pods changed"
-    if totals.vpas_refused:
-        yield f"  VPAs refused                     {totals.vpas_refused}"
+    changed = reviews.pods_changed
+    yield f"  reviews answered                 {reviews.reviews}, {changed} pods changed"
+    if reviews.vpas_refused:
+        yield f"  VPAs refused                     {reviews.vpas_refused}"
     yield (
-        f"  pods evicted, resized in place   {totals.evictions}, {totals.resizes}"
-        f", and {totals.unboosts} start-up boosts ended"
+        f"  pods evicted, resized in place   {done[ActivityKind.EVICT]}, "
+        f"{done[ActivityKind.RESIZE]}, and {done[ActivityKind.UNBOOST]} start-up boosts ended"
     )
-    yield f"  containers killed for memory     {totals.kills}"
+    yield f"  containers killed for memory     {done[ActivityKind.KILL]}"
     yield f"  pods held back                   {_held_back(totals)}"
-    if totals.troubles:
-        yield f"  errors of ours                   {totals.troubles}"
+    if done[ActivityKind.TROUBLE]:
+        yield f"  errors of ours                   {done[ActivityKind.TROUBLE]}"
 
 
 def _saved(totals: Totals) -> str:

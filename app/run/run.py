@@ -25,7 +25,7 @@ from app.run.embedded_webhook import Listeners
 from app.run.flags import Ports, RunSettings, Timing
 from app.run.modes import DryRunMode, InMemoryMode, RunMode
 from app.run.picture import ActivityKind, summary
-from app.run.terminal import Display, display_on
+from app.run.terminal import Display, FullScreen, is_terminal
 from app.run.world import read_manifests, shop_file
 from app.runtime.http_server import bound
 from app.runtime.lifecycle import stopped_from_terminal
@@ -49,7 +49,10 @@ def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -
         mode = _run_mode(settings, Path(name))
         commands = CurlCommands(Path(name), settings.serving)
         display = _display(settings, stream, environment)
-        with _errors_shown(mode.feed), _running(mode):
+        with ExitStack() as running:
+            running.enter_context(_errors_shown(mode.feed))
+            mode.start()
+            running.callback(mode.stop)
             lines = _opened(mode, commands, settings, stopping)
             with display.entered(lines):
                 _drive(mode, settings.pace, display, stopping)
@@ -58,20 +61,12 @@ def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -
     return 0
 
 
-@contextmanager
-def _running(mode: RunMode) -> Iterator[None]:
-    """Start a mode, and end it, however the block is left."""
-    mode.start()
-    try:
-        yield
-    finally:
-        mode.stop()
-
-
 def _display(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -> Display:
+    if settings.pace.plain or not is_terminal(stream, environment):
+        return Display(stream)
     # A real cluster may be large, and its time does not run faster than ours.
     frame_seconds = _SLOW_SECONDS if settings.real.dry_run else _DRAWN_SECONDS
-    return display_on(stream, environment, frame_seconds, is_plain=settings.pace.plain)
+    return FullScreen(stream, environment, frame_seconds)
 
 
 def _run_mode(settings: RunSettings, folder: Path) -> RunMode:

@@ -92,7 +92,8 @@ class Terminal:
 
     def changes(self, lines: Sequence[Line], size: tuple[int, int]) -> str:
         """Return what has to be written so that a terminal of a size shows these lines."""
-        found = list(shown(_report(lines), Output.TABLE, is_coloured=self._is_coloured))
+        report = Report(Text(lines), (), ())
+        found = list(shown(report, Output.TABLE, is_coloured=self._is_coloured))
         start = ""
         if size != self._size:
             self._size, self._drawn, start = size, [], _CLEAR
@@ -111,10 +112,6 @@ class Terminal:
             with suppress(OSError, ValueError):  # a terminal that is gone shows nothing
                 self._stream.write(text)
                 self._stream.flush()
-
-
-def _report(lines: Sequence[Line]) -> Report:
-    return Report(Text(lines), (), ())
 
 
 class _Typing:
@@ -157,29 +154,24 @@ class JobControl:
     """This program, as the shell sees it."""
 
     def __init__(self) -> None:
-        self._is_to_stop = False
-        self._is_continued = False
+        self._noted: set[int] = set()
 
     @contextmanager
     def heeding(self) -> Iterator[None]:
         """Take note of what the shell asks for; the former handlers come back."""
-        marks = {signal.SIGTSTP: self._asked, signal.SIGCONT: self._continued}
-        before = {number: signal.signal(number, mark) for number, mark in marks.items()}
+        numbers = (signal.SIGTSTP, signal.SIGCONT)
+        before = {number: signal.signal(number, self._note) for number in numbers}
         try:
             yield
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
 
-    def is_to_stop(self) -> bool:
-        """Whether the shell has asked for it since this was asked last."""
-        asked, self._is_to_stop = self._is_to_stop, False
-        return asked
-
-    def is_continued(self) -> bool:
-        """Whether we were stopped since this was asked last."""
-        continued, self._is_continued = self._is_continued, False
-        return continued
+    def was_told(self, number: signal.Signals) -> bool:
+        """Whether a signal came since this was asked last."""
+        is_noted = number in self._noted
+        self._noted.discard(number)
+        return is_noted
 
     def stop(self) -> None:
         """Stop, until a shell continues us."""
@@ -187,11 +179,8 @@ class JobControl:
         signal.pthread_kill(threading.get_ident(), signal.SIGTSTP)
         signal.signal(signal.SIGTSTP, mark)
 
-    def _asked(self, *_: object) -> None:
-        self._is_to_stop = True
-
-    def _continued(self, *_: object) -> None:
-        self._is_continued = True
+    def _note(self, number: int, _frame: object) -> None:
+        self._noted.add(number)
 
 
 class Display:
@@ -251,10 +240,10 @@ class FullScreen(Display):
 
     def follow_shell(self) -> None:
         """Stop with the terminal as it was before; draw again when it is ours."""
-        if self._job_control.is_to_stop():
+        if self._job_control.was_told(signal.SIGTSTP):
             self._terminal.give_back()
             self._job_control.stop()
-        elif not self._job_control.is_continued() and self._terminal.is_taken:
+        elif not self._job_control.was_told(signal.SIGCONT) and self._terminal.is_taken:
             return
         self._terminal.take()
         self._drawn_at = float("-inf")
@@ -269,12 +258,3 @@ class FullScreen(Display):
         self._drawn_at = monotonic()
         columns, rows = self._terminal.size
         self._terminal.draw(picture(view, self._commands, columns, rows))
-
-
-def display_on(
-    stream: TextIO, environment: Mapping[str, str], frame_seconds: float, *, is_plain: bool
-) -> Display:
-    """Return what fits a stream; a screen is drawn so often at most."""
-    if is_plain or not is_terminal(stream, environment):
-        return Display(stream)
-    return FullScreen(stream, environment, frame_seconds)

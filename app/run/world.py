@@ -29,7 +29,7 @@ from app.run.embedded_webhook import EmbeddedWebhook, Listeners
 from app.run.simulated import SimulatedRuntime
 from app.runtime.clock import SystemClock
 from app.sandbox.clock import START, SteppedClock
-from app.sandbox.sandbox import RefusedManifest, Sandbox
+from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import USUAL_NODES, NodeSize
 from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
 from app.updater import process as updater
@@ -38,7 +38,6 @@ from app.updater.flags import UpdaterSettings
 _REGISTERED_SECONDS = 30.0  # of real time, for the first certificate and the registration
 _LOOK_SECONDS = 0.02
 _LOOPBACK = {"0.0.0.0": "127.0.0.1", "::": "::1"}  # where all addresses are listened on
-_HISTORY = 20  # changes that each collection keeps: no watch is far behind
 _FORGET_SECONDS = 1800.0  # of the cluster's time; a day of it would remember every amount there was
 _MADE_BY_OTHERS: Final = ("Event", "Node", "Lease", "Namespace", "PodMetrics")
 _LEAST_NODES: Final = 3
@@ -69,13 +68,11 @@ class World:
         nodes: Sequence[NodeSize] = USUAL_NODES,
     ) -> None:
         settings = processes.admission
-        self.clock = SteppedClock(start)
+        self._clock = SteppedClock(start)
         service = Service(settings.cluster.namespace, settings.registration.service)
         host, self.port = listeners[0].getsockname()[:2]
         client = WebhookClient({service: Endpoint(_LOOPBACK.get(host, host), self.port)})
-        self.sandbox = Sandbox(
-            self.clock, seed, nodes=nodes, webhook_client=client, history=_HISTORY
-        )
+        self.sandbox = Sandbox(self._clock, seed, nodes=nodes, webhook_client=client)
         self.sandbox.apply(*manifests.objects("crd"))
         runtime = SimulatedRuntime(self.sandbox)
 
@@ -110,17 +107,9 @@ class World:
                 raise BadSetting(f"the webhook was not registered: {problem}")
             sleep(_LOOK_SECONDS)
 
-    def apply(self, manifests: Iterable[str | Json]) -> list[RefusedManifest]:
-        """Bring objects into the cluster; return those that it refused."""
-        return self.sandbox.apply(*manifests)
-
-    def advance(self, seconds: float) -> None:
-        """Let time pass, and in it all that is due."""
-        self.clock.advance(seconds)
-
     def _forget(self) -> None:
         quantity.clear_caches()
-        self.clock.call_later(_FORGET_SECONDS, self._forget)
+        self._clock.call_later(_FORGET_SECONDS, self._forget)
 
     def stop(self) -> None:
         """End everything."""

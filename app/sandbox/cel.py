@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from app.sandbox.objects import JsonValue
@@ -52,6 +53,7 @@ _METHODS: Final[Mapping[str, Callable[[str, str], bool]]] = {
 }
 
 
+@lru_cache(256)
 def compile_cel(text: str) -> Program:
     """Return the function that an expression is.
 

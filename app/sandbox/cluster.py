@@ -16,7 +16,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from app.model import patches
-from app.model.errors import Invalid
 from app.ports import (
     POD_METRICS,
     Json,
@@ -29,9 +28,9 @@ from app.ports import (
 from app.sandbox.disruption import Evictions
 from app.sandbox.kinds import ServedKind, discovered
 from app.sandbox.metrics import PodMetrics
-from app.sandbox.objects import Key, copied, taken
+from app.sandbox.objects import Key, copied
 from app.sandbox.pod_control import PodControl
-from app.sandbox.reads import page, selection
+from app.sandbox.reads import Pages, selection
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
 from app.sandbox.subresources import resized, scale_of, scaled
 from app.sandbox.writes import Edit
@@ -40,12 +39,13 @@ from app.sandbox.writes import Edit
 class SandboxCluster:
     """A Kubernetes API in memory; safe to use from many threads."""
 
-    def __init__(self, control: PodControl) -> None:
+    def __init__(self, control: PodControl, metrics: PodMetrics | None = None) -> None:
         self._store = control.store
         self._catalogue = control.catalogue
         self._writes = control.writes
+        self._pages = Pages(control.store)
         self._evictions = Evictions(control)
-        self.metrics: PodMetrics | None = None  # served as soon as usage is measured
+        self._metrics = metrics  # None: usage is not measured
 
     def list(
         self,
@@ -58,11 +58,11 @@ class SandboxCluster:
         continue_token: str = "",
     ) -> Page:
         """Return one page of objects, in the order of their names."""
-        if self.metrics is not None and resource == POD_METRICS:
-            return self.metrics.list(namespace, label_selector, field_selector)
+        if self._metrics is not None and resource == POD_METRICS:
+            return self._metrics.list(namespace, label_selector, field_selector)
         kind = self._catalogue.find(resource)
         matches = selection(kind.collection, label_selector, field_selector)
-        return page(self._store, kind.collection, namespace, matches, limit, continue_token)
+        return self._pages.page(kind.collection, namespace, matches, limit, continue_token)
 
     def watch(self, *_asked: object, **_options: object) -> Iterator[WatchEvent]:
         """Refuse: what happens here is told to followers."""
@@ -70,8 +70,8 @@ class SandboxCluster:
 
     def get(self, ref: Ref) -> Json:
         """Return one object as it is now."""
-        if self.metrics is not None and ref.resource == POD_METRICS:
-            return self.metrics.get(Key(ref.namespace, ref.name))
+        if self._metrics is not None and ref.resource == POD_METRICS:
+            return self._metrics.get(Key(ref.namespace, ref.name))
         kind = self._catalogue.find(ref.resource)
         found = self._store.read(kind.collection, _key(ref))
         if found is None:
@@ -86,11 +86,10 @@ class SandboxCluster:
 
     def create(self, ref: Ref, body: Json, *, dry_run: bool = False) -> Json:
         """Create an object, or post to the subresource of one."""
-        kind = self._catalogue.find(ref.resource)
-        item = taken(body)
+        item = copied(body)
         if not ref.subresource:
-            return self._writes.create(kind, ref.namespace, item, dry_run=dry_run)
-        if ref.subresource not in kind.more:
+            return self._writes.create(ref.resource, ref.namespace, item, dry_run=dry_run)
+        if ref.subresource not in self._catalogue.find(ref.resource).more:
             raise unknown_resource()
         if ref.subresource != "eviction":
             raise not_allowed()
@@ -100,9 +99,9 @@ class SandboxCluster:
         """Put a whole object; its resourceVersion must be current when given."""
         if ref.subresource:
             raise not_allowed()
-        kind = self._catalogue.find(ref.resource)
-        item = taken(body)
-        return self._writes.change(kind, _key(ref), lambda _old: copied(item), is_patch=False)
+        return self._writes.change(
+            ref.resource, _key(ref), lambda _old: copied(body), is_patch=False
+        )
 
     def patch(
         self, ref: Ref, body: object, *, kind: PatchKind = PatchKind.JSON, dry_run: bool = False
@@ -119,7 +118,7 @@ class SandboxCluster:
         elif ref.subresource not in ("", "status"):
             raise not_allowed()
         found = self._writes.change(
-            served,
+            ref.resource,
             _key(ref),
             edit,
             subresource=ref.subresource,
@@ -131,8 +130,7 @@ class SandboxCluster:
 
     def delete(self, ref: Ref, *, uid: str = "") -> None:
         """Delete an object, only if it still has this uid when one is given."""
-        kind = self._catalogue.find(ref.resource)
-        self._writes.delete(kind, _key(ref), uid=uid)
+        self._writes.delete(ref.resource, _key(ref), uid=uid)
 
     def evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
         """Ask for a pod's eviction; `TooMany` when a disruption budget holds."""
@@ -158,18 +156,11 @@ def _key(ref: Ref) -> Key:
 
 def _edit(body: object, kind: PatchKind) -> Edit:
     """Return what a patch does to an object."""
-    match kind, body:
-        case PatchKind.JSON, list():
-            return lambda item: taken(patches.apply(item, body))
-        case PatchKind.JSON, _:
-            raise bad_request("a JSON patch is a list of operations")
-        case PatchKind.MERGE, dict():
-            return lambda item: taken(patches.merge(item, body))
-        case PatchKind.MERGE, _:
-            raise bad_request("a merge patch is an object")
-        case _:
-            message = f"the sandbox takes no {kind.value}"
-            raise Invalid(message, status=415, reason="UnsupportedMediaType")
+    if kind is PatchKind.MERGE and isinstance(body, dict):
+        return lambda item: copied(patches.merge(item, body))
+    if kind is PatchKind.JSON and isinstance(body, list):
+        return lambda item: copied(patches.apply(item, body))
+    raise bad_request(f"the sandbox takes no such {kind.value}")
 
 
 def _scale_edit(kind: ServedKind, edit: Edit) -> Edit:

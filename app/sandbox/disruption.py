@@ -91,7 +91,7 @@ class Budgets:
         ]
         now = self._control.clock.now()
 
-        def renewed(item: Json) -> Json:
+        def renew(item: Json) -> None:
             try:
                 numbers = self._numbers(item, pods)
             except _Unknown as error:
@@ -100,14 +100,13 @@ class Budgets:
                 set_condition(item, failed, now)
             else:
                 _count(item, pods, numbers, now)
-            return item
 
-        found = self._control.change(POD_DISRUPTION_BUDGETS, key, renewed, "status")
+        found = self._control.change(POD_DISRUPTION_BUDGETS, budget, renew, "status")
         if member(found, "status.disruptedPods"):
             self._todo.note(key, EVICTED_PODS_GO_WITHIN.total_seconds() / 4)
 
     def _numbers(self, budget: Json, pods: list[Json]) -> _Numbers:
-        spec = budget["spec"]
+        spec = budget.get("spec") or {}
         least, most = spec.get("minAvailable"), spec.get("maxUnavailable")
         if most is not None:
             expected = self._expected(pods)
@@ -188,7 +187,6 @@ class Evictions:
     def __init__(self, control: PodControl) -> None:
         self._control = control
         self._store = control.store
-        self._clock = control.clock
 
     def evict(self, key: Key, options: Mapping[str, str], *, dry_run: bool) -> Json:
         """Evict a pod; options are the preconditions of its deletion."""
@@ -206,19 +204,13 @@ class Evictions:
         return SUCCESS
 
     def _delete(self, pod: Json, version: str) -> None:
-        key, uid = key_of(pod), uid_of(pod)
-
-        def mark(item: Json) -> Json:
-            if uid_of(item) != uid:
-                raise recreated("Pod", key.name, uid, uid_of(item))
+        def mark(item: Json) -> None:
             if version and version != item["metadata"]["resourceVersion"]:
                 raise _busy("of a pod that was not Ready")
-            set_condition(item, _EVICTED, self._clock.now())
-            return item
+            set_condition(item, _EVICTED, self._control.clock.now())
 
-        pods = self._control.catalogue.find(PODS)
-        self._control.writes.change(pods, key, mark, subresource="status")
-        self._control.writes.delete(pods, key, uid=uid)
+        self._control.change(PODS, pod, mark, "status")
+        self._control.writes.delete(PODS, key_of(pod), uid=uid_of(pod))
 
     def _ask_budget(self, pod: Json, *, dry_run: bool) -> str:
         """Charge the budget of a pod; return the version at which the pod must still be."""
@@ -236,7 +228,7 @@ class Evictions:
             return str(pod["metadata"]["resourceVersion"])
         name = pod["metadata"]["name"]
         self._control.writes.change(
-            self._control.catalogue.find(POD_DISRUPTION_BUDGETS),
+            POD_DISRUPTION_BUDGETS,
             key_of(budget),
             lambda item: self._charged(item, name),
             subresource="status",
@@ -251,10 +243,10 @@ class Evictions:
         status = budget["status"]
         status["disruptionsAllowed"] -= 1
         disrupted = status.get("disruptedPods") or {}
-        status["disruptedPods"] = {**disrupted, pod_name: rfc3339(self._clock.now())}
+        status["disruptedPods"] = {**disrupted, pod_name: rfc3339(self._control.clock.now())}
         if status["disruptionsAllowed"] == 0:
             condition = ObjectCondition("DisruptionAllowed", "False", "InsufficientPods")
-            set_condition(budget, condition, self._clock.now())
+            set_condition(budget, condition, self._control.clock.now())
         return budget
 
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from app.ports import NAMESPACES, PODS, Json
 from app.sandbox.clock import Worklist
 from app.sandbox.kinds import custom_kinds
-from app.sandbox.objects import Key, has_ended, is_deleted, key_of, uid_of
+from app.sandbox.objects import Key, has_ended, is_deleted, uid_of
 from app.sandbox.pod_control import PodControl, without_owner
 from app.sandbox.store import StoredChange
 
@@ -33,7 +33,7 @@ class Garbage:
         before, after = change.before, change.after
         if after is None and before is not None:
             self._owners.note(uid_of(before))
-            if self._is_ending(change.key.namespace):
+            if self._ending(change.key.namespace):
                 self._namespaces.note(change.key.namespace)
             if collection == _DEFINITIONS:
                 for kind in custom_kinds(before):
@@ -47,29 +47,31 @@ class Garbage:
             if collection == "pods" and has_ended(after):
                 self._ended.note("pods")
 
-    def _is_ending(self, namespace: str) -> bool:
-        found = self._store.read("namespaces", Key("", namespace)) if namespace else None
-        return found is not None and is_deleted(found)
+    def _ending(self, namespace: str) -> Json | None:
+        """Return a namespace that is to go."""
+        found = self._store.read("namespaces", Key("", namespace))
+        return found if found is not None and is_deleted(found) else None
 
     def _collect(self, uid: str) -> None:
         """Delete what a gone owner owned, unless it is to stay or has another owner."""
         if self._store.exists(uid):
             return
         stays = uid in self._control.writes.orphaned
-        for collection, item in self._store.owned_by(uid):
-            kind = self._control.catalogue.by_collection(collection)
+        for _, item in self._store.owned_by(uid):
+            kind = self._control.catalogue.by_kind(item["apiVersion"], item["kind"])
             others = [other for other in _owner_uids(item) if other != uid]
             if kind is None or is_deleted(item):
                 continue
             if stays or any(self._store.exists(other) for other in others):
-                self._control.change(kind.resource, key_of(item), without_owner(uid))
+                self._control.change(kind.resource, item, without_owner(uid))
             else:
                 self._control.delete(kind.resource, item)
         self._control.writes.orphaned.discard(uid)
 
     def _empty(self, namespace: str) -> None:
         """Delete all in a namespace that is to go; when nothing is left, let it go."""
-        if not self._is_ending(namespace):
+        ending = self._ending(namespace)
+        if ending is None:
             return
         is_empty = True
         for kind in self._control.catalogue:
@@ -77,14 +79,10 @@ class Garbage:
                 is_empty = False
                 if not is_deleted(item):
                     self._control.delete(kind.resource, item)
-        if not is_empty:
-            return
-
-        def finalized(found: Json) -> Json:
-            found["spec"]["finalizers"] = []
-            return found
-
-        self._control.change(NAMESPACES, Key("", namespace), finalized, "finalize")
+        if is_empty:
+            self._control.change(
+                NAMESPACES, ending, lambda found: found["spec"].update(finalizers=[]), "finalize"
+            )
 
     def _clear(self, collection: str) -> None:
         """Remove the objects of a kind that is no longer served."""

@@ -7,14 +7,22 @@ row of differences. Definitions of custom resources add rows while the sandbox r
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 
 from app import ports
 from app.ports import POD_METRICS, Json, Resource
 from app.sandbox import validation as rules
 from app.sandbox.cel import NotUnderstood, compile_cel
-from app.sandbox.refusals import FieldProblem, not_allowed, unknown_path, unknown_resource, wrong
+from app.sandbox.objects import collection_of, dotted, member
+from app.sandbox.refusals import (
+    FieldProblem,
+    not_allowed,
+    required,
+    unknown_path,
+    unknown_resource,
+    wrong,
+)
 from app.sandbox.schema import check_rules, fill, prune, schema_problems
 
 Fill = Callable[[Json], None]
@@ -48,9 +56,9 @@ class ServedKind:
     """A resource that is served."""
 
     resource: Resource
-    fill: Fill = field(default=_leave)  # before admission, also of changes
-    begin: Fill = field(default=_leave)  # of new objects that have their name and uid
-    check: Check = field(default=_accept)
+    fill: Fill = _leave  # before admission, also of changes
+    begin: Fill = _leave  # of new objects that have their name and uid
+    check: Check = _accept
     has_status: bool = True
     has_generation: bool = True
     is_custom: bool = False
@@ -62,12 +70,12 @@ class ServedKind:
     @property
     def collection(self) -> str:
         """The name as errors tell it, `deployments.apps`."""
-        return _dotted(self.resource.plural, self.resource.group)
+        return collection_of(self.resource)
 
     @property
     def word(self) -> str:
         """The kind as errors tell it, `Deployment.apps`."""
-        return _dotted(self.resource.kind, self.resource.group)
+        return dotted(self.resource.kind, self.resource.group)
 
     @property
     def subresources(self) -> tuple[str, ...]:
@@ -106,10 +114,6 @@ class Catalogue:
             if (found.resource.api_version, found.resource.kind) == (api_version, kind):
                 return found
         return None
-
-    def by_collection(self, collection: str) -> ServedKind | None:
-        """Return a kind by its collection, None if it is not served."""
-        return next((found for found in self if found.collection == collection), None)
 
     def add(self, kind: ServedKind) -> None:
         """Serve a kind."""
@@ -162,7 +166,11 @@ def _custom_scale(scale: Json) -> ScaleFields:
 
 def _definition_problems(item: Json, _old: Json | None) -> Iterator[FieldProblem]:
     spec = item.get("spec") or {}
-    wanted = f"{(spec.get('names') or {}).get('plural')}.{spec.get('group')}"
+    missing = [path for path in ("group", "names.plural", "names.kind") if not member(spec, path)]
+    if missing:
+        yield from (required(f"spec.{path}") for path in missing)
+        return
+    wanted = f"{spec['names']['plural']}.{spec['group']}"
     if item["metadata"]["name"] != wanted:
         detail = f'must be spec.names.plural+"."+spec.group: "{wanted}"'
         yield wrong("metadata.name", item["metadata"]["name"], detail)
@@ -203,11 +211,13 @@ def _fill_secret(item: Json) -> None:
 
 
 def _begin_definition(item: Json) -> None:
-    spec = item["spec"]
+    spec = item.get("spec") or {}
     established = {"status": "True", "lastTransitionTime": item["metadata"]["creationTimestamp"]}
     item["status"] = {
-        "acceptedNames": spec["names"],
-        "storedVersions": [found["name"] for found in spec["versions"] if found.get("storage")],
+        "acceptedNames": spec.get("names"),
+        "storedVersions": [
+            found["name"] for found in spec.get("versions") or () if found.get("storage")
+        ],
         "conditions": [
             {"type": "NamesAccepted", "reason": "NoConflicts", **established},
             {"type": "Established", "reason": "InitialNamesAccepted", **established},
@@ -270,10 +280,6 @@ def _plain(resource: Resource, *, fill: Fill = _leave, needs_version: bool = Fal
     return ServedKind(
         resource, fill, has_status=False, has_generation=False, needs_version=needs_version
     )
-
-
-def _dotted(word: str, group: str) -> str:
-    return f"{word}.{group}" if group else word
 
 
 def _place(resource: Resource) -> tuple[str, str, str]:

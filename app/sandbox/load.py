@@ -190,48 +190,22 @@ def _clause(text: str) -> tuple[str, object]:
     name, words = name.strip(), rest.split()
     try:
         if name in ("cpu", "memory"):
-            return name, _curve(words)
-        return name, _OTHERS[name](words)
+            name_of_curve, *words = words
+            return name, _made(_CURVES[name_of_curve], words)
+        return name, _made(_OTHERS[name], words)
     except (KeyError, ValueError, TypeError, BadObject):
         raise BadObject(ANNOTATION, f"{text.strip()!r} is no clause of a load") from None
 
 
-def _curve(words: Sequence[str]) -> Curve:
-    kind, *values = words
-    match kind:
-        case "constant":
-            return constant(*map(_amount, values))
-        case "daily":
-            return daily(*map(_amount, values))
-        case "leaking":
-            return leaking(*map(_amount, values))
-        case "spiky":
-            low, high, every, lasting = values
-            return spiky(_amount(low), _amount(high), _seconds(every), _seconds(lasting))
-        case _:
-            raise ValueError(kind)
+def _made(row: _Row, words: Sequence[str]) -> object:
+    make, *readers = row
+    if len(words) > len(readers):
+        raise ValueError(words)
+    return make(*(read(word) for read, word in zip(readers, words, strict=False)))
 
 
-def _startup(words: Sequence[str]) -> Startup:
-    cpu, work = words
-    return Startup(_amount(cpu), _amount(work))
-
-
-def _exit(words: Sequence[str]) -> Exit:
-    after, *code = words
-    return Exit(_seconds(after), *map(int, code))
-
-
-def _noise(words: Sequence[str]) -> float:
-    (share,) = words
-    return float(share)
-
-
-_OTHERS: Final[Mapping[str, Callable[[Sequence[str]], object]]] = {
-    "startup": _startup,
-    "exit": _exit,
-    "noise": _noise,
-}
+def _share(share: float) -> float:
+    return share
 
 
 def _amount(text: str) -> float:
@@ -240,3 +214,18 @@ def _amount(text: str) -> float:
 
 def _seconds(text: str) -> float:
     return parse_duration(text).total_seconds()
+
+
+# What makes a value, and how each of its words is read.
+_Row = tuple[Callable[..., object], ...]
+_CURVES: Final[Mapping[str, _Row]] = {
+    "constant": (constant, _amount),
+    "daily": (daily, _amount, _amount),
+    "spiky": (spiky, _amount, _amount, _seconds, _seconds),
+    "leaking": (leaking, _amount, _amount),
+}
+_OTHERS: Final[Mapping[str, _Row]] = {
+    "startup": (Startup, _amount, _amount),
+    "exit": (Exit, _seconds, int),
+    "noise": (_share, float),
+}

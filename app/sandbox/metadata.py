@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from random import Random
 from typing import Final
 
 from app.model.selectors import key_flaws, value_flaws
@@ -128,9 +129,10 @@ def added_finalizers(old: Json, new: Json) -> Iterator[FieldProblem]:
         yield forbidden_field("metadata.finalizers", f"{detail}, found new finalizers")
 
 
-def generated_name(base: str, numbers: Iterator[int]) -> str:
-    """Return a name that begins with a base; numbers choose its letters."""
-    letters = (_SUFFIX_LETTERS[next(numbers) % len(_SUFFIX_LETTERS)] for _ in range(SUFFIX_LENGTH))
+def generated_name(base: str, random: Random) -> str:
+    """Return a name that begins with a base."""
+    numbers = (random.getrandbits(32) for _ in range(SUFFIX_LENGTH))
+    letters = (_SUFFIX_LETTERS[number % len(_SUFFIX_LETTERS)] for number in numbers)
     return base[:_LONGEST_BASE] + "".join(letters)
 
 

@@ -17,7 +17,6 @@ from app.model.fields import time_at
 from app.model.selectors import NOTHING, Selector
 from app.model.times import rfc3339
 from app.ports import Json, Resource
-from app.sandbox.refusals import bad_request
 
 JsonValue = Any  # whatever JSON can say
 
@@ -29,29 +28,19 @@ class Key(NamedTuple):
     name: str
 
 
+def collection_of(resource: Resource) -> str:
+    """Return a resource as errors tell it, `deployments.apps`."""
+    return dotted(resource.plural, resource.group)
+
+
+def dotted(word: str, group: str) -> str:
+    """Return a word of a group of the API."""
+    return f"{word}.{group}" if group else word
+
+
 def copied(item: Json) -> Json:
     """Return a copy that shares nothing with the original."""
     found: Json = orjson.loads(orjson.dumps(item))
-    return found
-
-
-def shown_json(value: JsonValue) -> str:
-    """Write a value as text, the same for equal values."""
-    return orjson.dumps(value, option=orjson.OPT_SORT_KEYS).decode()
-
-
-def taken(body: object) -> Json:
-    """Copy what a caller brought.
-
-    Raises:
-        Invalid: it is no JSON object.
-    """
-    try:
-        found = orjson.loads(orjson.dumps(body))
-    except (TypeError, orjson.JSONEncodeError) as error:
-        raise bad_request(f"the body is no JSON: {error}") from None
-    if not isinstance(found, dict):
-        raise bad_request("the body is no JSON object")
     return found
 
 
@@ -99,11 +88,14 @@ def set_member(item: Json, path: str, value: object) -> None:
     item[last] = value
 
 
-def selector_of(item: Json, path: str = "spec.selector") -> Selector:
+def selector_of(item: Json) -> Selector:
     """Return the label selector of an object; one that cannot be read selects nothing."""
+    selector = member(item, "spec.selector")
     try:
-        return Selector.read(member(item, path), path)
-    except BadObject:
+        if item["kind"] == "ReplicationController":
+            return Selector.of_labels(dict(sorted((selector or {}).items())))
+        return Selector.read(selector, "spec.selector")
+    except (BadObject, TypeError):
         return NOTHING
 
 

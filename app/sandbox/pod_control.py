@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections import OrderedDict
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from datetime import datetime, timedelta
 from itertools import count
 
@@ -22,10 +21,9 @@ from app.model.fields import time_at
 from app.model.selectors import Selector
 from app.model.times import rfc3339
 from app.ports import EVENTS, PODS, Json, Resource
-from app.sandbox.clock import SteppedClock
-from app.sandbox.kinds import Catalogue
 from app.sandbox.objects import (
     Key,
+    collection_of,
     condition_of,
     controller_of,
     copied,
@@ -38,13 +36,13 @@ from app.sandbox.objects import (
     seconds_since,
     uid_of,
 )
-from app.sandbox.store import Store
-from app.sandbox.writes import Edit, Writes
+from app.sandbox.writes import Writes
+
+Alter = Callable[[Json], object]  # changes a copy of an object in place
 
 EVENTS_LIVE = timedelta(hours=1)
 
 _SWEEP_SECONDS = 60.0
-_REMEMBERED = 4096  # events that may be counted up
 _LONGEST_MESSAGE = 1024
 
 _HASH_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
@@ -54,16 +52,13 @@ _HASH_LENGTH = 9
 class Recorder:
     """Writes events and takes away the old ones."""
 
-    def __init__(
-        self, store: Store, writes: Writes, catalogue: Catalogue, clock: SteppedClock
-    ) -> None:
-        self._store = store
+    def __init__(self, writes: Writes) -> None:
         self._writes = writes
-        self._kind = catalogue.find(EVENTS)
-        self._clock = clock
+        self._store = writes.store
+        self._clock = writes.clock
         self._numbers = count(1)
-        self._told: OrderedDict[tuple[str, ...], Key] = OrderedDict()
-        clock.call_later(_SWEEP_SECONDS, self._sweep)
+        self._told: dict[tuple[str, ...], Key] = {}
+        self._clock.call_later(_SWEEP_SECONDS, self._sweep)
 
     def tell(
         self,
@@ -79,10 +74,12 @@ class Recorder:
         """Tell something of an object."""
         metadata = item["metadata"]
         about = (metadata["uid"], component, reason, message)
-        event = {
+        now = rfc3339(self._clock.now())
+        namespace = metadata.get("namespace") or "default"
+        event: Json = {
             "metadata": {
                 "name": f"{metadata['name']}.{next(self._numbers):016x}",
-                "namespace": metadata.get("namespace") or "default",
+                "namespace": namespace,
                 "annotations": annotations,
             },
             "involvedObject": _reference(resource, metadata),
@@ -93,47 +90,31 @@ class Recorder:
             "reportingComponent": component,
             "reportingInstance": "",
             "eventTime": None,
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
         }
-        try:
-            if not self._counted_up(about):
-                self._told[about] = self._created(event)
-        except ClusterError:
-            return  # its namespace is on its way out
-        while len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
-
-    def _created(self, event: Json) -> Key:
-        now = rfc3339(self._clock.now())
-        body = event | {"firstTimestamp": now, "lastTimestamp": now, "count": 1}
-        created = self._writes.create(self._kind, event["metadata"]["namespace"], body)
-        return key_of(created)
-
-    def _counted_up(self, about: tuple[str, ...]) -> bool:
-        key = self._told.get(about)
-        if key is None:
-            return False
-        now = rfc3339(self._clock.now())
-
-        def once_more(event: Json) -> Json:
-            event["count"] = event.get("count", 1) + 1
-            event["lastTimestamp"] = now
-            return event
-
-        try:
-            self._writes.change(self._kind, key, once_more)
-        except NotFound:
-            return False
-        self._told.move_to_end(about)
-        return True
+        with suppress(ClusterError):  # its namespace is on its way out
+            key = self._told.get(about)
+            if key is not None and self._store.read("events", key) is not None:
+                self._writes.change(
+                    EVENTS,
+                    key,
+                    lambda told: {**told, "lastTimestamp": now, "count": told["count"] + 1},
+                )
+            else:
+                self._told[about] = key_of(self._writes.create(EVENTS, namespace, event))
 
     def _sweep(self) -> None:
         oldest = self._clock.now() - EVENTS_LIVE
-        for event in self._store.items(self._kind.collection):
+        for event in self._store.items("events"):
             last = time_at(event, "lastTimestamp", "") or time_at(
                 event["metadata"], "creationTimestamp", ""
             )
             if last is not None and last < oldest:
-                self._writes.delete(self._kind, key_of(event))
+                self._writes.delete(EVENTS, key_of(event))
+        there = {key_of(event) for event in self._store.items("events")}
+        self._told = {about: key for about, key in self._told.items() if key in there}
         self._clock.call_later(_SWEEP_SECONDS, self._sweep)
 
 
@@ -148,15 +129,15 @@ def _reference(resource: Resource, metadata: Json) -> Json:
     }
 
 
-@dataclass(frozen=True, slots=True)
 class PodControl:
     """The tools of a controller."""
 
-    store: Store
-    writes: Writes
-    catalogue: Catalogue
-    clock: SteppedClock
-    recorder: Recorder
+    def __init__(self, writes: Writes) -> None:
+        self.writes = writes
+        self.store = writes.store
+        self.catalogue = writes.catalogue
+        self.clock = writes.clock
+        self.recorder = Recorder(writes)
 
     def tell(
         self, resource: Resource, item: Json, reason: str, message: str, *, warning: bool = False
@@ -166,31 +147,33 @@ class PodControl:
         self.recorder.tell(component, resource, item, reason, message, warning=warning)
 
     def change(
-        self, resource: Resource, key: Key, edit: Edit, subresource: str = ""
+        self, resource: Resource, item: Json, alter: Alter, subresource: str = ""
     ) -> Json | None:
-        """Change an object; return a copy of it, None if it is no longer there."""
-        kind = self.catalogue.find(resource)
+        """Alter an object unless it was made again; return a copy, None if it is gone."""
+
+        def altered(found: Json) -> Json:
+            if uid_of(found) == uid_of(item):
+                alter(found)
+            return found
+
         try:
-            return self.writes.change(kind, key, edit, subresource=subresource)
+            return self.writes.change(resource, key_of(item), altered, subresource=subresource)
         except NotFound:
             return None
 
     def set_status(self, resource: Resource, item: Json, status: Json) -> None:
         """Put a new status into an object; what it does not speak of stays."""
 
-        def renewed(found: Json) -> Json:
-            if uid_of(found) == uid_of(item):
-                found["status"] = {**(found.get("status") or {}), **status}
-            return found
+        def renew(found: Json) -> None:
+            found["status"] = {**(found.get("status") or {}), **status}
 
         if any((item.get("status") or {}).get(key) != value for key, value in status.items()):
-            self.change(resource, key_of(item), renewed, "status")
+            self.change(resource, item, renew, "status")
 
     def delete(self, resource: Resource, item: Json) -> None:
         """Delete an object with all that it owns, if it is still there."""
         try:
-            kind = self.catalogue.find(resource)
-            self.writes.delete(kind, key_of(item), uid=uid_of(item), orphan=False)
+            self.writes.delete(resource, key_of(item), uid=uid_of(item), orphan=False)
         except (NotFound, Conflict):
             return
 
@@ -211,7 +194,7 @@ class PodControl:
         body: Json = {"metadata": metadata, "spec": copied(template.get("spec") or {})}
         namespace = owner["metadata"]["namespace"]
         try:
-            created = self.writes.create(self.catalogue.find(PODS), namespace, body)
+            created = self.writes.create(PODS, namespace, body)
         except ClusterError as error:
             message = f"Error creating: {error.message}"
             self.tell(resource, owner, "FailedCreate", message, warning=True)
@@ -235,17 +218,17 @@ class PodControl:
             if is_deleted(owner) or selector.matches(labels_of(pod)):
                 found.append(pod)
             elif not is_deleted(pod):
-                self.change(PODS, key_of(pod), without_owner(uid))
+                self.change(PODS, pod, without_owner(uid))
         for pod in self.store.ownerless("pods", namespace):
             if is_active(pod) and not is_deleted(owner) and selector.matches(labels_of(pod)):
-                self.change(PODS, key_of(pod), _with_owner(owner_reference(resource, owner)))
+                self.change(PODS, pod, _with_owner(owner_reference(resource, owner)))
                 adopted = self.store.read("pods", key_of(pod))
                 found += [adopted] if adopted is not None else []
         return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
 
     def owned(self, owner: Json, resource: Resource) -> list[Json]:
         """Return the objects of a kind that an owner controls."""
-        collection = self.catalogue.find(resource).collection
+        collection = collection_of(resource)
         return [
             item
             for found, item in self.store.owned_by(uid_of(owner))
@@ -273,44 +256,39 @@ def with_labels(template: Json, labels: Mapping[str, str]) -> Json:
     }
 
 
-def available_in_seconds(pod: Json, min_ready_seconds: float, now: datetime) -> float | None:
-    """Return how long until a pod counts as available, 0 if it does; None if it is not Ready."""
-    if not is_ready(pod) or is_deleted(pod):
-        return None
-    ready = condition_of(pod, "Ready") or {}
-    return max(min_ready_seconds - seconds_since(ready, "lastTransitionTime", now), 0.0)
+def availability(owner: Json, pods: Iterable[Json], now: datetime) -> tuple[int, float | None]:
+    """Return how many pods are available, and in how many seconds another one will be."""
+    least = owner["spec"].get("minReadySeconds") or 0
+    waits = [
+        least - seconds_since(condition_of(pod, "Ready") or {}, "lastTransitionTime", now)
+        for pod in pods
+        if is_ready(pod) and not is_deleted(pod)
+    ]
+    available = sum(wait <= 0 for wait in waits)
+    return available, min((wait for wait in waits if wait > 0), default=None)
 
 
-def soonest(waits: Iterable[float | None]) -> float | None:
-    """Return the shortest wait that is still to come."""
-    return min((wait for wait in waits if wait), default=None)
-
-
-def without_owner(uid: str) -> Edit:
+def without_owner(uid: str) -> Alter:
     """Return the change that takes an owner out of an object."""
 
-    def edit(pod: Json) -> Json:
+    def alter(pod: Json) -> None:
         owners = pod["metadata"].get("ownerReferences") or ()
         kept = [owner for owner in owners if owner.get("uid") != uid]
         pod["metadata"]["ownerReferences"] = kept
-        return pod
 
-    return edit
+    return alter
 
 
-def _with_owner(reference: Json) -> Edit:
-    def edit(pod: Json) -> Json:
+def _with_owner(reference: Json) -> Alter:
+    def alter(pod: Json) -> None:
         if controller_of(pod) is None:
             pod["metadata"].setdefault("ownerReferences", []).append(reference)
-        return pod
 
-    return edit
+    return alter
 
 
 def pods_meant(value: object, total: int, *, round_up: bool) -> int:
     """Return how many pods `3` or `"25%"` of a total means; nonsense means none."""
-    if isinstance(value, bool):
-        return 0
     if isinstance(value, int):
         return value
     text = str(value or "")

@@ -1,33 +1,28 @@
 """What is read: lists, page by page, and followers, which are told of every change.
 
-Strategy: the token of a list holds the version of the first page and the key after which to go on.
-Later pages are worked out from that version, so that all pages together show one moment. A
-follower is called in the thread that moves the clock, a moment after something happened, with all
-of it in order; so a cluster and all who follow it can be stepped together, and come to the same
-end each time.
+Strategy: what is left of a list waits for its next page, so that all pages together show one
+moment; of the lists that are not read to their end only the latest wait. A follower is called in
+the thread that moves the clock, a moment after something happened, with all of it in order; so a
+cluster and all who follow it can be stepped together, and come to the same end each time.
 """
 
 from __future__ import annotations
 
-import base64
-import binascii
 import re
-from bisect import bisect_right
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import count
 from typing import Final
 
-import orjson
-
-from app.model.errors import BadObject, Gone
+from app.model.errors import BadObject
 from app.model.selectors import Selector
 from app.ports import Delta, EventType, Json, Page, Sink
 from app.sandbox.clock import SteppedClock
-from app.sandbox.objects import Key, copied, key_of, labels_of, member
+from app.sandbox.objects import copied, key_of, labels_of, member
 from app.sandbox.refusals import bad_request, expired
 from app.sandbox.store import Store, StoredChange
 
-_TOKEN_VERSION = "meta.k8s.io/v1"
+UNFINISHED_LISTS: Final = 100  # that wait for their next page
 
 Matches = Callable[[Json], bool]
 
@@ -63,47 +58,42 @@ _ESCAPED: Final = re.compile(r"\\(.)")
 LAG_SECONDS: Final = 0.02  # until something that happened is told to followers
 
 
-def page(
-    store: Store, collection: str, namespace: str, matches: Matches, limit: int, token: str
-) -> Page:
-    """Return one page of what matches."""
-    with store.lock:
-        version, after = _read_token(token) if token else (store.version, None)
-        try:
-            items = (
-                store.items_at(collection, namespace, version)
-                if token
-                else store.items(collection, namespace)
-            )
-        except Gone:
-            raise expired(
-                "The provided continue parameter is too old to display a consistent list result. "
-                "You must start a new list without the continue parameter."
-            ) from None
-    if after is not None:
-        items = items[bisect_right(items, after, key=key_of) :]
-    found: list[Json] = []
-    for item in items:
-        if not matches(item):
-            continue
-        if limit and len(found) == limit:
-            return Page(found, str(version), _token(version, key_of(found[-1])))
-        found.append(copied(item))
-    return Page(found, str(version))
+class Pages:
+    """Lists page by page: what is left of a list is kept under the token of its next page."""
 
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._left: dict[str, tuple[str, list[Json]]] = {}  # version and objects, by token
+        self._numbers = count(1)
 
-def _token(version: int, key: Key) -> str:
-    start = {"v": _TOKEN_VERSION, "rv": version, "start": list(key)}
-    return base64.urlsafe_b64encode(orjson.dumps(start)).decode().rstrip("=")
+    def page(
+        self, collection: str, namespace: str, matches: Matches, limit: int, token: str
+    ) -> Page:
+        """Return the first page of what matches, or the next one of a list."""
+        with self._store.lock:
+            if token:
+                version, items = self._left_of(token)
+            else:
+                version = str(self._store.version)
+                items = [item for item in self._store.items(collection, namespace) if matches(item)]
+            following = ""
+            if limit and len(items) > limit:
+                following = str(next(self._numbers))
+                self._left[following] = (version, items[limit:])
+                if len(self._left) > UNFINISHED_LISTS:
+                    del self._left[next(iter(self._left))]
+        return Page([copied(item) for item in items[: limit or None]], version, following)
 
-
-def _read_token(token: str) -> tuple[int, Key]:
-    try:
-        found = orjson.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
-        namespace, name = found["start"]
-        return int(found["rv"]), Key(str(namespace), str(name))
-    except (binascii.Error, ValueError, TypeError, KeyError):
-        raise bad_request("continue key is not valid") from None
+    def _left_of(self, token: str) -> tuple[str, list[Json]]:
+        found = self._left.get(token)
+        if found is not None:
+            return found
+        if not token.isdecimal():
+            raise bad_request("continue key is not valid")
+        raise expired(
+            "The provided continue parameter is too old to display a consistent list result. "
+            "You must start a new list without the continue parameter."
+        )
 
 
 def selection(collection: str, label_selector: str, field_selector: str) -> Matches:
@@ -131,7 +121,7 @@ def selection(collection: str, label_selector: str, field_selector: str) -> Matc
 def _field_terms(text: str, selectable: Collection[str]) -> list[tuple[str, bool, str]]:
     """Read `a=b,c!=d`; what is left out of a term is a part of it."""
     terms = []
-    for part in _parts(text):
+    for part in filter(None, re.split(r"(?<!\\),", text)):
         found = _TERM.fullmatch(part)
         if found is None:
             raise bad_request(f"invalid selector: {text!r}; can't understand {part!r}")
@@ -140,10 +130,6 @@ def _field_terms(text: str, selectable: Collection[str]) -> list[tuple[str, bool
             raise bad_request(f"field label not supported: {path}")
         terms.append((path, sign != "!=", _ESCAPED.sub(r"\1", value)))
     return terms
-
-
-def _parts(text: str) -> list[str]:
-    return [part for part in re.split(r"(?<!\\),", text) if part]
 
 
 def _field_text(item: Json, path: str) -> str:

@@ -26,11 +26,11 @@ from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.resizer import Resizer
 from app.sandbox.limit_ranger import LimitRanger
 from app.sandbox.metrics import PodMetrics
-from app.sandbox.objects import copied
-from app.sandbox.pod_control import PodControl, Recorder
+from app.sandbox.objects import Key, copied
+from app.sandbox.pod_control import PodControl
 from app.sandbox.reads import Follower, ObjectSelection, selection
-from app.sandbox.scheduler import USUAL_NODES, NodeSize, Rooms, Scheduler
-from app.sandbox.store import HISTORY, Store, StoredChange
+from app.sandbox.scheduler import USUAL_NODES, NodeSize, Scheduler
+from app.sandbox.store import Store, StoredChange
 from app.sandbox.subresources import NodeRoom
 from app.sandbox.webhook_client import WebhookClient
 from app.sandbox.webhooks import Webhooks
@@ -63,28 +63,25 @@ class Sandbox:
         nodes: Iterable[NodeSize] = USUAL_NODES,
         refuses: Callable[[Json], str] = lambda _pod: "",
         webhook_client: WebhookClient | None = None,
-        history: int = HISTORY,
     ) -> None:
         self.clock = clock
-        self.store = Store(history=history)
+        self.store = Store()
         catalogue = self._catalogue = Catalogue()
         random = Random(seed)
-        writes = self._writes = Writes(self.store, clock, random)
+        writes = Writes(self.store, catalogue, clock, random)
         self._client = webhook_client or WebhookClient()
-        self.webhooks = Webhooks(self.store, self._client, random)
-        writes.gates = (LimitRanger(self.store), self.webhooks, NodeRoom(self.store))
+        webhooks = Webhooks(self.store, self._client, random)
+        writes.gates = (LimitRanger(self.store), webhooks, NodeRoom(self.store))
         self.store.listen(self._serve)
-        recorder = Recorder(self.store, writes, catalogue, clock)
-        control = PodControl(self.store, writes, catalogue, clock, recorder)
-        self.cluster = SandboxCluster(control)
+        control = PodControl(writes)
         Garbage(control)
         Budgets(control)
         ControllerManager(control)
-        Scheduler(control, Rooms(self.store))
+        Scheduler(control)
         kubelet = Kubelet(control)
         Resizer(control, kubelet, refuses)
         Housekeeping(control, kubelet)
-        self.cluster.metrics = PodMetrics(kubelet, clock)
+        self.cluster = SandboxCluster(control, PodMetrics(kubelet, clock))
         for name in _NAMESPACES:
             self.cluster.create(Ref(ports.NAMESPACES), {"metadata": {"name": name}})
         for node in nodes:
@@ -134,9 +131,8 @@ class Sandbox:
             namespace = metadata.setdefault("namespace", "default")
             self._ensure_namespace(namespace)
         name = metadata.get("name", "")
-        try:
-            before = self.cluster.get(Ref(resource, namespace, name))
-        except NotFound:
+        before = self.store.read(kind.collection, Key(namespace, name))
+        if before is None:
             self.cluster.create(Ref(resource, namespace), item)
             return
         metadata["resourceVersion"] = before["metadata"]["resourceVersion"]
@@ -147,9 +143,7 @@ class Sandbox:
         return self._catalogue.by_kind(str(item.get("apiVersion")), str(item.get("kind")))
 
     def _ensure_namespace(self, name: str) -> None:
-        try:
-            self.cluster.get(Ref(ports.NAMESPACES, "", name))
-        except NotFound:
+        if self.store.read("namespaces", Key("", name)) is None:
             self.cluster.create(Ref(ports.NAMESPACES), {"metadata": {"name": name}})
 
     def _serve(self, collection: str, change: StoredChange) -> None:

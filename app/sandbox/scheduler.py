@@ -180,9 +180,9 @@ def wanted_by(pod: Json) -> Amounts:
 class Scheduler:
     """Binds pods to nodes, the most important first, then the oldest."""
 
-    def __init__(self, control: PodControl, rooms: Rooms) -> None:
+    def __init__(self, control: PodControl) -> None:
         self._control = control
-        self._rooms = rooms
+        self._rooms = Rooms(control.store)
         self._waiting: dict[Key, None] = {}
         self._todo: Worklist[str] = Worklist(control.clock, self._look)
         control.store.listen(self._note)
@@ -194,7 +194,9 @@ class Scheduler:
                 if change.before is None or change.before["spec"] != pod["spec"]:
                     self._waiting[change.key] = None
                     self._todo.note("pods")
-            elif self._waiting.pop(change.key, 0) == 0 or _has_shrunk(change):
+            elif change.key in self._waiting:
+                del self._waiting[change.key]
+            else:  # it may have left room on its node
                 self._todo.note("pods")
         elif collection == "nodes":
             self._todo.note("pods")
@@ -242,15 +244,13 @@ class Scheduler:
         return "", left.cpu / max(room.cpu, 1) + left.memory / max(room.memory, 1)
 
     def _bind(self, pod: Json, node: str) -> None:
-        uid, now = uid_of(pod), self._control.clock.now()
+        now = self._control.clock.now()
 
-        def bound(item: Json) -> Json:
-            if uid_of(item) == uid:
-                item["spec"]["nodeName"] = node
-                set_condition(item, _SCHEDULED, now)
-            return item
+        def bind(item: Json) -> None:
+            item["spec"]["nodeName"] = node
+            set_condition(item, _SCHEDULED, now)
 
-        if self._control.change(PODS, key_of(pod), bound, "binding") is None:
+        if self._control.change(PODS, pod, bind, "binding") is None:
             return
         namespace, name = key_of(pod)
         message = f"Successfully assigned {namespace}/{name} to {node}"
@@ -259,16 +259,15 @@ class Scheduler:
     def _refuse(self, pod: Json, reasons: Counter[str], nodes: int) -> None:
         told = ", ".join(f"{count} {reason}" for reason, count in sorted(reasons.items()))
         message = f"0/{nodes} nodes are available: {told or 'no nodes'}."
-        uid, now = uid_of(pod), self._control.clock.now()
+        unschedulable = ObjectCondition("PodScheduled", "False", "Unschedulable", message)
+        now = self._control.clock.now()
 
-        def refused(item: Json) -> Json:
-            if uid_of(item) == uid and not item["spec"].get("nodeName"):
-                unschedulable = ObjectCondition("PodScheduled", "False", "Unschedulable", message)
+        def refuse(item: Json) -> None:
+            if not item["spec"].get("nodeName"):
                 set_condition(item, unschedulable, now)
-            return item
 
         before = pod["metadata"]["resourceVersion"]
-        after = self._control.change(PODS, key_of(pod), refused, "status")
+        after = self._control.change(PODS, pod, refuse, "status")
         if after is not None and after["metadata"]["resourceVersion"] != before:
             tell = self._control.recorder.tell
             tell(NAME, PODS, pod, "FailedScheduling", message, warning=True)
@@ -282,17 +281,6 @@ def _is_waiting(pod: Json) -> bool:
         and not is_deleted(pod)
         and not has_ended(pod)
     )
-
-
-def _has_shrunk(change: StoredChange) -> bool:
-    """Whether a pod left room on its node."""
-    before, after = change.before, change.after
-    if before is None or not before["spec"].get("nodeName"):
-        return False
-    if after is None or has_ended(after):
-        return not has_ended(before)
-    old, new = Room.of(wanted_by(before)), Room.of(wanted_by(after))
-    return new.cpu < old.cpu or new.memory < old.memory
 
 
 def _order(pod: Json) -> tuple[int, str, str]:

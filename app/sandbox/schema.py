@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import Final
 
 from app.ports import Json
-from app.sandbox.cel import CelError, NotUnderstood, Program, compile_cel
+from app.sandbox.cel import CelError, compile_cel
 from app.sandbox.objects import JsonValue
 from app.sandbox.refusals import FieldProblem, required, shown, unsupported, wrong, wrong_kind
 
@@ -163,20 +163,12 @@ def _rule_problems(
         if compares and old is None:
             continue
         try:
-            holds = _compiled(entry["rule"])({"self": value, "oldSelf": old})
+            holds = compile_cel(entry["rule"])({"self": value, "oldSelf": old})
             message = entry.get("message") or f"failed rule: {entry['rule']}"
         except CelError as error:
             holds, message = False, f"rule evaluation error: {error}"
         if holds is not True:
             yield wrong(path, "object" if isinstance(value, dict) else value, message)
-
-
-@lru_cache(256)
-def _compiled(rule: str) -> Program:
-    try:
-        return compile_cel(rule)
-    except NotUnderstood as error:
-        raise CelError(str(error)) from None
 
 
 @lru_cache(256)

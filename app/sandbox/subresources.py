@@ -137,7 +137,4 @@ def scaled(item: Json, paths: ScaleFields, scale: Json) -> Json:
 def _selector_text(item: Json, paths: ScaleFields) -> str:
     if paths.selector:
         return str(member(item, paths.selector) or "")
-    if item["kind"] == "ReplicationController":
-        selected = item["spec"].get("selector") or {}
-        return ",".join(f"{key}={value}" for key, value in sorted(selected.items()))
     return str(selector_of(item))

@@ -52,7 +52,6 @@ _NO_OTHER_CHANGES: Final = (
 
 _LASTING: Final = ("Always",)
 _ENDING: Final = ("OnFailure", "Never")
-_ROLLING: Final[Json] = {"maxSurge": "25%", "maxUnavailable": "25%"}
 
 
 def fill_template(spec: Json, kind: str) -> None:
@@ -164,9 +163,7 @@ def _pull_policy(image: str) -> str:
 def fill_deployment(item: Json) -> None:
     """Fill in what a Deployment leaves out."""
     spec = _fill_controller(item, revisionHistoryLimit=10, progressDeadlineSeconds=600)
-    strategy = spec.setdefault("strategy", {})
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        strategy["rollingUpdate"] = {**_ROLLING, **(strategy.get("rollingUpdate") or {})}
+    _fill_strategy(spec, "strategy", maxSurge="25%", maxUnavailable="25%")
 
 
 def fill_replica_set(item: Json) -> None:
@@ -185,9 +182,7 @@ def fill_replication_controller(item: Json) -> None:
 def fill_stateful_set(item: Json) -> None:
     """Fill in what a StatefulSet leaves out."""
     spec = _fill_controller(item, revisionHistoryLimit=10, podManagementPolicy="OrderedReady")
-    strategy = spec.setdefault("updateStrategy", {})
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        strategy["rollingUpdate"] = {"partition": 0, **(strategy.get("rollingUpdate") or {})}
+    _fill_strategy(spec, "updateStrategy", partition=0)
 
 
 def fill_daemon_set(item: Json) -> None:
@@ -195,10 +190,7 @@ def fill_daemon_set(item: Json) -> None:
     spec = item.setdefault("spec", {})
     _fill_pod_template(spec, "DaemonSet")
     spec.setdefault("revisionHistoryLimit", 10)
-    strategy = spec.setdefault("updateStrategy", {})
-    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
-        usual = {"maxSurge": 0, "maxUnavailable": 1}
-        strategy["rollingUpdate"] = {**usual, **(strategy.get("rollingUpdate") or {})}
+    _fill_strategy(spec, "updateStrategy", maxSurge=0, maxUnavailable=1)
 
 
 def fill_job(item: Json) -> None:
@@ -261,14 +253,8 @@ def controller_problems(item: Json, old: Json | None) -> Iterator[FieldProblem]:
     if spec.get("selector") is None:
         yield required("spec.selector")
         return
-    if item["kind"] == "ReplicationController":
-        selected = dict(spec["selector"])
-        labels = member(spec, "template.metadata.labels") or {}
-        fits = selected.items() <= labels.items()
-    else:
-        labels = member(spec, "template.metadata.labels") or {}
-        fits = selector_of(item).matches(labels)
-    if not fits:
+    labels = member(spec, "template.metadata.labels") or {}
+    if not selector_of(item).matches(labels):
         detail = "`selector` does not match template `labels`"
         yield wrong("spec.template.metadata.labels", labels, detail)
     if old is not None and item["kind"] != "ReplicationController":
@@ -316,6 +302,12 @@ def _fill_controller(item: Json, **more: object) -> Json:
     for key, value in more.items():
         spec.setdefault(key, value)
     return spec
+
+
+def _fill_strategy(spec: Json, key: str, **usual: object) -> None:
+    strategy = spec.setdefault(key, {})
+    if strategy.setdefault("type", "RollingUpdate") == "RollingUpdate":
+        strategy["rollingUpdate"] = {**usual, **(strategy.get("rollingUpdate") or {})}
 
 
 def _fill_pod_template(spec: Json, kind: str) -> None:

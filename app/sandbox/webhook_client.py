@@ -13,9 +13,10 @@ import http.client
 import socket
 import ssl
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
-from threading import Lock
+from queue import Empty, Full, LifoQueue
 from typing import NamedTuple
 from urllib.parse import urlsplit
 
@@ -71,8 +72,7 @@ class WebhookClient:
 
     def __init__(self, services: Mapping[Service, Endpoint] | None = None) -> None:
         self._services = dict(services or {})
-        self._lock = Lock()
-        self._idle: dict[_Target, list[http.client.HTTPConnection]] = {}
+        self._idle: dict[_Target, LifoQueue[http.client.HTTPConnection]] = {}
 
     def call(self, client: Json, review: Json, seconds: float) -> Json:
         """Send a review to where a `clientConfig` points; return the answer.
@@ -100,11 +100,10 @@ class WebhookClient:
 
     def close(self) -> None:
         """Close all connections that are kept open."""
-        with self._lock:
-            for connections in self._idle.values():
-                for connection in connections:
-                    connection.close()
-            self._idle.clear()
+        for connections in self._idle.values():
+            with suppress(Empty):
+                while True:
+                    connections.get_nowait().close()
 
     def _target(self, client: Json) -> _Target:
         ca_bundle = client.get("caBundle") or ""
@@ -121,12 +120,9 @@ class WebhookClient:
         return _Target(address, name, found.get("path") or "/", ca_bundle)
 
     def _post(self, target: _Target, body: bytes, seconds: float) -> tuple[int, bytes]:
-        connection = self._take(target)
-        if connection is not None:
-            try:
-                return self._exchange(target, connection, body, seconds)
-            except _CLOSED_MEANWHILE:
-                connection.close()
+        with suppress(Empty, *_CLOSED_MEANWHILE):
+            connection = self._idle_to(target).get_nowait()
+            return self._exchange(target, connection, body, seconds)
         return self._exchange(target, _connected(target, seconds), body, seconds)
 
     def _exchange(
@@ -140,26 +136,17 @@ class WebhookClient:
             connection.request("POST", path, body, {"Host": target.server_name, **headers})
             response = connection.getresponse()
             answer = response.read()
+            if not response.will_close:  # else it is closed by now
+                self._idle_to(target).put_nowait(connection)
+        except Full:
+            connection.close()
         except BaseException:
             connection.close()
             raise
-        self._put_back(target, connection, is_open=not response.will_close)
         return response.status, answer
 
-    def _take(self, target: _Target) -> http.client.HTTPConnection | None:
-        with self._lock:
-            idle = self._idle.get(target)
-            return idle.pop() if idle else None
-
-    def _put_back(
-        self, target: _Target, connection: http.client.HTTPConnection, *, is_open: bool
-    ) -> None:
-        with self._lock:
-            idle = self._idle.setdefault(target, [])
-            if is_open and len(idle) < IDLE_CONNECTIONS:
-                idle.append(connection)
-                return
-        connection.close()
+    def _idle_to(self, target: _Target) -> LifoQueue[http.client.HTTPConnection]:
+        return self._idle.setdefault(target, LifoQueue(IDLE_CONNECTIONS))
 
 
 def _connected(target: _Target, seconds: float) -> http.client.HTTPConnection:

@@ -12,7 +12,6 @@ import base64
 import binascii
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from random import Random
 from uuid import UUID
 
@@ -22,7 +21,7 @@ from app.model import patches
 from app.model.errors import BadObject, Invalid
 from app.model.selectors import Selector
 from app.ports import NAMESPACES, Json
-from app.sandbox.cel import CelError, Program, compile_cel
+from app.sandbox.cel import CelError, compile_cel
 from app.sandbox.objects import JsonValue, Key, copied, labels_of, member
 from app.sandbox.refusals import bad_request, broken, of_status
 from app.sandbox.store import Store
@@ -214,18 +213,13 @@ def conditions_hold(webhook: Json, request: Json) -> bool:
     error: CelError | None = None
     for condition in webhook.get("matchConditions") or ():
         try:
-            if _program(condition["expression"])(variables) is not True:
+            if compile_cel(condition["expression"])(variables) is not True:
                 return False
         except CelError as found:
             error = found
     if error is not None:
         raise error
     return True
-
-
-@lru_cache(256)
-def _program(expression: str) -> Program:
-    return compile_cel(expression)
 
 
 def _fits(rule: Json, attempt: Attempt) -> bool:

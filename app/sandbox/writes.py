@@ -8,7 +8,7 @@ did not see, and a caller who names a version gets a conflict if it is not the n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from enum import StrEnum
@@ -17,10 +17,10 @@ from uuid import UUID
 
 from app import ports
 from app.model.times import rfc3339
-from app.ports import Json
+from app.ports import Json, Resource
 from app.sandbox import metadata as names
 from app.sandbox.clock import SteppedClock
-from app.sandbox.kinds import ServedKind
+from app.sandbox.kinds import Catalogue, ServedKind
 from app.sandbox.objects import Key, copied, has_ended, is_deleted, key_of, uid_of
 from app.sandbox.refusals import (
     exists,
@@ -74,23 +74,27 @@ class AdmissionPlugin:
 class Writes:
     """Creates, changes and deletes objects."""
 
-    def __init__(self, store: Store, clock: SteppedClock, random: Random) -> None:
-        self._store = store
-        self._clock = clock
+    def __init__(
+        self, store: Store, catalogue: Catalogue, clock: SteppedClock, random: Random
+    ) -> None:
+        self.store = store
+        self.catalogue = catalogue
+        self.clock = clock
         self._random = random
         self.gates: Sequence[AdmissionPlugin] = ()
         self.orphaned: set[str] = set()  # uids of deleted owners whose dependents stay
 
     def create(
-        self, kind: ServedKind, namespace: str, body: Json, *, dry_run: bool = False
+        self, resource: Resource, namespace: str, body: Json, *, dry_run: bool = False
     ) -> Json:
         """Create an object and return a copy of it."""
+        kind = self.catalogue.find(resource)
         item = names.identified(kind, namespace, body)
         names.forget_system(item["metadata"])
-        if kind.resource.namespaced:
+        if resource.namespaced:
             self._check_namespace(kind, namespace, item["metadata"].get("name", ""))
         kind.fill(item)
-        if kind.has_status and kind.resource != ports.NODES:
+        if kind.has_status and resource != ports.NODES:
             item.pop("status", None)
             if not kind.is_custom:
                 item["status"] = {}
@@ -109,7 +113,7 @@ class Writes:
 
     def change(
         self,
-        kind: ServedKind,
+        resource: Resource,
         key: Key,
         edit: Edit,
         *,
@@ -118,8 +122,9 @@ class Writes:
         dry_run: bool = False,
     ) -> Json:
         """Change an object and return a copy of it."""
+        kind = self.catalogue.find(resource)
         for _ in range(_TRIES):
-            old = self._store.read(kind.collection, key)
+            old = self.store.read(kind.collection, key)
             if old is None:
                 raise not_found(kind.collection, key.name)
             new = self._edited(kind, old, edit, subresource, is_patch=is_patch)
@@ -135,14 +140,18 @@ class Writes:
             if dry_run or new == old:
                 return copied(new)
             try:
-                return self._commit(kind, old, new)
+                if is_deleted(new) and _may_go(kind, new):
+                    self.store.remove(kind.collection, old)
+                else:
+                    self.store.replace(kind.collection, old, new)
             except Stale:
                 continue
+            return copied(new)
         raise modified(kind.collection, key.name)
 
     def delete(
         self,
-        kind: ServedKind,
+        resource: Resource,
         key: Key,
         *,
         uid: str = "",
@@ -150,22 +159,26 @@ class Writes:
         orphan: bool | None = None,
     ) -> None:
         """Delete an object, or begin to; None stands for what is usual for its kind."""
+        kind = self.catalogue.find(resource)
         for _ in range(_TRIES):
-            old = self._store.read(kind.collection, key)
+            old = self.store.read(kind.collection, key)
             if old is None:
                 raise not_found(kind.collection, key.name)
             if uid and uid != uid_of(old):
-                raise recreated(kind.resource.kind, key.name, uid, uid_of(old))
+                raise recreated(resource.kind, key.name, uid, uid_of(old))
             self._check(Attempt(Operation.DELETE, kind, *key, None, old))
             if kind.orphans if orphan is None else orphan:
                 self.orphaned.add(uid_of(old))
             grace = _grace(kind, old) if grace_seconds is None else grace_seconds
-            if self._is_gone(kind, old, grace):
-                return
+            try:
+                self._depart(kind, old, grace)
+            except Stale:
+                continue
+            return
         raise modified(kind.collection, key.name)
 
     def _check_namespace(self, kind: ServedKind, namespace: str, name: str) -> None:
-        found = self._store.read("namespaces", Key("", namespace))
+        found = self.store.read("namespaces", Key("", namespace))
         if found is None:
             raise not_found("namespaces", namespace)
         if is_deleted(found):
@@ -178,18 +191,14 @@ class Writes:
         metadata = item["metadata"]
         base = metadata.get("generateName")
         if base and not metadata.get("name"):
-            metadata["name"] = names.generated_name(base, self._numbers())
+            metadata["name"] = names.generated_name(base, self._random)
         metadata["uid"] = str(UUID(int=self._random.getrandbits(128), version=4))
-        metadata["creationTimestamp"] = rfc3339(self._clock.now())
+        metadata["creationTimestamp"] = rfc3339(self.clock.now())
         if kind.has_generation:
             metadata["generation"] = 1
         if metadata.get("name"):
             kind.begin(item)
         return item
-
-    def _numbers(self) -> Iterator[int]:
-        while True:
-            yield self._random.getrandbits(32)
 
     def _edited(
         self, kind: ServedKind, old: Json, edit: Edit, subresource: str, *, is_patch: bool
@@ -209,15 +218,11 @@ class Writes:
         return new
 
     def _changed(self, attempt: Attempt) -> Json:
-        item = attempt.item
-        assert item is not None
         for gate in self.gates:
-            found = gate.change(attempt)
-            if found is not attempt.item:
-                found = names.identified(attempt.kind, attempt.namespace, found)
-                attempt = replace(attempt, item=found)
-            item = found
-        return item
+            item = names.identified(attempt.kind, attempt.namespace, gate.change(attempt))
+            attempt = replace(attempt, item=item)
+        assert attempt.item is not None
+        return attempt.item
 
     def _validate(self, attempt: Attempt, kind: ServedKind, item: Json, old: Json | None) -> None:
         found = list(names.metadata_problems(item["metadata"]))
@@ -228,51 +233,35 @@ class Writes:
         if found:
             name = item["metadata"].get("name") or item["metadata"].get("generateName", "")
             raise invalid(kind.word, name, found)
-        self._check(_with(attempt, item))
+        named = attempt.name or item["metadata"].get("name", "")
+        self._check(replace(attempt, name=named, item=item))
 
     def _check(self, attempt: Attempt) -> None:
         for gate in self.gates:
             gate.check(attempt)
 
     def _insert(self, kind: ServedKind, item: Json, *, dry_run: bool) -> Json:
-        with self._store.lock:
-            if not dry_run:
-                return copied(self._store.insert(kind.collection, item))
-            if self._store.read(kind.collection, key_of(item)) is not None:
-                raise Stale
-            return item
-
-    def _commit(self, kind: ServedKind, old: Json, new: Json) -> Json:
-        if is_deleted(new) and _may_go(kind, new):
-            self._store.remove(kind.collection, old)
-            return copied(new)
-        with self._store.lock:
-            return copied(self._store.replace(kind.collection, old, new))
-
-    def _is_gone(self, kind: ServedKind, old: Json, grace_seconds: float) -> bool:
-        try:
-            self._depart(kind, old, grace_seconds)
-        except Stale:
-            return False
-        return True
+        if not dry_run:
+            return copied(self.store.insert(kind.collection, item))
+        if self.store.read(kind.collection, key_of(item)) is not None:
+            raise Stale
+        return item
 
     def _depart(self, kind: ServedKind, old: Json, grace_seconds: float) -> None:
         new = copied(old)
         metadata = new["metadata"]
         metadata["deletionGracePeriodSeconds"] = int(grace_seconds)
         if _may_go(kind, new):
-            self._store.remove(kind.collection, old)
+            self.store.remove(kind.collection, old)
             return
         if is_deleted(old) and old["metadata"]["deletionGracePeriodSeconds"] <= grace_seconds:
             return
         if not is_deleted(old) and "generation" in metadata:
             metadata["generation"] += 1
-        metadata["deletionTimestamp"] = rfc3339(
-            self._clock.now() + timedelta(seconds=grace_seconds)
-        )
+        metadata["deletionTimestamp"] = rfc3339(self.clock.now() + timedelta(seconds=grace_seconds))
         if kind.resource == ports.NAMESPACES:
             new["status"] = {**(new.get("status") or {}), "phase": "Terminating"}
-        self._store.replace(kind.collection, old, new)
+        self.store.replace(kind.collection, old, new)
 
 
 def _mixed(old: Json, new: Json, subresource: str) -> Json:
@@ -307,7 +296,3 @@ def _content(item: Json) -> Json:
     """Return the part of an object whose changes its generation counts."""
     rest = ("apiVersion", "kind", "metadata", "status")
     return {key: value for key, value in item.items() if key not in rest}
-
-
-def _with(attempt: Attempt, item: Json) -> Attempt:
-    return replace(attempt, name=attempt.name or item["metadata"].get("name", ""), item=item)

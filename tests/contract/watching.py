@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections.abc import Iterator
 
 from app.model.errors import Unavailable
 from app.ports import EventType, Json, Resource, WatchEvent
 from app.sandbox.objects import copied
 from app.sandbox.reads import ObjectSelection, selection
+from app.sandbox.refusals import expired
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.store import StoredChange
+from app.sandbox.store import FIRST_VERSION, StoredChange
 
 BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_SECONDS = 2.0  # before the end of the watch
@@ -26,6 +28,8 @@ class WatchableCluster:
         self.replace, self.patch, self.delete = cluster.replace, cluster.patch, cluster.delete
         self.evict, self.request = cluster.evict, cluster.request
         self._store = sandbox.store
+        self._changes: list[tuple[str, StoredChange]] = []
+        self._store.listen(lambda collection, change: self._changes.append((collection, change)))
         self._clock = sandbox.clock
 
     def watch(
@@ -51,13 +55,17 @@ class WatchableCluster:
     ) -> Iterator[WatchEvent]:
         until = self._clock.monotonic() + seconds
         bookmark_due = _next_bookmark(self._clock.monotonic(), until)
+        if 0 < version < FIRST_VERSION:
+            raise expired(f"too old resource version: {version} ({FIRST_VERSION})")
         if not version:
             version = self._store.version
             for item in asked.present(self._store):
                 yield WatchEvent(EventType.ADDED, copied(item))
         while True:
-            for change in self._store.since(asked.collection, version):
+            for collection, change in self._changes[self._told_before(version) :]:
                 version = change.version
+                if collection != asked.collection:
+                    continue
                 if meaning := asked.meaning(change):
                     yield WatchEvent(meaning, _seen(change, meaning))
             now = self._clock.monotonic()
@@ -69,6 +77,10 @@ class WatchableCluster:
                 bookmark_due = _next_bookmark(now, until)
             else:
                 self._clock.advance(min(bookmark_due, until, now + STEP_SECONDS) - now)
+
+    def _told_before(self, version: int) -> int:
+        """Return how many changes there were up to a version."""
+        return bisect_right(self._changes, version, key=lambda noted: noted[1].version)
 
 
 def _next_bookmark(now: float, until: float) -> float:

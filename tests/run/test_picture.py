@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -13,6 +14,7 @@ from app.run.picture import (
     Activity,
     ActivityKind,
     ResourceAmounts,
+    ReviewCounts,
     Sums,
     Totals,
     View,
@@ -33,14 +35,16 @@ ROW = VpaRow(
     "PDBBlocked",
 )
 TOTALS = Totals(
-    reviews=41,
-    pods_changed=24,
-    vpas_refused=1,
-    evictions=6,
-    resizes=8,
-    unboosts=4,
-    kills=11,
-    refusals={"PDBBlocked": 2, "TooFewReplicas": 1},
+    ReviewCounts(reviews=41, pods_changed=24, vpas_refused=1),
+    Counter(
+        {
+            ActivityKind.EVICT: 6,
+            ActivityKind.RESIZE: 8,
+            ActivityKind.UNBOOST: 4,
+            ActivityKind.KILL: 11,
+        }
+    ),
+    Counter(PDBBlocked=2, TooFewReplicas=1),
     before=Sums(9900, 16 * 2**30),
     after=Sums(4620, 7 * 2**30),
 )
@@ -135,7 +139,9 @@ def test_names_of_several_namespaces() -> None:
 
 def test_the_last_words() -> None:
     """The summary says what was saved, what was done, and what was not."""
-    assert list(summary(replace(VIEW, totals=replace(TOTALS, troubles=2)))) == [
+    totals = replace(TOTALS, done=TOTALS.done + Counter({ActivityKind.TROUBLE: 2}))
+
+    assert list(summary(replace(VIEW, totals=totals))) == [
         "After 42m of the cluster's time:",
         "  requests of all pods under VPAs  9.9 → 4.62 CPU, 16Gi → 7Gi"
         "  (5.28 CPU saved, 9Gi saved)",

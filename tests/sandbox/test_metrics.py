@@ -43,14 +43,6 @@ def test_a_change_shows_at_the_next_turn() -> None:
     assert seen[0] != seen[1]
 
 
-def test_what_is_limited_uses_no_more() -> None:
-    """Cpu is held at the limit."""
-    world = World()
-    world.run(pod(load="cpu: constant 5, noise: 0"), seconds=50)
-
-    assert samples(world)["app"]["cpu"] == "1"
-
-
 def test_a_node_is_shared() -> None:
     """More than a node has is nobody's."""
     world = World()

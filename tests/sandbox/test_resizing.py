@@ -109,22 +109,6 @@ def test_a_container_that_uses_little() -> None:
     assert IN_PROGRESS not in world.conditions()
 
 
-def test_a_runtime_that_refuses() -> None:
-    """Its words are the message; going back to what runs ends it at once."""
-    world = World(refuses=lambda _pod: "not today")
-    world.run(pod())
-    world.resize(cpu="200m")
-    world.step(5)
-    condition = world.conditions()[IN_PROGRESS]
-    assert (condition["reason"], condition["message"]) == ("Error", "not today")
-    assert world.status()["allocatedResources"]["cpu"] == "200m"
-    assert world.status()["resources"]["requests"]["cpu"] == "100m"
-
-    world.resize(cpu="100m")
-    world.step(0.05)
-    assert IN_PROGRESS not in world.conditions()
-
-
 def crowded() -> World:
     """A node with two pods that fill it nearly."""
     world = World(SMALL)
@@ -181,18 +165,6 @@ def test_room_that_becomes_free_is_taken_at_once(how: str) -> None:
 
     assert PENDING not in world.conditions("second")
     assert world.status("second")["resources"]["requests"]["cpu"] == "2500m"
-
-
-def test_a_deferred_pod_keeps_room_from_others() -> None:
-    """The scheduler counts what it wants."""
-    world = crowded()
-    world.resize("second", cpu="1950m")
-    world.step(1)
-    world.resize("second", cpu="2500m")
-    world.step(1)
-    world.run(pod("third", container(requests={"cpu": "40m"}, limits={})))
-
-    assert world.conditions("third")["PodScheduled"]["reason"] == "Unschedulable"
 
 
 def test_those_in_need_are_served_in_order() -> None:

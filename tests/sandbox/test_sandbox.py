@@ -62,6 +62,38 @@ def test_apply() -> None:
     assert not sandbox.cluster.list(VPAS).items
 
 
+@pytest.mark.parametrize(
+    ("item", "why"),
+    [
+        pytest.param(
+            {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "it"}},
+            [],
+            id="a budget of no pods",
+        ),
+        pytest.param(
+            {
+                "apiVersion": "apiextensions.k8s.io/v1",
+                "kind": "CustomResourceDefinition",
+                "metadata": {"name": "it"},
+            },
+            [
+                "[spec.group: Required value, spec.names.plural: Required value, "
+                "spec.names.kind: Required value]"
+            ],
+            id="a definition of nothing",
+        ),
+    ],
+)
+def test_objects_without_a_spec(item: Json, why: list[str]) -> None:
+    """What says nothing of itself is taken as empty or refused; all else goes on."""
+    world = World()
+    refused = world.sandbox.apply(item, pod())
+    world.step(2)
+
+    assert [one.why.partition("invalid: ")[2] for one in refused] == why
+    assert world.is_ready()
+
+
 def test_apply_again() -> None:
     """What is there is replaced, and stays what it is."""
     sandbox = Sandbox(SteppedClock())
@@ -74,19 +106,23 @@ def test_apply_again() -> None:
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
 
 
-def history(seed: int) -> list[Json]:
-    """Everything that is to be seen after a busy hour."""
-    world = World(seed=seed)
-    budget = {
+def budget(least: int) -> Json:
+    """Return a budget of the Deployment `web`."""
+    return {
         "apiVersion": "policy/v1",
         "kind": "PodDisruptionBudget",
         "metadata": {"name": "web"},
-        "spec": {"minAvailable": 2, "selector": {"matchLabels": {"app": "web"}}},
+        "spec": {"minAvailable": least, "selector": {"matchLabels": {"app": "web"}}},
     }
+
+
+def history(seed: int) -> list[Json]:
+    """Everything that is to be seen after a busy hour."""
+    world = World(seed=seed)
     world.run(
         deployment("web", replicas=3, load="memory: leaking 100Mi 400Mi, cpu: spiky 0 1 5m 20s"),
         deployment("big", container(requests={"cpu": "3"}, limits={}), replicas=6),
-        budget,
+        budget(2),
     )
     for step in range(12):
         for found in pods_in(world.sandbox, selector="app=web")[: step % 3]:
@@ -116,7 +152,7 @@ def kept(sandbox: Sandbox) -> int:
 
 def test_memory_is_bounded() -> None:
     """However long it runs, only so much of the past is kept."""
-    sandbox = Sandbox(SteppedClock(), history=20)
+    sandbox = Sandbox(SteppedClock())
     sandbox.apply(
         deployment("web", replicas=3, load="memory: leaking 100Mi 2000Mi, noise: 0"),
         deployment("sick", load="exit: 3s 1"),
@@ -133,13 +169,7 @@ def test_a_budget_is_never_broken(seed: int) -> None:
     """Whatever is evicted, deleted and stepped in which order, enough pods stay Ready."""
     choose = random.Random(seed)
     world = World(seed=seed)
-    budget = {
-        "apiVersion": "policy/v1",
-        "kind": "PodDisruptionBudget",
-        "metadata": {"name": "web"},
-        "spec": {"minAvailable": 3, "selector": {"matchLabels": {"app": "web"}}},
-    }
-    world.run(deployment("web", replicas=5), budget)
+    world.run(deployment("web", replicas=5), budget(3))
     for _ in range(200):
         pods = pods_in(world.sandbox, selector="app=web")
         target = choose.choice(pods)["metadata"]

@@ -1,12 +1,10 @@
-"""Versions, what happened since one, and what is forgotten."""
+"""Versions, who is told of changes, and owners."""
 
 from __future__ import annotations
 
 import pytest
 
-from app.model.errors import Gone
 from app.ports import Json
-from app.sandbox.objects import Key
 from app.sandbox.store import Stale, Store, StoredChange
 
 
@@ -44,39 +42,6 @@ def test_nobody_writes_over_what_they_did_not_read() -> None:
         store.remove("a", first)
     with pytest.raises(Stale):
         store.insert("a", thing("x"))
-
-
-def test_the_past_is_worked_out() -> None:
-    """The objects as they were at any version that is still known."""
-    store = Store()
-    moments = []
-    for step in range(6):
-        moments.append((store.version, [dict(item["spec"]) for item in store.items("a", "ns")]))
-        item = store.read("a", Key("ns", f"x{step % 2}"))
-        if item is None:
-            store.insert("a", thing(f"x{step % 2}", step=step))
-        elif step == 4:
-            store.remove("a", item)
-        else:
-            store.replace("a", item, thing(f"x{step % 2}", step=step))
-
-    for version, specs in moments:
-        assert [item["spec"] for item in store.items_at("a", "ns", version)] == specs
-
-
-def test_history_is_bounded() -> None:
-    """Old changes are forgotten; whoever needs them is told, never given half of them."""
-    store = Store(history=10)
-    item = store.insert("a", thing("x"))
-    begin = store.version
-    for step in range(100):
-        item = store.replace("a", item, thing("x", step=step))
-
-    assert len(store.since("a", store.version - 10)) == 10
-    with pytest.raises(Gone, match="too old resource version"):
-        store.since("a", begin)
-    with pytest.raises(Gone):
-        store.items_at("a", "", begin)
 
 
 def test_owners_are_indexed() -> None:

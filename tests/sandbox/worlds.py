@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.model.errors import BadObject
@@ -68,12 +68,11 @@ class World:
     """A sandbox with a pod in it that is looked at again and again."""
 
     nodes: Sequence[NodeSize] = USUAL_NODES
-    refuses: Callable[[Json], str] = lambda _pod: ""
     seed: int = 0
     sandbox: Sandbox = field(init=False)
 
     def __post_init__(self) -> None:
-        self.sandbox = Sandbox(SteppedClock(), self.seed, nodes=self.nodes, refuses=self.refuses)
+        self.sandbox = Sandbox(SteppedClock(), self.seed, nodes=self.nodes)
 
     def run(self, *items: Json, seconds: float = 2) -> None:
         """Apply objects and let them start."""

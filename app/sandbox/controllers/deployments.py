@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from app.model.selectors import Selector
-from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, REPLICATION_CONTROLLERS, Json, Resource
+from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, Json, Resource
 from app.sandbox.objects import (
     Key,
     ObjectCondition,
+    collection_of,
     is_active,
     is_deleted,
     is_ready,
@@ -26,9 +26,8 @@ from app.sandbox.objects import (
 )
 from app.sandbox.pod_control import (
     PodControl,
-    available_in_seconds,
+    availability,
     pods_meant,
-    soonest,
     template_hash,
     with_labels,
 )
@@ -111,15 +110,13 @@ class Deployments:
                 "template": template,
             },
         }
-        kind = self._control.catalogue.find(REPLICA_SETS)
-        return self._control.writes.create(kind, metadata["namespace"], body)
+        return self._control.writes.create(REPLICA_SETS, metadata["namespace"], body)
 
     def _renew(self, replica_set: Json, revision: int) -> None:
-        def renewed(item: Json) -> Json:
+        def renew(item: Json) -> None:
             item["metadata"].setdefault("annotations", {})[_REVISION] = str(revision)
-            return item
 
-        self._control.change(REPLICA_SETS, key_of(replica_set), renewed)
+        self._control.change(REPLICA_SETS, replica_set, renew)
 
     def _roll(self, deployment: Json, new: Json, old: list[Json], bounds: _Bounds) -> None:
         wanted = {key_of(replica_set): _wanted(replica_set) for replica_set in (new, *old)}
@@ -153,12 +150,9 @@ class Deployments:
         before = _wanted(replica_set)
         if replicas == before:
             return
-
-        def scaled(item: Json) -> Json:
-            item["spec"]["replicas"] = replicas
-            return item
-
-        self._control.change(REPLICA_SETS, key_of(replica_set), scaled)
+        self._control.change(
+            REPLICA_SETS, replica_set, lambda item: item["spec"].update(replicas=replicas)
+        )
         way = "up" if replicas > before else "down"
         name = replica_set["metadata"]["name"]
         message = f"Scaled {way} replica set {name} from {before} to {replicas}"
@@ -190,15 +184,15 @@ class Deployments:
             "updatedReplicas": new_replicas,
             "unavailableReplicas": max(bounds.replicas - numbers["availableReplicas"], 0),
         }
-        draft: Json = {"status": dict(deployment.get("status") or {})}
-        draft["status"]["conditions"] = list(draft["status"].get("conditions") or ())
+        conditions = list(member(deployment, "status.conditions") or ())
+        draft: Json = {"status": {"conditions": conditions}}
         enough = numbers["availableReplicas"] >= bounds.replicas - bounds.unavailable
         now = self._control.clock.now()
         set_condition(draft, _AVAILABLE if enough else _NOT_AVAILABLE, now)
         done = new_replicas == numbers["availableReplicas"] == bounds.replicas
         done = done and numbers["replicas"] == bounds.replicas
         set_condition(draft, _COMPLETE if done else _PROGRESSING, now)
-        status["conditions"] = draft["status"]["conditions"]
+        status["conditions"] = conditions
         self._control.set_status(DEPLOYMENTS, deployment, status)
 
 
@@ -246,7 +240,7 @@ class Replicas:
     def __init__(self, control: PodControl, resource: Resource) -> None:
         self._control = control
         self.resource = resource
-        self._collection = control.catalogue.find(resource).collection
+        self._collection = collection_of(resource)
 
     def look(self, key: Key) -> float | None:
         """Create or delete pods; return after how many seconds to look again."""
@@ -255,7 +249,7 @@ class Replicas:
             return None
         pods = [
             pod
-            for pod in self._control.pods_of(self.resource, owner, self._selector(owner))
+            for pod in self._control.pods_of(self.resource, owner, selector_of(owner))
             if is_active(pod)
         ]
         wanted = int(owner["spec"].get("replicas") or 0)
@@ -268,29 +262,23 @@ class Replicas:
             wait = self._tell_status(owner)
         return wait
 
-    def _selector(self, owner: Json) -> Selector:
-        if self.resource == REPLICATION_CONTROLLERS:
-            return Selector.of_labels(owner["spec"].get("selector") or {})
-        return selector_of(owner)
-
     def _tell_status(self, owner: Json) -> float | None:
-        spec, now = owner["spec"], self._control.clock.now()
         pods = [
             pod
             for collection, pod in self._control.store.owned_by(owner["metadata"]["uid"])
             if collection == "pods" and is_active(pod)
         ]
-        labels = (member(spec, "template.metadata.labels") or {}).items()
-        waits = [available_in_seconds(pod, spec.get("minReadySeconds") or 0, now) for pod in pods]
+        labels = (member(owner, "spec.template.metadata.labels") or {}).items()
+        available, wait = availability(owner, pods, self._control.clock.now())
         status = {
             "replicas": len(pods),
             "fullyLabeledReplicas": sum(1 for pod in pods if labels <= labels_of(pod).items()),
             "readyReplicas": sum(1 for pod in pods if is_ready(pod)),
-            "availableReplicas": sum(1 for wait in waits if wait == 0),
+            "availableReplicas": available,
             "observedGeneration": owner["metadata"]["generation"],
         }
         self._control.set_status(self.resource, owner, status)
-        return soonest(waits)
+        return wait
 
 
 def _worth(pod: Json) -> tuple[bool, bool, bool, str, str]:

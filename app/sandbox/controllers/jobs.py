@@ -97,12 +97,11 @@ class Jobs:
     def _release(self, pod: Json) -> None:
         """Let a pod go that is counted."""
 
-        def released(item: Json) -> Json:
+        def release(item: Json) -> None:
             held = item["metadata"].get("finalizers") or ()
             item["metadata"]["finalizers"] = [found for found in held if found != _FINALIZER]
-            return item
 
-        self._control.change(PODS, key_of(pod), released)
+        self._control.change(PODS, pod, release)
 
     def _release_orphans(self, key: Key) -> None:
         """Let the pods of a Job go that is no more."""
@@ -251,8 +250,7 @@ class CronJobs:
             "ownerReferences": [owner_reference(CRON_JOBS, owner)],
         }
         body = {"metadata": metadata, "spec": template.get("spec") or {}}
-        kind = self._control.catalogue.find(JOBS)
-        running.append(self._control.writes.create(kind, owner["metadata"]["namespace"], body))
+        running.append(self._control.writes.create(JOBS, owner["metadata"]["namespace"], body))
         self._control.tell(CRON_JOBS, owner, "SuccessfulCreate", f"Created job {name}")
 
     def _forget_old(self, owner: Json, jobs: list[Json]) -> None:
@@ -273,7 +271,7 @@ def _latest(schedule: CronSchedule, due: datetime, now: datetime) -> datetime:
 
 
 def _reference(job: Json) -> Json:
-    name, namespace = key_of(job).name, key_of(job).namespace
+    namespace, name = key_of(job)
     return {
         "kind": "Job",
         "apiVersion": "batch/v1",

@@ -7,7 +7,7 @@ from app.sandbox.clock import Worklist
 from app.sandbox.controllers.deployments import Deployments, Replicas
 from app.sandbox.controllers.jobs import CronJobs, Jobs
 from app.sandbox.controllers.sets import DaemonSets, StatefulSets
-from app.sandbox.objects import Key, controller_of, is_active, key_of, labels_of
+from app.sandbox.objects import Key, collection_of, controller_of, is_active, key_of, labels_of
 from app.sandbox.pod_control import PodControl
 from app.sandbox.store import StoredChange
 
@@ -35,7 +35,7 @@ class ControllerManager:
         for controller in controllers:
             worklist = Worklist(control.clock, controller.look)
             resource = controller.resource
-            self._by_collection[control.catalogue.find(resource).collection] = worklist
+            self._by_collection[collection_of(resource)] = worklist
             self._by_kind[resource.api_version, resource.kind] = worklist
         control.store.listen(self._note)
 

@@ -13,25 +13,21 @@ from app.sandbox.objects import (
     has_ended,
     is_deleted,
     is_ready,
+    key_of,
     labels_of,
     member,
     selector_of,
-    uid_of,
 )
 from app.sandbox.pod_control import (
     PodControl,
-    available_in_seconds,
+    availability,
     pods_meant,
-    soonest,
     template_hash,
     with_labels,
 )
 from app.sandbox.scheduler import node_bound_to, pinned, suits
 
 _REVISION = "controller-revision-hash"
-_COLLECTION = "statefulsets.apps"
-
-_HASH = "controller-revision-hash"
 
 
 class StatefulSets:
@@ -41,16 +37,19 @@ class StatefulSets:
 
     def __init__(self, control: PodControl) -> None:
         self._control = control
-        self._templates: dict[str, dict[str, Json]] = {}  # by uid and revision
+        self._templates: dict[Key, dict[str, Json]] = {}  # by revision
 
     def look(self, key: Key) -> float | None:
         """Move the pods of a StatefulSet on; return after how many seconds to look again."""
-        owner = self._control.store.read(_COLLECTION, key)
+        owner = self._control.store.read("statefulsets.apps", key)
         if owner is None or is_deleted(owner):
+            self._templates.pop(key, None)
             return None
-        update = f"{key.name}-{template_hash(owner['spec']['template'])}"
+        template = owner["spec"]["template"]
+        update = f"{key.name}-{template_hash(template)}"
         current = member(owner, "status.currentRevision") or update
-        self._remember(owner, current, update)
+        known = self._templates.get(key, {})
+        self._templates[key] = {update: template, current: known.get(current, template)}
         places = self._places(owner)
         try:
             if self._fill(owner, places, current, update) and self._shrink(owner, places):
@@ -58,15 +57,6 @@ class StatefulSets:
         finally:
             wait = self._tell_status(owner, current, update)
         return wait
-
-    def _remember(self, owner: Json, current: str, update: str) -> None:
-        known = self._templates.setdefault(uid_of(owner), {})
-        template = known.get(current)
-        known.clear()
-        known[update] = owner["spec"]["template"]
-        known[current] = template or owner["spec"]["template"]
-        while len(self._templates) > 1000:
-            del self._templates[next(iter(self._templates))]
 
     def _places(self, owner: Json) -> dict[int, Json]:
         """Return the pods by their ordinals."""
@@ -105,7 +95,7 @@ class StatefulSets:
             "statefulset.kubernetes.io/pod-name": name,
             "apps.kubernetes.io/pod-index": str(ordinal),
         }
-        template = with_labels(self._templates[uid_of(owner)][revision], labels)
+        template = with_labels(self._templates[key_of(owner)][revision], labels)
         self._control.create_pod(STATEFUL_SETS, owner, template, name=name)
 
     def _shrink(self, owner: Json, places: dict[int, Json]) -> bool:
@@ -138,10 +128,8 @@ class StatefulSets:
 
     def _tell_status(self, owner: Json, current: str, update: str) -> float | None:
         pods = list(self._places(owner).values())
-        least, now = owner["spec"].get("minReadySeconds") or 0, self._control.clock.now()
-        waits = [available_in_seconds(pod, least, now) for pod in pods]
+        available, wait = availability(owner, pods, self._control.clock.now())
         updated = sum(1 for pod in pods if labels_of(pod).get(_REVISION) == update)
-        available = sum(1 for wait in waits if wait == 0)
         if updated == available == len(pods) == _replicas(owner):
             current = update
         status = {
@@ -155,7 +143,7 @@ class StatefulSets:
             "updateRevision": update,
         }
         self._control.set_status(STATEFUL_SETS, owner, status)
-        return soonest(waits)
+        return wait
 
 
 def _replicas(owner: Json) -> int:
@@ -198,7 +186,7 @@ class DaemonSets:
         return {node_bound_to(pod): pod for pod in pods}
 
     def _place(self, owner: Json, nodes: list[str], pods: dict[str, Json], label: str) -> None:
-        template = with_labels(owner["spec"]["template"], {_HASH: label})
+        template = with_labels(owner["spec"]["template"], {_REVISION: label})
         for node in nodes:
             if node not in pods:
                 self._control.create_pod(DAEMON_SETS, owner, pinned(template, node))
@@ -221,32 +209,30 @@ class DaemonSets:
         old = [
             node
             for node, pod in pods.items()
-            if labels_of(pod).get(_HASH) != label and not is_deleted(pod)
+            if labels_of(pod).get(_REVISION) != label and not is_deleted(pod)
         ]
         broken = [node for node in old if node in lost]
         for node in broken + [node for node in old if node not in lost][: max(most - len(lost), 0)]:
             self._control.delete_pod(DAEMON_SETS, owner, pods[node])
 
     def _tell_status(self, owner: Json, nodes: list[str], label: str) -> float | None:
-        pods = {
-            node: pod
+        pods = [
+            pod
             for node, pod in self._by_node(owner).items()
             if node in nodes and not is_deleted(pod)
-        }
-        least, now = owner["spec"].get("minReadySeconds") or 0, self._control.clock.now()
-        waits = [available_in_seconds(pod, least, now) for pod in pods.values()]
-        available = sum(1 for wait in waits if wait == 0)
+        ]
+        available, wait = availability(owner, pods, self._control.clock.now())
         status = {
             "observedGeneration": owner["metadata"]["generation"],
             "desiredNumberScheduled": len(nodes),
             "currentNumberScheduled": len(pods),
             "numberMisscheduled": 0,
-            "numberReady": sum(1 for pod in pods.values() if is_ready(pod)),
+            "numberReady": sum(1 for pod in pods if is_ready(pod)),
             "numberAvailable": available,
             "numberUnavailable": len(nodes) - available,
             "updatedNumberScheduled": sum(
-                1 for pod in pods.values() if labels_of(pod).get(_HASH) == label
+                1 for pod in pods if labels_of(pod).get(_REVISION) == label
             ),
         }
         self._control.set_status(DAEMON_SETS, owner, status)
-        return soonest(waits)
+        return wait

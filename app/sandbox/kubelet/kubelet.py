@@ -30,7 +30,7 @@ from app.sandbox.kubelet.runs import (
     status_of,
 )
 from app.sandbox.load import identity, load_of
-from app.sandbox.objects import Key, has_ended, is_deleted, shown_json, uid_of
+from app.sandbox.objects import Key, has_ended, is_deleted, uid_of
 from app.sandbox.pod_control import PodControl
 from app.sandbox.store import StoredChange
 
@@ -65,12 +65,10 @@ class Kubelet:
         """Write the status of a pod as it is now."""
         now = self._clock.now()
 
-        def renewed(pod: Json) -> Json:
-            if uid_of(pod) == run.uid:
-                pod["status"] = status_of(run, pod.get("status") or {}, now)
-            return pod
+        def renew(pod: Json) -> None:
+            pod["status"] = status_of(run, pod.get("status") or {}, now)
 
-        self._control.change(PODS, run.key, renewed, "status")
+        self._control.change(PODS, run.pod, renew, "status")
 
     def later(self, run: PodRun, seconds: float, action: Callable[[], object]) -> None:
         """Do something in a while, unless the pod is gone by then."""
@@ -303,8 +301,7 @@ class Kubelet:
             self._end_pod_if_all_did(run)
             self.write(run)
         try:
-            kind = self._control.catalogue.find(PODS)
-            self._control.writes.delete(kind, run.key, uid=run.uid, grace_seconds=0)
+            self._control.writes.delete(PODS, run.key, uid=run.uid, grace_seconds=0)
         except ClusterError:
             return
 
@@ -331,11 +328,9 @@ def _pause(container: ContainerRun, now: float) -> float:
 
     What is counted is one image with one set of resources, so a resize starts over.
     """
-    tried = f"{container.spec.get('image')} {shown_json(container.allocated)}"
-    pause = container.pauses.get(tried, 0.0)
-    if now - container.started_at > GOOD_RUN_SECONDS:
-        pause = 0.0
-    following = min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
-    container.pauses.clear()
-    container.pauses[tried] = following
+    tried = (container.spec.get("image"), container.allocated)
+    is_first = container.tried != tried or now - container.started_at > GOOD_RUN_SECONDS
+    pause = 0.0 if is_first else container.pause_seconds
+    container.tried = tried
+    container.pause_seconds = min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
     return pause

@@ -8,7 +8,7 @@ wanted may change at any time: each step looks at what is wanted then.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 
 from app.model.quantity import ZERO
 from app.ports import Json
@@ -59,7 +59,7 @@ class Resizer:
             return
         run.observed_generation = generation
         wanted = _wanted(run)
-        if all(container.allocated == wanted[name] for name, container in _items(run)):
+        if all(container.allocated == wanted[name] for name, container in run.containers.items()):
             run.pending = None
             self._go_on(run, generation)
         else:
@@ -126,7 +126,7 @@ class Resizer:
     def _allocate(self, run: PodRun, wanted: dict[str, Json], generation: int) -> None:
         before = run.allocated()
         run.pending = None
-        for name, container in _items(run):
+        for name, container in run.containers.items():
             changed = container.allocated != wanted[name]
             container.allocated = wanted[name]
             if changed and container.is_waiting_to_restart:
@@ -189,24 +189,20 @@ class Resizer:
         progress = run.progress
         if progress is None:
             return
-        if progress.reason:
-            progress.message = message
-            self._kubelet.write(run)
-            self._apply_in(run, SHRINK_RETRY_SECONDS if is_shrinking else ERROR_RETRY_SECONDS)
-            return
 
         def tell() -> None:
-            if run.progress is progress:
-                progress.reason, progress.message = "Error", message
+            if run.progress is not progress:
+                return
+            if not progress.reason:
                 self._kubelet.tell(run, "ResizeError", message, warning=True)
-                self._kubelet.write(run)
-                self._apply_in(run, SHRINK_RETRY_SECONDS if is_shrinking else ERROR_RETRY_SECONDS)
+            progress.reason, progress.message = "Error", message
+            self._kubelet.write(run)
+            self._apply_in(run, SHRINK_RETRY_SECONDS if is_shrinking else ERROR_RETRY_SECONDS)
 
-        self._kubelet.later(run, SHRINK_ERROR_SECONDS if is_shrinking else ERROR_SECONDS, tell)
-
-
-def _items(run: PodRun) -> Iterable[tuple[str, ContainerRun]]:
-    return run.containers.items()
+        if progress.reason:
+            tell()
+        else:
+            self._kubelet.later(run, SHRINK_ERROR_SECONDS if is_shrinking else ERROR_SECONDS, tell)
 
 
 def _wanted(run: PodRun) -> dict[str, Json]:
@@ -218,7 +214,7 @@ def _changes_cpu(run: PodRun) -> bool:
     return any(
         (wanted[name].get("requests") or {}).get("cpu")
         != (container.allocated.get("requests") or {}).get("cpu")
-        for name, container in _items(run)
+        for name, container in run.containers.items()
     )
 
 

@@ -58,7 +58,8 @@ class ContainerRun:
     cpu_core_seconds: float = 0.0  # since it started
     counted_at: float = 0.0  # up to when they are counted
     memory_bytes: float = 0.0
-    pauses: dict[str, float] = field(default_factory=dict)  # next back-off, by what was tried
+    tried: object = None  # what crashed last: image and resources
+    pause_seconds: float = 0.0  # if that crashes again
     is_waiting_to_restart: bool = False
 
     @property
