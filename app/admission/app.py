@@ -158,12 +158,12 @@ class ReviewOperation:
         began = self._reviewer.now()
         headers = dict(request.scope["headers"])
         if not _is_json(headers):
-            self._reviewer.turned_away(_NOT_JSON, began)
+            self._reviewer.answer_unreadable(_NOT_JSON, began)
             return _text(415, _NOT_JSON)
         try:
             body = await _body(request.receive, headers)
         except _TooLarge:
-            self._reviewer.turned_away(_TOO_LARGE, began)
+            self._reviewer.answer_unreadable(_TOO_LARGE, began)
             return _text(413, _TOO_LARGE, {"connection": "close"})
         except _Gone:
             return Response(status_code=499)  # goes nowhere

@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import Protocol
 
 from app.admission.core.mutate import PodRules
-from app.admission.core.overlap import Disjointness
-from app.admission.core.validate import ValidationRules
 from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
 from app.flags.shared import Scope
@@ -185,5 +183,5 @@ def review_rules(decisions: Decisions) -> ReviewRules:
     """Return the rules of reviews."""
     return ReviewRules(
         PodRules(decisions.gates, decisions.max_cpu_boost),
-        ValidationRules(Disjointness(decisions.disjointness)),
+        decisions.disjointness,
     )

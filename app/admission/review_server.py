@@ -16,8 +16,8 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from app.admission import reviews
-from app.admission.answers import FAILED_OPEN
 from app.admission.app import webhook
+from app.admission.core.mutate import FAILED_OPEN
 from app.admission.flags import AdmissionSettings
 from app.admission.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge, review_rules
 from app.admission.metrics import AdmissionMetrics

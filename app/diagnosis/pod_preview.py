@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from app.admission.core.explain import explain
-from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
+from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
 from app.diagnosis.core.members import created_again, creation_request
 from app.model.errors import BadObject, NotFound
 from app.model.fields import object_at, objects_at
@@ -40,7 +40,7 @@ class PodPreviewer:
         self._cluster = cluster
         self._owners = owners
         self._clock = clock
-        self._rules = PodRules(gates)
+        self._admission = PodAdmission(PodRules(gates))
 
     def __call__(self, namespace: str, name: str, snapshot: Snapshot) -> PodPreview:
         """Return what a pod would get.
@@ -62,7 +62,7 @@ class PodPreviewer:
         until = self._clock.monotonic() + _LOOKUP_SECONDS
         known: dict[ObjectKey, LookupResult] = {}
         for _ in range(_MOST_LOOKUPS):
-            verdict = admit_pod(request, view, known, self._rules)
+            verdict = self._admission.admit(request, view, known)
             if not isinstance(verdict, LookupNeeded):
                 return verdict
             seconds = max(until - self._clock.monotonic(), 0.0)

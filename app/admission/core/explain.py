@@ -79,7 +79,7 @@ def _container(container: Container, verdict: ContainerVerdict, vpa: Vpa) -> Jso
     explanation: Json = {"name": container.name}
     if (silence := _silence(verdict, vpa)) is not None:
         explanation["recommendation"] = silence
-    spec, amounts = container.resources, verdict.amounts
+    spec, amounts = container.resources, verdict.recommendation
     named = {*SIZED, *(amounts.target if amounts is not None else ())}
     for resource in in_order(named):
         story: Json = {}
@@ -109,9 +109,9 @@ def _silence(verdict: ContainerVerdict, vpa: Vpa) -> str | None:
         return "the VPA has none yet"
     if policy is not None and policy.is_off:
         return "the container's policy is in mode Off"
-    if verdict.amounts is None:
+    if verdict.recommendation is None:
         return "the VPA has none for this container"
-    if verdict.amounts.is_own:
+    if verdict.recommendation.is_own:
         return None
     if verdict.sizes.requests:
         return "the VPA has none for this container, which makes room for others"

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from collections.abc import Sequence
 from typing import Any
 
+import orjson
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +16,6 @@ from app.admission.core.field_errors import ErrorKind
 from app.admission.core.overlap import Disjointness
 from app.admission.core.validate import (
     Phase,
-    ValidationRules,
     VpaReason,
     VpaVerdict,
     review_vpa,
@@ -28,7 +29,7 @@ from tests.make import ALL_GATES, NO_GATES
 Json = dict[str, Any]
 Errors = list[tuple[str, ErrorKind]]
 
-RULES = ValidationRules()
+RULES = Disjointness.ENFORCE
 IN_PLACE = FeatureGates(frozenset({FeatureGate.IN_PLACE}))
 REQUIRED, INVALID, FORBIDDEN = ErrorKind.REQUIRED, ErrorKind.INVALID, ErrorKind.FORBIDDEN
 NOT_SUPPORTED, TOO_MANY = ErrorKind.NOT_SUPPORTED, ErrorKind.TOO_MANY
@@ -47,7 +48,7 @@ def judge(
     old: object = None,
     gates: FeatureGates = NO_GATES,
     siblings: Sequence[Vpa] | None = (),
-    rules: ValidationRules = RULES,
+    rules: Disjointness = RULES,
     phase: Phase = Phase.MUTATING,
 ) -> VpaVerdict:
     """Judge the creation of a VPA, or its update if there is an old one."""
@@ -288,7 +289,7 @@ def test_stored_that_way(item: Json, warnings: int) -> None:
 RIVAL = make.vpa("old", selector={"matchLabels": {"role": "leader"}})
 LEADER = make.vpa_json("new", mode="Off", selector={"matchLabels": {"role": "leader"}})
 FOLLOWER = make.vpa_json("new", mode="Off", selector={"matchLabels": {"role": "follower"}})
-WARN, OFF = ValidationRules(Disjointness.WARN), ValidationRules(Disjointness.OFF)
+WARN, OFF = Disjointness.WARN, Disjointness.OFF
 
 
 @pytest.mark.parametrize(
@@ -326,7 +327,7 @@ def test_overlap(
     new: Json,
     old: Json | None,
     siblings: list[Vpa] | None,
-    rules: ValidationRules,
+    rules: Disjointness,
     reason: VpaReason,
     warnings: int,
 ) -> None:
@@ -355,7 +356,7 @@ def test_overlap(
         pytest.param(make.review(VERY_BROKEN), RULES, False, id="refused"),
     ],
 )
-def test_claim(request_: AdmissionRequest, rules: ValidationRules, claims: bool) -> None:
+def test_claim(request_: AdmissionRequest, rules: Disjointness, claims: bool) -> None:
     """Whoever takes pods anew is handed back, to be noted until it is stored."""
     verdict = review_vpa(request_, NO_GATES, (), rules, phase=Phase.VALIDATING)
     assert (verdict.claim is not None) is claims
@@ -365,23 +366,21 @@ def test_answer_of_denial() -> None:
     """A denial reaches the user as a Status that names the object, with its warnings."""
     new = make.vpa_json("hamster", mode="Auto", policies=[POLICY_JSON(oomBumpUpRatio="2")])
     request = make.review(new)
-    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).answer(request)
-    assert not answer.allowed
-    assert answer.status is not None
-    assert answer.status["message"].startswith(
+    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).response(request)
+    assert not answer["allowed"]
+    assert answer["status"]["message"].startswith(
         'VerticalPodAutoscaler.autoscaling.k8s.io "hamster" is invalid: '
         f"{POLICY}.oomBumpUpRatio: Forbidden: "
     )
-    assert len(answer.warnings) == 1
-    assert answer.audit == {"reason": "Invalid", "fields": f"{POLICY}.oomBumpUpRatio"}
+    assert len(answer["warnings"]) == 1
+    assert answer["auditAnnotations"] == {"reason": "Invalid", "fields": f"{POLICY}.oomBumpUpRatio"}
 
 
 def test_answer_of_bad_quantity() -> None:
     """Of a bad quantity the message is an API server's, word for word."""
     request = make.review(vpa(POLICY_JSON(oomBumpUpRatio="not-a-number")))
-    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).answer(request)
-    assert answer.status is not None
-    assert answer.status["message"].endswith(f"is invalid: .: Internal error: {NOT_A_QUANTITY}")
+    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).response(request)
+    assert answer["status"]["message"].endswith(f"is invalid: .: Internal error: {NOT_A_QUANTITY}")
 
 
 def test_answer_of_two_recommenders() -> None:
@@ -404,9 +403,8 @@ def test_answer_of_nameless_review() -> None:
         new=None,
         old=None,
     )
-    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).answer(request)
-    assert answer.status is not None
-    assert answer.status["message"] == (
+    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).response(request)
+    assert answer["status"]["message"] == (
         'VerticalPodAutoscaler.autoscaling.k8s.io "" is invalid: '
         ".: Internal error: the review carries no object"
     )
@@ -415,10 +413,14 @@ def test_answer_of_nameless_review() -> None:
 def test_answer_of_acceptance() -> None:
     """An acceptance carries its patch and its reason."""
     request = make.review(PLAIN)
-    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).answer(request)
-    assert answer.allowed
-    assert answer.status is None
-    assert (answer.patch, answer.audit) == ((RECREATE,), {"reason": "Defaulted"})
+    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).response(request)
+    assert answer == {
+        "uid": "review-1",
+        "allowed": True,
+        "patch": b64encode(orjson.dumps([RECREATE])).decode(),
+        "patchType": "JSONPatch",
+        "auditAnnotations": {"reason": "Defaulted"},
+    }
 
 
 def test_audit_is_short() -> None:
@@ -530,9 +532,9 @@ def test_never_crashes(
     """Whatever stands wherever, a VPA is allowed, or refused with a field to look at."""
     request = make.review(_FULL, operation="UPDATE")._replace(new=new, old=old)
     verdict = review_vpa(request, gates, siblings, RULES, phase=phase)
-    answer = verdict.answer(request)
+    answer = verdict.response(request)
     assert verdict.allowed or all(error.path for error in verdict.errors)
-    assert json.dumps([answer.status, answer.patch, answer.warnings, answer.audit])
+    assert json.dumps(answer)
     assert not (verdict.errors and (verdict.patch or verdict.claim))
 
 
