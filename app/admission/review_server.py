@@ -16,7 +16,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from app.admission import reviews
-from app.admission.app import webhook
+from app.admission.app import Webhook
 from app.admission.core.mutate import FAILED_OPEN
 from app.admission.flags import AdmissionSettings
 from app.admission.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge, review_rules
@@ -57,7 +57,7 @@ class ReviewServer:
         # However fast the runtime's time runs, a review takes real time.
         sources = replace(objects.sources, clock=SystemClock())
         rules = review_rules(settings.decisions)
-        self._app = webhook(Reviewer(sources, rules, self._metrics, tell))
+        self._app = Webhook(Reviewer(sources, rules, self._metrics, tell))
         self._tls: ServerTls | None = None
         self._server: Server | None = None
 

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry
 
-from app.admission.app import webhook
+from app.admission.app import Webhook
 from app.admission.knowledge import RecordedKnowledge
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, ReviewRules
@@ -77,7 +77,7 @@ def served(knowledge: RecordedKnowledge, bodies: list[bytes]) -> list[bytes]:
     reviewer = Reviewer(knowledge.sources, ReviewRules(), AdmissionMetrics(CollectorRegistry()))
 
     async def exchange() -> list[bytes]:
-        transport = httpx.ASGITransport(webhook(reviewer))
+        transport = httpx.ASGITransport(Webhook(reviewer))
         headers = {"content-type": "application/json"}
         async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
             return [
