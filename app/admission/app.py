@@ -243,7 +243,7 @@ class ReviewOperation:
         except _Gone:
             return Response(status_code=499)  # goes nowhere
         read = self._reviewer.now()
-        found = await self._reviewed(body, request.scope["query_string"])
+        found = await self._reviewed(body, request.scope["query_string"], began)
         answered = self._reviewer.now()
         # Headers in the order in which the answer at once has them.
         response = Response(
@@ -272,8 +272,8 @@ class ReviewOperation:
             self._time_write(now - answered)
             self._time_total(now - began)
 
-    async def _reviewed(self, body: bytes, query: bytes) -> bytes:
-        begin = partial(self._reviewer.begin, body, self._phase)
+    async def _reviewed(self, body: bytes, query: bytes, began: float) -> bytes:
+        begin = partial(self._reviewer.begin, body, self._phase, began)
         if len(body) > _LONG_BYTES:
             found = await to_thread.run_sync(begin, limiter=self._limiter(len(body)))
         else:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -377,6 +377,20 @@ def test_look_ups_end_before_the_api_server_gives_up(query: str, seconds: float)
     response = response_of(send(at, POD, path=f"/mutate{query}"))
     assert response["auditAnnotations"]["reason"] == "OwnerUnknown"
     assert owners.seconds == [pytest.approx(seconds)]
+
+
+def test_time_until_a_review_begins_counts() -> None:
+    """What a review waits before it is decided, for its body or its turn, is time that is over."""
+    owners = Patient()
+    at = desk(make.vpa_json(), owners=owners)
+
+    def slowly() -> Iterator[bytes]:
+        yield orjson.dumps(POD)[:9]
+        at.clock.wait(3.0)
+        yield orjson.dumps(POD)[9:]
+
+    send(at, slowly(), path="/mutate?timeout=5s")
+    assert owners.seconds == [pytest.approx(1.0)]
 
 
 class Held:
