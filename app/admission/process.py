@@ -23,12 +23,11 @@ from prometheus_client import CollectorRegistry
 
 from app.admission.app import description
 from app.admission.certificates import judge
-from app.admission.certification import Certification, in_cluster, local
+from app.admission.certification import Certification, Reloader, in_cluster, local
+from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
-from app.admission.reloader import Reloader, ReloadRules
 from app.admission.review_server import lone_review_server
-from app.model.certificates import CertificateSet
 from app.model.errors import BadSetting
 from app.runtime.allocator import give_back
 from app.runtime.clock import SystemClock
@@ -157,12 +156,7 @@ class AdmissionProcess:
         self._stopping = False
         self._numbers = ProcessMetrics(answering.registry, version("plumbline"))
         self._certification = certify(self.problem)
-        self._reloader = Reloader(
-            self._certification.poll,
-            self._serve_certificates,
-            self._certification.trusts,
-            ReloadRules(),
-        )
+        self._reloader = Reloader(self._certification, self._serve_certificates)
         given, clock = settings.certificates, SystemClock()
         self._reloads = given.reload or not (given.are_given or given.cert_dir is not None)
         self._loops = [

@@ -18,11 +18,11 @@ from prometheus_client import CollectorRegistry
 from app.admission import reviews
 from app.admission.app import Webhook
 from app.admission.core.mutate import FAILED_OPEN
+from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
 from app.admission.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge, review_rules
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, Tell
-from app.model.certificates import CertificateSet
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import render
 from app.runtime.live import Runtime

@@ -23,9 +23,9 @@ from time import monotonic
 
 from prometheus_client import CollectorRegistry
 
+from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
 from app.admission.review_server import ReviewServer, lone_review_server
-from app.model.certificates import CertificateSet
 from app.runtime.allocator import give_back
 from app.runtime.exposition import render
 from app.runtime.lifecycle import ignore_stop_signals, stop_signals_blocked

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from app.admission.core.rotation import CertificateSet
 from app.admission.registrar import Registrar
 from app.kube.manifests.webhooks import Registration, documents
-from app.model.certificates import CertificateSet
 from app.model.errors import ClusterError, Conflict, Refused, Unavailable
 from app.ports import EVENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref, Resource
 from tests.cluster_in_memory import ClusterInMemory, outage

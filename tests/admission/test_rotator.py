@@ -12,11 +12,17 @@ from hypothesis import strategies as st
 
 from app.admission.certificate_stores import CertificateFiles, CertificatePaths, SecretStore
 from app.admission.certificates import Authority, issue
-from app.admission.core.rotation import Issuing, RotationRules
+from app.admission.core.rotation import (
+    CertificateSet,
+    Issuing,
+    KeyRing,
+    RotationRules,
+    fingerprints,
+    joined,
+)
 from app.admission.registrar import Registrar
-from app.admission.rotator import RingStore, Rotator
+from app.admission.rotator import Rotator
 from app.kube.manifests.webhooks import Registration, documents
-from app.model.certificates import CertificateSet, KeyRing, fingerprints, joined
 from app.model.errors import ClusterError
 from app.ports import EVENTS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Ref
 from tests.cluster_in_memory import ClusterInMemory
@@ -46,7 +52,11 @@ class Scene:
         self.rotator = self.rotating(self.store)
 
     def rotating(
-        self, store: RingStore, *, rules: RotationRules = RULES, registers: bool = True
+        self,
+        store: SecretStore | CertificateFiles,
+        *,
+        rules: RotationRules = RULES,
+        registers: bool = True,
     ) -> Rotator:
         """A rotator of this replica."""
         authority = Authority("vpa-webhook", "kube-system", "", 90)
