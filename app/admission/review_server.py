@@ -20,7 +20,7 @@ from app.admission.app import Webhook
 from app.admission.core.mutate import FAILED_OPEN
 from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
-from app.admission.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge, review_rules
+from app.admission.knowledge import LiveKnowledge, RecordedKnowledge, review_rules
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, Tell
 from app.runtime.clock import SystemClock
@@ -41,7 +41,7 @@ class ReviewServer:
     def __init__(
         self,
         settings: AdmissionSettings,
-        objects: Knowledge,
+        objects: LiveKnowledge | RecordedKnowledge,
         listener: socket.socket,
         registry: CollectorRegistry,
         *,
@@ -124,8 +124,8 @@ def lone_review_server(
     runtime: Runtime,
 ) -> ReviewServer:
     """Return one for a process that does nothing else: memory and the log are arranged for it."""
-    loading = Loading()
-    objects: Knowledge = (
+    loading = Loading()  # before there is anything to load
+    objects: LiveKnowledge | RecordedKnowledge = (
         RecordedKnowledge(settings.offline.objects)
         if settings.offline.objects
         else LiveKnowledge(lambda: runtime.connect(settings.cluster), settings.scope, runtime)
