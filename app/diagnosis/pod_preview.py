@@ -20,13 +20,12 @@ from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.limits import LimitRange, combined_limits, read_limit_range
 from app.model.patches import apply
-from app.model.pods import Container, read_pod
+from app.model.pods import Container, original_resources, read_pod
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.workloads import LookupResult, read_workload
 from app.ports import LIMIT_RANGES, PODS, WORKLOADS, Clock, Cluster, Json, Owners, Ref
 from app.recommender.api import ContainerPreview, PodPreview
 from app.sizing.matching import LookupNeeded, MatchReason
-from app.updater.core.unboost import original_resources
 
 _PAGE: Final = 500
 _LOOKUP_SECONDS: Final = 5.0

@@ -12,14 +12,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
-import orjson
-
 from app.model.limits import Limits, NamespaceLimits
-from app.model.pods import BOOST_ANNOTATION, Container, Pod
-from app.model.quantity import CPU, SIZED, ZERO, Quantity
-from app.model.vpa import BoostType, CpuBoost, Vpa
-from app.sizing.capping import request_at
-from app.sizing.scaling import limits_follow, proportional_limit, scale
+from app.model.pods import BOOST_ANNOTATION, Container, Pod, boost_annotation
+from app.model.quantity import CPU, ZERO, Quantity, scale
+from app.model.vpa import BoostType, CpuBoost, Vpa, limits_follow
+from app.sizing.capping import proportional_limit, request_at
 
 _ONE_MILLI = Quantity.of_milli(1)
 _UNLIMITED = Limits()
@@ -132,7 +129,7 @@ def _boost(
         request=request,
         limit=_limit(plain, vpa, request),
         ceiling=ceiling,
-        original=original_resources(plain.container),
+        original=boost_annotation(plain.container),
     )
 
 
@@ -252,14 +249,3 @@ def _parts(
         rise = sum(boost.request.nano - boost.base.nano for boost in boosted.values())
         parts.append((Fraction(wanted.nano - used, rise), Ceiling.POD_RESOURCES))
     return parts
-
-
-def original_resources(container: Container) -> str:
-    """Return what a container's author asked for, as the boost annotation keeps it."""
-    spec = container.resources
-    return orjson.dumps(
-        {
-            "requests": {name: str(amount) for name in SIZED if (amount := spec.request(name))},
-            "limits": {name: str(amount) for name in SIZED if (amount := spec.limit(name))},
-        }
-    ).decode()

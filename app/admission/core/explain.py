@@ -10,11 +10,10 @@ from __future__ import annotations
 from app.admission.core.mutate import ContainerVerdict, PodVerdict
 from app.model.fields import Json
 from app.model.pods import Container
-from app.model.quantity import CPU, SIZED, Quantity
-from app.model.vpa import Vpa
+from app.model.quantity import CPU, SIZED, Quantity, in_order
+from app.model.vpa import Vpa, limits_follow
 from app.sizing.boost import Boosted, BoostRefusal, Ceiling
 from app.sizing.matching import Match
-from app.sizing.scaling import in_order, limits_follow
 
 _CEILINGS = {
     Ceiling.FLAG: "--max-allowed-cpu-boost",

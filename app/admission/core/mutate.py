@@ -29,14 +29,13 @@ from app.model.kinds import OwnerReference, controller_of, read_owners
 from app.model.limits import NamespaceLimits
 from app.model.patches import Operation, add, pointer
 from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod, read_pod
-from app.model.quantity import CPU, ZERO, Quantity
+from app.model.quantity import CPU, ZERO, Quantity, in_order
 from app.model.review import AdmissionRequest
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp
 from app.sizing.boost import Boosted, BoostRefusal, Ceiling, Unboosted, pod_boosts
 from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod
-from app.sizing.scaling import in_order
 from app.sizing.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, sizes
 
 

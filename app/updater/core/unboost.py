@@ -17,18 +17,14 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from operator import methodcaller
-from typing import Any, Final
+from typing import Final
 
-import orjson
-
-from app.model.errors import BadObject
-from app.model.fields import as_object, quantities_at
 from app.model.kinds import Condition
-from app.model.pods import BOOST_ANNOTATION, Container, Pod, Resources
+from app.model.pods import BOOST_ANNOTATION, Container, Pod, original_resources
 from app.model.quantity import CPU, ZERO, Quantity
 from app.model.times import believed, doubled, later, rfc3339
 from app.model.vpa import StartupBoost, Vpa
-from app.sizing.scaling import proportional_limit
+from app.sizing.capping import proportional_limit
 from app.sizing.sizing import CappedRecommendation, Sizes
 from app.updater.core.decisions import Action, ContainerChange, PodChange, Reason
 from app.updater.core.need import quick_oom
@@ -105,19 +101,6 @@ def unboost_due(pod: Pod, vpa: Vpa, now: datetime) -> UnboostDue:
             else:
                 moments.append(later(since, lasts + _MOMENT))
     return UnboostDue(frozenset(due), min(moments, default=None))
-
-
-def original_resources(pod: Pod, container: str) -> Resources | None:
-    """Return what a container asked for before its boost, None if the mark cannot be read."""
-    text = pod.annotation(BOOST_ANNOTATION + container)
-    try:
-        found: Any = orjson.loads(text or "")
-        parts = as_object(found, "")
-        if not parts:
-            return None
-        return Resources(quantities_at(parts, "requests", ""), quantities_at(parts, "limits", ""))
-    except (orjson.JSONDecodeError, BadObject):
-        return None
 
 
 @dataclass(frozen=True, slots=True)

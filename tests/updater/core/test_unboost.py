@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-from app.model.pods import Resources
+from app.model.pods import Resources, original_resources
 from app.updater.core.decisions import Action, PodChange, Reason
 from app.updater.core.patching import MARK, pending_since
 from app.updater.core.unboost import (
     after_refusal,
     boost_lasts,
-    original_resources,
     unboost_due,
 )
 from tests import make
