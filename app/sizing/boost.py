@@ -58,6 +58,9 @@ class Boosted:
         return BOOST_ANNOTATION + self.container
 
 
+BoostOutcome = Boosted | BoostRefusal | Ceiling  # the boost, or why there is none
+
+
 @dataclass(frozen=True, slots=True)
 class Unboosted:
     """A container as it would be without a boost."""
@@ -73,8 +76,8 @@ def pod_boosts(
     limits: NamespaceLimits,
     unboosted: Sequence[Unboosted],
     most: Quantity | None,
-) -> tuple[Mapping[str, Boosted], Mapping[str, BoostRefusal | Ceiling]]:
-    """Return the boost of each container that gets one, and why others do not.
+) -> Mapping[str, BoostOutcome]:
+    """Return the boost of each container that asks for one, or why it gets none.
 
     Args:
         pod: the pod.
@@ -88,21 +91,16 @@ def pod_boosts(
         bounds.append((limits.container.most(CPU), Ceiling.CONTAINER_LIMIT_RANGE))
     if pod.pod_resources is not None:
         bounds.append((pod.pod_resources.limit(CPU) or ZERO, Ceiling.POD_RESOURCES))
-    boosted: dict[str, Boosted] = {}
-    refused: dict[str, BoostRefusal | Ceiling] = {}
+    outcomes: dict[str, BoostOutcome] = {}
     for plain in unboosted:
         name = plain.container.name
         asked = vpa.boost(name)
-        if asked is None:
-            continue
-        outcome = _boost(plain, vpa, asked, most or ZERO, bounds)
-        if isinstance(outcome, Boosted):
-            boosted[name] = outcome
-        else:
-            refused[name] = outcome
+        if asked is not None:
+            outcomes[name] = _boost(plain, vpa, asked, most or ZERO, bounds)
+    boosted = {name: one for name, one in outcomes.items() if isinstance(one, Boosted)}
     if boosted and (limits.pod is not None or pod.pod_resources is not None):
-        _share(pod, vpa, limits.pod or _UNLIMITED, unboosted, boosted, refused)
-    return boosted, refused
+        outcomes |= _shared(pod, vpa, limits.pod or _UNLIMITED, unboosted, boosted)
+    return outcomes
 
 
 def _boost(
@@ -111,7 +109,7 @@ def _boost(
     asked: CpuBoost,
     most: Quantity,
     bounds: Sequence[tuple[Quantity, Ceiling]],
-) -> Boosted | BoostRefusal | Ceiling:
+) -> BoostOutcome:
     milli = _wanted_milli(plain.request, asked)
     if milli is None:
         return BoostRefusal.UNKNOWN_TYPE
@@ -195,34 +193,28 @@ def _limit(plain: Unboosted, vpa: Vpa, request: Quantity) -> Quantity | None:
     return None if follows is None else max(follows, plain.limit)
 
 
-def _share(
+def _shared(
     pod: Pod,
     vpa: Vpa,
     limits: Limits,
     unboosted: Sequence[Unboosted],
-    boosted: dict[str, Boosted],
-    refused: dict[str, BoostRefusal | Ceiling],
-) -> None:
+    boosted: Mapping[str, Boosted],
+) -> dict[str, BoostOutcome]:
     """Share what the pod as a whole may have: each boost gives up the same part of its rise."""
-    parts = _parts(pod, limits, unboosted, boosted)
-    if not parts:
-        return
-    part, ceiling = min(parts)
-    if part >= 1:
-        return
+    part, ceiling = min(_parts(pod, limits, unboosted, boosted), default=(Fraction(1), None))
+    if ceiling is None or part >= 1:
+        return {}
+    shared: dict[str, BoostOutcome] = {}
     for plain in unboosted:
         boost = boosted.get(plain.container.name)
         if boost is None:
             continue
         rise = int((boost.request.milli - boost.base.milli) * max(part, Fraction(0)))
-        if rise > 0:
-            request = Quantity.of_milli(boost.base.milli + rise)
-            limit = _limit(plain, vpa, request)
-            shared = replace(boost, request=request, limit=limit, ceiling=ceiling)
-            boosted[boost.container] = shared
-        else:
-            refused[boost.container] = ceiling
-            del boosted[boost.container]
+        request = Quantity.of_milli(boost.base.milli + rise)
+        limit = _limit(plain, vpa, request)
+        reduced = replace(boost, request=request, limit=limit, ceiling=ceiling)
+        shared[boost.container] = reduced if rise > 0 else ceiling
+    return shared
 
 
 def _parts(

@@ -331,8 +331,8 @@ def test_containers_for_themselves() -> None:
     found = admit(pod, vpa)
     assert found.containers == ["600m/128Mi 1200m/256Mi", "80m/32Mi -", "50m -"]
     assert list(found.boosts) == ["a"]
-    refusals = [verdict.boost_refusal for verdict in found.verdict.containers]
-    assert refusals == [None, BoostRefusal.NO_RISE, BoostRefusal.UNKNOWN_TYPE]
+    refusals = [verdict.boost_outcome for verdict in found.verdict.containers[1:]]
+    assert refusals == [BoostRefusal.NO_RISE, BoostRefusal.UNKNOWN_TYPE]
 
 
 # --- ceilings
@@ -539,7 +539,7 @@ def test_ceiling_is_named(
     pod = make.pod_json(box("c1", "100m", "200m"), spec=spec)
     vpa = vpa_json(mode="Off", boost=factor(9), policies=[make.policy_json(values=values)])
     (found,) = admit(pod, vpa, *([limits] if limits else []), most=most).verdict.containers
-    assert (found.boost.ceiling if found.boost else found.boost_refusal) == ceiling
+    assert (found.boost.ceiling if found.boost else found.boost_outcome) == ceiling
     assert isinstance(found.boost, Boosted) is is_boosted
     assert found.boost is None or str(found.boost.wanted) == "900m"
 

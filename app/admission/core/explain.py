@@ -90,7 +90,7 @@ def _container(container: Container, verdict: ContainerVerdict, vpa: Vpa) -> Jso
             story["caps"] = [f"{cap.by}: {cap.amount}" for cap in caps]
         if resource == CPU and (boost := _boost(verdict, vpa)) is not None:
             story["boost"] = boost
-        request, limit = _granted(verdict, resource)
+        request, limit = verdict.requests.get(resource), verdict.limits.get(resource)
         _tell(story, "gets", request, limit)
         if request is not None:
             story["aboutLimit"] = _limit(container, vpa, resource, request, limit)
@@ -124,14 +124,16 @@ def _tell(story: Json, word: str, request: Quantity | None, limit: Quantity | No
 
 
 def _boost(verdict: ContainerVerdict, vpa: Vpa) -> Json | str | None:
-    boost, refusal = verdict.boost, verdict.boost_refusal
-    if boost is not None:
-        return _boosted(boost)
-    if isinstance(refusal, Ceiling):
-        return f"refused: {_CEILINGS[refusal]} leaves no room"
-    if refusal is not None:
-        return f"refused: {_REFUSALS[refusal]}"
-    return None if vpa.boost(verdict.container) is None else "refused: the feature gate is off"
+    match verdict.boost_outcome:
+        case Boosted() as boost:
+            return _boosted(boost)
+        case Ceiling() as ceiling:
+            return f"refused: {_CEILINGS[ceiling]} leaves no room"
+        case BoostRefusal() as refusal:
+            return f"refused: {_REFUSALS[refusal]}"
+        case None:
+            asked = vpa.boost(verdict.container)
+            return None if asked is None else "refused: the feature gate is off"
 
 
 def _boosted(boost: Boosted) -> Json:
@@ -139,15 +141,6 @@ def _boosted(boost: Boosted) -> Json:
     if boost.ceiling is not None:
         explanation["heldBy"] = _CEILINGS[boost.ceiling]
     return explanation
-
-
-def _granted(verdict: ContainerVerdict, resource: str) -> tuple[Quantity | None, Quantity | None]:
-    request, limit = (
-        amounts.get(resource) for amounts in (verdict.sizes.requests, verdict.sizes.limits)
-    )
-    if verdict.boost is not None and resource == CPU:
-        return verdict.boost.request, verdict.boost.limit or limit
-    return request, limit
 
 
 def _limit(

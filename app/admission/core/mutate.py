@@ -29,12 +29,12 @@ from app.model.kinds import OwnerReference, controller_of, read_owners
 from app.model.limits import NamespaceLimits
 from app.model.patches import Operation, add, pointer
 from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod, read_pod
-from app.model.quantity import CPU, ZERO, Quantity, in_order
+from app.model.quantity import CPU, ZERO, Quantities, Quantity, in_order
 from app.model.review import AdmissionRequest
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp
-from app.sizing.boost import Boosted, BoostRefusal, Ceiling, Unboosted, pod_boosts
+from app.sizing.boost import Boosted, BoostOutcome, Unboosted, pod_boosts
 from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod
 from app.sizing.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, sizes
 
@@ -149,9 +149,25 @@ class ContainerVerdict:
 
     container: str
     recommendation: CappedRecommendation | None  # None: there is none, or it does not count here
-    sizes: Sizes
-    boost: Boosted | None = None
-    boost_refusal: BoostRefusal | Ceiling | None = None
+    sizes: Sizes  # without a boost
+    boost_outcome: BoostOutcome | None = None  # None: no boost was asked for
+
+    @property
+    def boost(self) -> Boosted | None:
+        """The boost, if there is one."""
+        return self.boost_outcome if isinstance(self.boost_outcome, Boosted) else None
+
+    @property
+    def requests(self) -> Quantities:
+        """What is written as requests, the boost included."""
+        boost = self.boost
+        return {**self.sizes.requests, CPU: boost.request} if boost else self.sizes.requests
+
+    @property
+    def limits(self) -> Quantities:
+        """What is written as limits, the boost included."""
+        limit = self.boost.limit if self.boost else None
+        return {**self.sizes.limits, CPU: limit} if limit is not None else self.sizes.limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -260,7 +276,7 @@ def size_pod(pod: Pod, vpa: Vpa, limits: NamespaceLimits, rules: PodRules) -> Po
     """
     containers = _container_verdicts(pod, vpa, limits, rules)
     patch = pod_patch(pod, vpa.name, containers)
-    is_sized = any(one.sizes.requests or one.sizes.limits or one.boost for one in containers)
+    is_sized = any(one.requests or one.limits for one in containers)
     reason = PodReason.SIZED if is_sized else PodReason.NO_RECOMMENDATION
     changes = {
         operation["path"]: operation["value"]
@@ -285,11 +301,8 @@ def _container_verdicts(
     if not vpa.mentions_boost or FeatureGate.CPU_STARTUP_BOOST not in rules.gates:
         return tuple(plain)
     unboosted = [_unboosted(*pair) for pair in zip(pod.containers, plain, strict=True)]
-    boosted, refused = pod_boosts(pod, vpa, limits, unboosted, rules.max_cpu_boost)
-    return tuple(
-        replace(one, boost=boosted.get(one.container), boost_refusal=refused.get(one.container))
-        for one in plain
-    )
+    boosts = pod_boosts(pod, vpa, limits, unboosted, rules.max_cpu_boost)
+    return tuple(replace(one, boost_outcome=boosts.get(one.container)) for one in plain)
 
 
 def _unboosted(container: Container, verdict: ContainerVerdict) -> Unboosted:
@@ -325,11 +338,7 @@ def pod_patch(pod: Pod, vpa: str, containers: Sequence[ContainerVerdict]) -> lis
 def _container_patch(
     index: int, container: Container, patched: ContainerVerdict
 ) -> tuple[list[Operation], list[str]]:
-    requests, limits = patched.sizes.requests, patched.sizes.limits
-    if patched.boost is not None:
-        requests = {**requests, CPU: patched.boost.request}
-        if patched.boost.limit is not None:
-            limits = {**limits, CPU: patched.boost.limit}
+    requests, limits = patched.requests, patched.limits
     if not requests and not limits:
         return [], []
     path = f"/spec/containers/{index}/resources"
