@@ -8,7 +8,6 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from app.model.pods import boost_annotation
 from app.model.quantity import Quantity
 from app.sizing.boost import Boosted, BoostRefusal, Ceiling
 from tests import make
@@ -542,15 +541,6 @@ def test_ceiling_is_named(
     assert (found.boost.ceiling if found.boost else found.boost_outcome) == ceiling
     assert isinstance(found.boost, Boosted) is is_boosted
     assert found.boost is None or str(found.boost.wanted) == "900m"
-
-
-def test_boost_annotation() -> None:
-    """The mark keeps cpu and memory as they are printed, in one order, and both maps always."""
-    container = make.container(
-        resources={"requests": {"memory": "1024Mi", "x/y": "1", "cpu": "0.1"}, "limits": None}
-    )
-    assert boost_annotation(container) == '{"requests":{"cpu":"100m","memory":"1Gi"},"limits":{}}'
-    assert orjson.loads(boost_annotation(make.container())) == NOTHING
 
 
 def cpu(container: Json, word: str) -> Quantity:

@@ -131,7 +131,7 @@ def _boost(verdict: ContainerVerdict, vpa: Vpa) -> Json | str | None:
             return f"refused: {_CEILINGS[ceiling]} leaves no room"
         case BoostRefusal() as refusal:
             return f"refused: {_REFUSALS[refusal]}"
-        case None:
+        case _:
             asked = vpa.boost(verdict.container)
             return None if asked is None else "refused: the feature gate is off"
 

@@ -173,6 +173,20 @@ def test_equal_pods_share_their_sizes() -> None:
     assert sizes("web-2", after) is not first
 
 
+def test_sizes_are_forgotten_when_they_are_many() -> None:
+    """What is kept has an end: sizes of other pods take the place."""
+    admission = PodAdmission(PodRules(), most_kept=1)
+    view = make.snapshot(make.vpa(cpu="250m"), make.workload()).of("default")
+
+    def sizes(cpu: str) -> object:
+        request = read_review(make.review_json(make.pod_json(cpu=cpu)))
+        found = admission.admit(request, view, NOTHING_LOOKED_UP)
+        assert isinstance(found, PodVerdict)
+        return found.sizes
+
+    assert sizes("100m") is not sizes("200m") is not sizes("100m")
+
+
 def test_what_was_looked_up_is_not_remembered() -> None:
     """A match that rests on a look-up holds for the review that asked for it."""
     admission = PodAdmission(PodRules())

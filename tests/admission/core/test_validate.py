@@ -97,21 +97,6 @@ BROKEN_RESOURCE = vpa(POLICY_JSON(resources=["cpu", "broken"]))
             0,
             id="InPlace with its gate off",
         ),
-        pytest.param(vpa(mode="InPlace"), IN_PLACE, [], 0, id="InPlace with its gate on"),
-        pytest.param(
-            vpa(POLICY_JSON(boost=FACTOR)),
-            NO_GATES,
-            [(f"{POLICY}.startupBoost", FORBIDDEN)],
-            0,
-            id="a boost of a policy with the gate off",
-        ),
-        pytest.param(
-            vpa({"containerName": "app", "minAllowed": {"requests": {"cpu": "50m"}}}),
-            NO_GATES,
-            [(".", INTERNAL)],
-            0,
-            id="an object where a quantity belongs",
-        ),
     ],
 )
 def test_created(new: Json, gates: FeatureGates, expected: Errors, warnings: int) -> None:
@@ -135,28 +120,11 @@ WAS_BOOSTED = vpa(boost=FACTOR)
             id="a mode whose gate was closed",
         ),
         pytest.param(
-            vpa(POLICY_JSON(resources=["broken"])),
-            BROKEN_RESOURCE,
-            [],
-            1,
-            id="an unknown resource that is stored",
-        ),
-        pytest.param(
-            vpa(POLICY_JSON(boost=FACTOR)), WAS_BOOSTED, [], 0, id="a boost whose gate was closed"
-        ),
-        pytest.param(
             vpa(boost=make.boost_json(factor=0)),
             WAS_BOOSTED,
             [("spec.startupBoost.cpu.factor", INVALID)],
             0,
             id="a boost whose gate was closed is still checked",
-        ),
-        pytest.param(
-            vpa(boost=FACTOR),
-            vpa(boost={}),
-            [("spec.startupBoost", FORBIDDEN)],
-            0,
-            id="an empty boost keeps nothing open",
         ),
         pytest.param(
             updating(updateMode="Off", evictAfterOOMSeconds=0),
@@ -166,20 +134,10 @@ WAS_BOOSTED = vpa(boost=FACTOR)
             id="one field of the gate keeps all of them open",
         ),
         pytest.param(
-            updating(updateMode="Off", minReplicas=0, evictionRequirements=[]),
-            updating(updateMode="Off", minReplicas=0),
-            [(f"{UPDATE}.minReplicas", INVALID)],
-            0,
-            id="another change of an invalid object",
-        ),
-        pytest.param(
             make.vpa_json(target=None), vpa(), [], 0, id="a target is only required of new ones"
         ),
         pytest.param(vpa(), {"spec": 5}, [(".", INTERNAL)], 0, id="unreadable before"),
         pytest.param({"spec": 5}, vpa(), [(".", INTERNAL)], 0, id="unreadable now"),
-        pytest.param(
-            {**vpa(), "status": {"conditions": 5}}, vpa(), [(".", INTERNAL)], 0, id="odd status"
-        ),
     ],
 )
 def test_updated(new: Json, old: Json, expected: Errors, warnings: int) -> None:
@@ -249,9 +207,6 @@ TERMINATING = {"metadata": {"name": "web", "deletionTimestamp": "2026-01-05T10:0
     "request_",
     [
         pytest.param(make.review(None, old=VERY_BROKEN, operation="DELETE"), id="deletion"),
-        pytest.param(make.review(VERY_BROKEN, operation="CONNECT"), id="connection"),
-        pytest.param(make.review(VERY_BROKEN, subresource="status"), id="status"),
-        pytest.param(make.review(VERY_BROKEN, subresource="scale"), id="scale"),
         pytest.param(
             make.review(VERY_BROKEN | TERMINATING, old=VERY_BROKEN, operation="UPDATE"),
             id="a finalizer on the way out",
@@ -374,19 +329,6 @@ def test_answer_of_denial() -> None:
     )
     assert len(answer["warnings"]) == 1
     assert answer["auditAnnotations"] == {"reason": "Invalid", "fields": f"{POLICY}.oomBumpUpRatio"}
-
-
-def test_answer_of_bad_quantity() -> None:
-    """Of a bad quantity the message is an API server's, word for word."""
-    request = make.review(vpa(POLICY_JSON(oomBumpUpRatio="not-a-number")))
-    answer = review_vpa(request, NO_GATES, (), RULES, phase=Phase.MUTATING).response(request)
-    assert answer["status"]["message"].endswith(f"is invalid: .: Internal error: {NOT_A_QUANTITY}")
-
-
-def test_answer_of_two_recommenders() -> None:
-    """The text is an API server's."""
-    (error,) = judge(vpa(spec={"recommenders": [{}, {}]})).errors
-    assert str(error) == "spec.recommenders: Too many: 2: must have at most 1 item"
 
 
 def test_answer_of_nameless_review() -> None:
