@@ -16,8 +16,8 @@ from typing import Any, Final
 import orjson
 from prometheus_client import CollectorRegistry
 
-from app.admission.core.explain import explain
 from app.admission.core.mutate import PodReason
+from app.admission.core.pod_explanation import explain
 from app.admission.knowledge import recorded_sources, review_rules
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Pending, Reviewer

@@ -15,8 +15,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from app.admission.core.explain import explain
 from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
+from app.admission.core.pod_explanation import explain
 from app.commands.explain_text import explanation_lines
 from app.commands.flags import ExplainSettings
 from app.diagnosis.core.comparisons import (

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from app.admission.core.explain import explain
 from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
+from app.admission.core.pod_explanation import explain
 from app.diagnosis.core.members import created_again, creation_request
 from app.model.errors import BadObject, NotFound
 from app.model.fields import object_at, objects_at
