@@ -181,7 +181,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class World:
+class CrashingCluster:
     """A cluster in which every write may be the last one before a crash."""
 
     now: datetime = NOW
@@ -268,23 +268,23 @@ def held_since(history: list[tuple[datetime, T]], since: datetime) -> list[T]:
     return before[-1:] + [value for at, value in history if at > since]
 
 
-def serving(name: str) -> World:
-    """A world that serves and trusts one generation."""
+def serving(name: str) -> CrashingCluster:
+    """A cluster that serves and trusts one generation."""
     made = generation(name)
-    world = World(current=made, bundles=[bundle(name)] * 2, served=[(NOW, made)])
-    world.trusted = [[(NOW, bundle(name))], [(NOW, bundle(name))]]
-    return world
+    cluster = CrashingCluster(current=made, bundles=[bundle(name)] * 2, served=[(NOW, made)])
+    cluster.trusted = [[(NOW, bundle(name))], [(NOW, bundle(name))]]
+    return cluster
 
 
-def bereft() -> World:
-    """A world whose ring was lost while replicas serve from memory."""
-    world = serving("ff")
-    world.current = None
-    world.bundles[1], world.trusted[1] = None, []
-    return world
+def bereft() -> CrashingCluster:
+    """A cluster whose ring was lost while replicas serve from memory."""
+    cluster = serving("ff")
+    cluster.current = None
+    cluster.bundles[1], cluster.trusted[1] = None, []
+    return cluster
 
 
-STARTS = {"empty": World, "serving": lambda: serving("ff"), "ring lost": bereft}
+STARTS = {"empty": CrashingCluster, "serving": lambda: serving("ff"), "ring lost": bereft}
 ACTIONS = st.one_of(
     st.integers(0, 3),  # a step that crashes after so many writes
     st.sampled_from(["step", "restart"]),
@@ -299,25 +299,25 @@ ACTIONS = st.one_of(
 @given(st.sampled_from(sorted(STARTS)), st.lists(ACTIONS, max_size=40))
 def test_rotation(start: str, actions: list[int | str | timedelta]) -> None:
     """Crashes, restarts and pauses anywhere break no call, and end in a steady state."""
-    world = STARTS[start]()
+    cluster = STARTS[start]()
     for action in actions:
         match action:
             case int():
-                world.step(action)
+                cluster.step(action)
             case timedelta():
-                world.now += action
+                cluster.now += action
             case "restart":
-                world.restart()
+                cluster.restart()
             case _:
-                world.step()
-        world.check()
+                cluster.step()
+        cluster.check()
     for _ in range(20):
-        step = world.step()
-        world.check()
+        step = cluster.step()
+        cluster.check()
         if step.action is NOTHING and step.reason == "the certificate is good":
             break
-        world.now = (step.wait_until if step.action is NOTHING else None) or world.now
-    assert world.current is not None
-    assert world.bundles == [world.current.authorities] * 2
-    assert not world.retiring
-    assert defect(world.current, world.now) == ""
+        cluster.now = (step.wait_until if step.action is NOTHING else None) or cluster.now
+    assert cluster.current is not None
+    assert cluster.bundles == [cluster.current.authorities] * 2
+    assert not cluster.retiring
+    assert defect(cluster.current, cluster.now) == ""
