@@ -6,9 +6,10 @@ import time
 from collections.abc import Sequence
 
 import orjson
+from prometheus_client import CollectorRegistry
 
+from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, ReviewRules, Sources
-from app.commands.admit import NoMetrics
 from app.runtime.clock import SystemClock
 from bench.reviews import review
 from bench.seeds import controllers, vpa
@@ -24,7 +25,7 @@ def reviewer(vpas: int) -> Reviewer:
     items = [item for name in names for item in (*controllers(WHERE, name), vpa(WHERE, name, "2"))]
     known = make.snapshot(*items)
     sources = Sources(lambda: known, NoOwners(), Stored(), SystemClock())
-    return Reviewer(sources, ReviewRules(), NoMetrics(), lambda *_: None)
+    return Reviewer(sources, ReviewRules(), AdmissionMetrics(CollectorRegistry()), lambda *_: None)
 
 
 def bodies(vpas: int, count: int) -> list[bytes]:

@@ -15,7 +15,7 @@ import orjson
 import pytest
 import yaml
 
-from app.admission.core import mutate
+from app.admission.core.mutate import PodReason
 from app.admission.core.validate import VpaReason
 from app.cli import VERBS
 from app.cli.pages import PURPOSES
@@ -44,12 +44,7 @@ FLAG: Final = re.compile(r"(?<=\s)--?[a-z][a-z-]*")
 
 POD_REASONS: Final = {
     *MatchReason,
-    "InternalError",
-    mutate.SIZED,
-    mutate.NO_RECOMMENDATION,
-    mutate.NOT_A_CREATION,
-    mutate.UNKNOWN_VERSION,
-    mutate.UNREADABLE,
+    *PodReason,
     "NotAPod",
     "UnreadableReview",
 }

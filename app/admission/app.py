@@ -2,9 +2,13 @@
 
 Strategy: each review path is a FastAPI operation, which reads the body within its limit, hands it
 to the reviewer and answers. FastAPI's way to an operation takes several times as long as a review,
-so a server that has the whole request already asks the operation for its answer at once; what that
-leaves undone goes the way of FastAPI. Only a review that needs a look-up, or is so large that
+so a server that has the whole request already asks the operation for its answer at once; anything
+not answered there goes through FastAPI. Only a review that needs a look-up, or is so large that
 others would have to wait for it, leaves the event loop.
+
+The models describe an AdmissionReview for people who read the API. Reviews are not read with them:
+what this service does not need may be anything, and a review that cannot be read is still answered
+with one that lets the object pass.
 """
 
 from __future__ import annotations
@@ -13,24 +17,25 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from anyio import CapacityLimiter, to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+from pydantic.alias_generators import to_camel
 from starlette.types import Receive
 
 from app.admission.core.validate import Phase
 from app.admission.metrics import Step
-from app.admission.review_api import AdmissionReview
 from app.admission.reviews import Pending, Reviewer
 from app.runtime.protocol import Write
 
 MOST_BYTES: Final = 5 * 1024 * 1024
 _LONG_BYTES: Final = 32 * 1024  # a VPA of this size may hold thousands of flaws to find
 _LARGE_BYTES: Final = 256 * 1024
-_MOST_LONG: Final = 4  # at the same time, so that the loop gets its turn among them
-_MOST_WAITING: Final = 64  # reviews that wait for look-ups in threads; others wait before that
+_MOST_LONG_REVIEWS: Final = 4  # at the same time, so that the loop gets its turn among them
+_MOST_LOOKUPS: Final = 64  # reviews that wait for look-ups in threads; others wait before that
 _DEFAULT_SECONDS: Final = 10.0
 _MOST_SECONDS: Final = 30.0
 _RESERVE: Final = 0.8  # of the API server's time-out; the rest is for the way
@@ -39,6 +44,83 @@ _TIMEOUT: Final = re.compile(rb"(?:^|&)timeout=([0-9]{1,4}(?:\.[0-9]{1,9})?)s(?:
 _JSON: Final = b"application/json"
 _NOT_JSON: Final = "the content type must be application/json"
 _TOO_LARGE: Final = "the payload is larger than 5 MiB"
+
+API_VERSION: Final = "admission.k8s.io/v1"
+
+_EXAMPLE: Final[JsonValue] = {
+    "apiVersion": API_VERSION,
+    "kind": "AdmissionReview",
+    "request": {
+        "uid": "1",
+        "kind": {"group": "", "version": "v1", "kind": "Pod"},
+        "resource": {"group": "", "version": "v1", "resource": "pods"},
+        "operation": "CREATE",
+        "namespace": "shop",
+        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0"}},
+    },
+}
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(extra="allow", alias_generator=to_camel)
+
+
+class GroupVersionKind(_Wire):
+    """What kind of object is reviewed."""
+
+    group: str = ""
+    version: str
+    kind: str
+
+
+class GroupVersionResource(_Wire):
+    """Which resource was called."""
+
+    group: str = ""
+    version: str
+    resource: str = Field(description="`pods` or `verticalpodautoscalers`; others pass unchanged")
+
+
+class ReviewRequest(_Wire):
+    """What the API server asks."""
+
+    uid: str = Field(description="comes back in the answer")
+    kind: GroupVersionKind
+    resource: GroupVersionResource
+    request_kind: GroupVersionKind | None = None
+    sub_resource: str = ""
+    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
+    namespace: str = ""
+    name: str = ""
+    dry_run: bool = False
+    object: dict[str, Any] | None = Field(None, description="as it shall be")
+    old_object: dict[str, Any] | None = Field(None, description="as it is")
+
+
+class ReviewResponse(_Wire):
+    """The answer."""
+
+    uid: str
+    allowed: bool = Field(description="false for a VPA that is refused; pods are always allowed")
+    status: dict[str, Any] | None = Field(None, description="why it is refused: a metav1 Status")
+    patch: str | None = Field(None, description="a JSON patch (RFC 6902), base64")
+    patch_type: Literal["JSONPatch"] | None = None
+    audit_annotations: dict[str, str] | None = Field(
+        None, description="the reason, and the VPA; the API server's audit log has them"
+    )
+    warnings: list[str] | None = Field(None, description="shown by kubectl")
+
+
+class AdmissionReview(_Wire):
+    """A question with its `request`, an answer with its `response`."""
+
+    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
+
+    api_version: Literal["admission.k8s.io/v1"] = API_VERSION
+    kind: Literal["AdmissionReview"] = "AdmissionReview"
+    request: ReviewRequest | None = None
+    response: ReviewResponse | None = None
+
 
 _TITLE: Final = "Plumbline admission webhook"
 _ABOUT: Final = (
@@ -77,13 +159,17 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 
 
 class Webhook(FastAPI):
-    """The application; what it answers at once comes from the operations that it has anyway."""
+    """The application behind the HTTPS port; its pages are served on the second port."""
 
-    def __init__(self, operations: Mapping[str, ReviewOperation]) -> None:
-        # Its pages are served on the second port.
+    def __init__(self, reviewer: Reviewer) -> None:
         super().__init__(title=_TITLE, openapi_url=None, redirect_slashes=False)
-        self._operations = operations
-        for path, operation in operations.items():
+        mutate = ReviewOperation(reviewer, Phase.MUTATING)
+        self._operations = {
+            "/mutate": mutate,
+            "/validate": ReviewOperation(reviewer, Phase.VALIDATING),
+            "/": mutate,  # upstream's configuration names no path
+        }
+        for path, operation in self._operations.items():
             _declare(self, path, operation.answer)
         self.exception_handler(405)(_other_method)
 
@@ -92,17 +178,6 @@ class Webhook(FastAPI):
         operation = self._operations.get(scope["path"])
         if operation is not None:
             operation.at_once(scope, body, began, write)
-
-
-def webhook(reviewer: Reviewer) -> Webhook:
-    """Return the application behind the HTTPS port."""
-    mutate = ReviewOperation(reviewer, Phase.MUTATING)
-    operations = {
-        "/mutate": mutate,
-        "/validate": ReviewOperation(reviewer, Phase.VALIDATING),
-        "/": mutate,  # upstream's configuration names no path
-    }
-    return Webhook(operations)
 
 
 def description() -> FastAPI:
@@ -142,33 +217,33 @@ async def _other_method(_request: Request, _error: Exception) -> Response:
 class ReviewOperation:
     """Answers POSTed AdmissionReviews."""
 
-    def __init__(self, reviewer: Reviewer, phase: Phase = Phase.MUTATING) -> None:
+    def __init__(self, reviewer: Reviewer, phase: Phase) -> None:
         self._reviewer = reviewer
         self._phase = phase
         self._time_read = reviewer.timer(Step.READ_REQUEST)
         self._time_write = reviewer.timer(Step.WRITE_RESPONSE)
         self._time_total = reviewer.timer(Step.TOTAL)
-        self._waiting_ones = CapacityLimiter(_MOST_WAITING)
-        self._long_ones = CapacityLimiter(_MOST_LONG)
+        self._lookup_limiter = CapacityLimiter(_MOST_LOOKUPS)
+        self._long_limiter = CapacityLimiter(_MOST_LONG_REVIEWS)
         # One after the other: what a few MB of JSON grow to is bearable once.
-        self._large_ones = CapacityLimiter(1)
+        self._large_limiter = CapacityLimiter(1)
 
     async def answer(self, request: Request) -> Response:
         """Answer an AdmissionReview; one that cannot be read or decided lets the object pass."""
         began = self._reviewer.now()
         headers = dict(request.scope["headers"])
         if not _is_json(headers):
-            self._reviewer.turned_away(_NOT_JSON, began)
+            self._reviewer.answer_unreadable(_NOT_JSON, began)
             return _text(415, _NOT_JSON)
         try:
             body = await _body(request.receive, headers)
         except _TooLarge:
-            self._reviewer.turned_away(_TOO_LARGE, began)
+            self._reviewer.answer_unreadable(_TOO_LARGE, began)
             return _text(413, _TOO_LARGE, {"connection": "close"})
         except _Gone:
             return Response(status_code=499)  # goes nowhere
         read = self._reviewer.now()
-        found = await self._reviewed(body, request.scope["query_string"])
+        found = await self._reviewed(body, request.scope["query_string"], began)
         answered = self._reviewer.now()
         # Headers in the order in which the answer at once has them.
         response = Response(
@@ -197,8 +272,8 @@ class ReviewOperation:
             self._time_write(now - answered)
             self._time_total(now - began)
 
-    async def _reviewed(self, body: bytes, query: bytes) -> bytes:
-        begin = partial(self._reviewer.begin, body, self._phase)
+    async def _reviewed(self, body: bytes, query: bytes, began: float) -> bytes:
+        begin = partial(self._reviewer.begin, body, self._phase, began)
         if len(body) > _LONG_BYTES:
             found = await to_thread.run_sync(begin, limiter=self._limiter(len(body)))
         else:
@@ -212,8 +287,8 @@ class ReviewOperation:
     def _limiter(self, size_bytes: int) -> CapacityLimiter:
         """Pick the concurrency limiter for a review of this size."""
         if size_bytes > _LARGE_BYTES:
-            return self._large_ones
-        return self._long_ones if size_bytes > _LONG_BYTES else self._waiting_ones
+            return self._large_limiter
+        return self._long_limiter if size_bytes > _LONG_BYTES else self._lookup_limiter
 
 
 def _is_json(headers: Mapping[bytes, bytes]) -> bool:

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from app.admission.certificates import issue, judge, pair_trouble
-from app.model.certificates import CertificateSet, KeyRing, Material, StoredRing, pem_blocks
+from app.admission.core.rotation import CertificateSet, KeyRing, Material, StoredRing, pem_blocks
 from app.model.errors import BadSetting, NotFound
 from app.ports import SECRETS, Cluster, Json, Ref
 
@@ -33,7 +33,7 @@ class Newest:
     def __init__(self, source: str) -> None:
         self._source = source  # for the log
         self._material: Material | None = None
-        self._refused: tuple[CertificateSet | None, str] = (None, "")
+        self._refused: tuple[CertificateSet, str] | None = None
 
     @property
     def is_empty(self) -> bool:
@@ -43,16 +43,15 @@ class Newest:
     def offer(self, certificates: CertificateSet, trouble: str = "") -> Material | None:
         """Take a pair if it is a new and whole one; return the newest that was taken."""
         kept = self._material.certificates if self._material else None
-        if certificates == kept and not trouble:
-            self._refused = (None, "")
-            return self._material
-        trouble = trouble or pair_trouble(certificates.cert_pem, certificates.key_pem)
+        if certificates != kept:
+            trouble = trouble or pair_trouble(certificates.cert_pem, certificates.key_pem)
         if trouble:
             self._refuse(certificates, trouble)
             return self._material
-        version = self._material.version + 1 if self._material else 1
-        self._material = Material(version, certificates)
-        self._refused = (None, "")
+        self._refused = None
+        if certificates != kept:
+            version = self._material.version + 1 if self._material else 1
+            self._material = Material(version, certificates)
         return self._material
 
     def _refuse(self, certificates: CertificateSet, trouble: str) -> None:

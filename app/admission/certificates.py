@@ -18,7 +18,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from app.model.certificates import CertificateSet, Generation, fingerprints, pem_blocks
+from app.admission.core.rotation import CertificateSet, Generation, fingerprints, pem_blocks
 
 # Clocks of API servers may be behind ours.
 _BACKDATED = timedelta(hours=1)

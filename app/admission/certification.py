@@ -1,8 +1,10 @@
-"""Where certificates come from, and who is told of them.
+"""Where certificates come from, who is told of them, and when a new one is served.
 
 Strategy: three sources. Files that flags name; without a cluster files that we make; in a
 cluster a Secret that the replicas share and one of them, the elected, renews. The same elected
-replica keeps the webhook configurations.
+replica keeps the webhook configurations. A new set is served when the webhook configurations carry
+its CA. If that does not come about, it is served all the same after a while: the API server may
+have been told in another way, and an old certificate expires.
 """
 
 from __future__ import annotations
@@ -10,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from functools import partial
 
 from app.admission.certificate_stores import (
@@ -19,12 +22,12 @@ from app.admission.certificate_stores import (
     made_in,
 )
 from app.admission.certificates import Authority, serving_names
-from app.admission.core.rotation import Issuing, RotationRules
+from app.admission.core.rotation import CertificateSet, Issuing, Material, RotationRules
 from app.admission.flags import AdmissionSettings
 from app.admission.registrar import Registrar
-from app.admission.rotator import RingStore, Rotator
+from app.admission.rotator import Rotator
 from app.kube.manifests.registration import Registration, webhook_configurations, webhook_url
-from app.model.certificates import CertificateSet, Material
+from app.model.errors import ClusterError
 from app.ports import Clock, Cluster
 from app.runtime.election import Campaign, Election, ElectionRules, candidate
 from app.runtime.loop import Loop
@@ -34,6 +37,9 @@ log = logging.getLogger("admission.certificates")
 CERTIFICATE_DAYS = 365
 SECRET = "vpa-tls-certs"
 _LEASE = "vpa-admission-controller-rotation"
+_LOOK_SECONDS = 5.0
+_RECHECK_SECONDS = 1.0
+_PATIENCE_SECONDS = 120.0  # for trust in a new set
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +76,7 @@ def in_cluster(
         registrar = Registrar(
             cluster, partial(webhook_configurations, registration), election.is_leading, ready
         )
-    store: RingStore
+    store: SecretStore | CertificateFiles
     if paths is None:
         store = SecretStore(cluster, registration.namespace, SECRET)
         poll = SecretStore(cluster, registration.namespace, SECRET).poll
@@ -121,3 +127,47 @@ def registration_of(settings: AdmissionSettings) -> Registration:
         ignored_namespaces=scope.ignored_namespaces,
         selected_namespace=scope.namespace,
     )
+
+
+class Reloader:
+    """Looks for new sets, and swaps."""
+
+    def __init__(
+        self, certification: Certification, serve: Callable[[CertificateSet], None]
+    ) -> None:
+        self._certification = certification
+        self._serve = serve
+        self._found: tuple[int, datetime | None] = (0, None)  # version, and since when
+        self.served: Material | None = None
+
+    def tick(self, now: datetime) -> float:
+        """Look once; return the seconds until the next look.
+
+        Raises:
+            PlumblineError: the source failed, or the set cannot be served; the old one is.
+        """
+        material = self._certification.poll()
+        if material is None or material == self.served:
+            return _LOOK_SECONDS
+        if self.served is not None and not self._may_swap(material, now):
+            return _RECHECK_SECONDS
+        self._serve(material.certificates)
+        self.served = material
+        log.info("certificate is served", extra={"version": material.version})
+        return _LOOK_SECONDS
+
+    def _may_swap(self, material: Material, now: datetime) -> bool:
+        version, since = self._found
+        if version != material.version or since is None:
+            log.info("New certificate found, reloading", extra={"version": material.version})
+            self._found, since = (material.version, now), now
+        try:
+            if self._certification.trusts(material.certificates):
+                return True
+            reason = "a webhook configuration lacks its CA"
+        except ClusterError as err:
+            reason = str(err)
+        if (now - since).total_seconds() < _PATIENCE_SECONDS:
+            return False
+        log.warning("certificate is served although it is not trusted", extra={"reason": reason})
+        return True

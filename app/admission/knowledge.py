@@ -9,11 +9,8 @@ from contextlib import suppress
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Protocol
 
 from app.admission.core.mutate import PodRules
-from app.admission.core.overlap import Disjointness
-from app.admission.core.validate import ValidationRules
 from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
 from app.flags.shared import Scope
@@ -34,24 +31,6 @@ log = logging.getLogger("admission.objects")
 
 _MOST_STALE_SECONDS = 300.0
 _LOOKUP_SECONDS = 3.0
-
-
-class Knowledge(Protocol):
-    """Where reviews are answered from."""
-
-    sources: Sources
-
-    def problem(self) -> str:
-        """Say why answers would be given without knowledge; empty when all is well."""
-        ...
-
-    def watch_ages(self) -> Mapping[str, float]:
-        """Return for each watched resource how long nothing was heard, in seconds."""
-        ...
-
-    def close(self) -> None:
-        """Watch no more, and look nothing up."""
-        ...
 
 
 def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
@@ -187,5 +166,5 @@ def review_rules(decisions: Decisions) -> ReviewRules:
     """Return the rules of reviews."""
     return ReviewRules(
         PodRules(decisions.gates, decisions.max_cpu_boost),
-        ValidationRules(Disjointness(decisions.disjointness)),
+        decisions.disjointness,
     )

@@ -12,23 +12,20 @@ import logging
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from functools import partial
 from importlib.metadata import version
-from typing import Final, Protocol
-
-from prometheus_client import CollectorRegistry
+from typing import TYPE_CHECKING, Final
 
 from app.admission.app import description
 from app.admission.certificates import judge
-from app.admission.certification import Certification, in_cluster, local
+from app.admission.certification import Certification, Reloader, in_cluster, local
+from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
-from app.admission.reloader import Reloader, ReloadRules
-from app.admission.review_server import lone_review_server
-from app.model.certificates import CertificateSet
+from app.admission.review_server import ReviewServer, lone_review_server
 from app.model.errors import BadSetting
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import ProcessMetrics, new_registry
@@ -48,42 +45,11 @@ _DRAIN_SECONDS: Final = 5.0  # until no Service leads here any more
 _LOOP_SECONDS: Final = 1.0  # for the loops to end; one that waits for an answer ends with us
 _OPEN_SECONDS: Final = 12.0
 
+if TYPE_CHECKING:
+    from app.admission.workers import WorkerPool
+
 Address = tuple[str, int]
 Certify = Callable[[Callable[[], str]], Certification]  # gets why reviews are not answered
-
-
-class Answering(Protocol):
-    """What answers reviews: a server in this process, or several processes."""
-
-    registry: CollectorRegistry
-
-    def serve(self, certificates: CertificateSet, /) -> None:
-        """Begin to answer with a certificate, or go on with another one."""
-        ...
-
-    def tend(self) -> float:
-        """Do what is due; return the seconds until the next time."""
-        ...
-
-    def problem(self) -> str:
-        """Say why reviews cannot be answered as they should; empty if they can."""
-        ...
-
-    def watch_ages(self) -> Mapping[str, float]:
-        """Return how long each watch has been silent, in seconds."""
-        ...
-
-    def scrape(self) -> bytes:
-        """Return all metrics."""
-        ...
-
-    def drain(self) -> None:
-        """Go on answering, each answer being the last one on its connection."""
-        ...
-
-    def stop(self, seconds: float, /) -> None:
-        """Answer open reviews, at most so long, and end."""
-        ...
 
 
 def serve(settings: AdmissionSettings) -> int:
@@ -127,12 +93,12 @@ def admission_process(settings: AdmissionSettings) -> AdmissionProcess:
 
 def _answering(
     settings: AdmissionSettings, listeners: list[socket.socket], runtime: Runtime
-) -> Answering:
+) -> ReviewServer | WorkerPool:
     if len(listeners) == 1:
         return lone_review_server(settings, listeners[0], new_registry(), runtime)
-    from app.admission.workers import WorkerPool, work  # one process needs none of it
+    from app.admission import workers  # one process needs none of them
 
-    return WorkerPool(partial(work, settings), listeners)
+    return workers.WorkerPool(partial(workers.work, settings), listeners)
 
 
 class AdmissionProcess:
@@ -143,7 +109,7 @@ class AdmissionProcess:
         settings: AdmissionSettings,
         runtime: Runtime,
         certify: Certify,
-        answering: Answering,
+        answering: ReviewServer | WorkerPool,
         health: socket.socket,
         *,
         holder: str,
@@ -156,12 +122,7 @@ class AdmissionProcess:
         self._stopping = False
         self._numbers = ProcessMetrics(answering.registry, version("plumbline"))
         self._certification = certify(self.problem)
-        self._reloader = Reloader(
-            self._certification.poll,
-            self._serve_certificates,
-            self._certification.trusts,
-            ReloadRules(),
-        )
+        self._reloader = Reloader(self._certification, self._serve_certificates)
         given, clock = settings.certificates, SystemClock()
         self._reloads = given.reload or not (given.are_given or given.cert_dir is not None)
         self._loops = [

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from datetime import datetime
 
 from app.admission.core.registration import align, drift_event
-from app.model.certificates import CertificateSet, fingerprints, joined
+from app.admission.core.rotation import CertificateSet, fingerprints, joined
 from app.model.errors import ClusterError, Conflict, NotFound
 from app.ports import EVENTS, Cluster, Json, Ref, Resource
 

@@ -16,13 +16,13 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 
 from app.admission import reviews
-from app.admission.answers import FAILED_OPEN
-from app.admission.app import webhook
+from app.admission.app import Webhook
+from app.admission.core.mutate import FAILED_OPEN
+from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
-from app.admission.knowledge import Knowledge, LiveKnowledge, RecordedKnowledge, review_rules
+from app.admission.knowledge import LiveKnowledge, RecordedKnowledge, review_rules
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, Tell
-from app.model.certificates import CertificateSet
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import render
 from app.runtime.garbage import Loading
@@ -41,7 +41,7 @@ class ReviewServer:
     def __init__(
         self,
         settings: AdmissionSettings,
-        objects: Knowledge,
+        objects: LiveKnowledge | RecordedKnowledge,
         listener: socket.socket,
         registry: CollectorRegistry,
         *,
@@ -57,7 +57,7 @@ class ReviewServer:
         # However fast the runtime's time runs, a review takes real time.
         sources = replace(objects.sources, clock=SystemClock())
         rules = review_rules(settings.decisions)
-        self._app = webhook(Reviewer(sources, rules, self._metrics, tell))
+        self._app = Webhook(Reviewer(sources, rules, self._metrics, tell))
         self._tls: ServerTls | None = None
         self._server: Server | None = None
 
@@ -124,8 +124,8 @@ def lone_review_server(
     runtime: Runtime,
 ) -> ReviewServer:
     """Return one for a process that does nothing else: memory and the log are arranged for it."""
-    loading = Loading()
-    objects: Knowledge = (
+    loading = Loading()  # before there is anything to load
+    objects: LiveKnowledge | RecordedKnowledge = (
         RecordedKnowledge(settings.offline.objects)
         if settings.offline.objects
         else LiveKnowledge(lambda: runtime.connect(settings.cluster), settings.scope, runtime)

@@ -10,30 +10,22 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from datetime import datetime
-from typing import Protocol
 
+from app.admission.certificate_stores import CertificateFiles, SecretStore
+from app.admission.certificates import Authority
 from app.admission.core.rotation import (
-    IssueFirst,
-    IssueNext,
-    Nothing,
-    PublishCa,
-    RetireCa,
+    Action,
+    KeyRing,
+    NextStep,
     RotationRules,
     RotationState,
-    RotationStep,
-    SwapServing,
-    plan,
-)
-from app.admission.registrar import Registrar
-from app.model.certificates import (
-    CertificateSet,
-    Generation,
-    KeyRing,
     StoredRing,
     fingerprints,
     joined,
     pem_blocks,
+    plan,
 )
+from app.admission.registrar import Registrar
 
 log = logging.getLogger("admission.rotation")
 
@@ -41,37 +33,13 @@ _NEXT_STEP_SECONDS = 1.0
 _LOOK_SECONDS = 15.0  # how long a change by another client may stay
 
 
-class RingStore(Protocol):
-    """Where the ring lies."""
-
-    def read(self) -> StoredRing:
-        """Return the ring as it is now."""
-        ...
-
-    def write(self, stored: StoredRing, ring: KeyRing, /) -> None:
-        """Put a ring in the place of the one that was read; `Conflict` when that has changed."""
-        ...
-
-
-class Issuer(Protocol):
-    """Who makes and judges certificates."""
-
-    def issue(self, now: datetime) -> CertificateSet:
-        """Make a generation."""
-        ...
-
-    def judge(self, certificates: CertificateSet) -> Generation:
-        """Say what a generation is good for."""
-        ...
-
-
 class Rotator:
     """Plans and carries out; the registrar is None when others register the webhook."""
 
     def __init__(
         self,
-        store: RingStore,
-        authority: Issuer,
+        store: SecretStore | CertificateFiles,
+        authority: Authority,
         registrar: Registrar | None,
         rules: RotationRules,
         leads: Callable[[], bool],
@@ -82,7 +50,7 @@ class Rotator:
         self._rules = rules
         self._leads = leads
         self._watched: tuple[object, datetime | None] = (None, None)
-        self._said = ""
+        self._said: dict[str, str] = {}
 
     def tick(self, now: datetime) -> float:
         """Do the next step; return the seconds until the next look.
@@ -119,39 +87,36 @@ class Rotator:
             unchanged_since=since,
         )
 
-    def _say(self, step: RotationStep) -> None:
-        said = f"{type(step).__name__}: {step.reason}"
+    def _say(self, step: NextStep) -> None:
+        said = {"step": str(step.action), "reason": step.reason}
         if said != self._said:
             self._said = said
-            stuck = isinstance(step, Nothing) and step.wait_until is None
-            log.log(
-                logging.WARNING if stuck else logging.INFO,
-                "certificate rotation",
-                extra={"step": type(step).__name__, "reason": step.reason},
-            )
+            is_stuck = step.action is Action.NOTHING and step.wait_until is None
+            level = logging.WARNING if is_stuck else logging.INFO
+            log.log(level, "certificate rotation", extra=said)
 
     def _carry_out(
-        self, step: RotationStep, stored: StoredRing, bundles: tuple[str | None, ...], now: datetime
+        self, step: NextStep, stored: StoredRing, bundles: tuple[str | None, ...], now: datetime
     ) -> None:
         ring = stored.ring
-        match step:
-            case IssueFirst():
+        match step.action:
+            case Action.ISSUE_FIRST:
                 made = self._authority.issue(now)
                 self._store.write(stored, KeyRing(made, None, ring.retiring))
-            case IssueNext():
+            case Action.ISSUE_NEXT:
                 made = self._authority.issue(now)
                 self._store.write(stored, KeyRing(ring.current, made, ring.retiring))
-            case SwapServing():
+            case Action.SWAP_SERVING:
                 former = (ring.current.ca_pem,) if ring.current else ()
                 retiring = pem_blocks("".join((*ring.retiring, *former)))
                 self._store.write(stored, KeyRing(ring.upcoming, None, retiring))
-            case RetireCa():
+            case Action.RETIRE_CA:
                 if ring.upcoming or ring.retiring:
                     self._store.write(stored, KeyRing(ring.current))
                 self._register(joined([ring.current.ca_pem]) if ring.current else "", now)
-            case PublishCa():
+            case Action.PUBLISH_CA:
                 self._publish(self._needed(ring, bundles), now)
-            case Nothing():
+            case Action.NOTHING:
                 self._register(self._needed(ring, bundles), now)
 
     def _needed(self, ring: KeyRing, bundles: tuple[str | None, ...]) -> str:
@@ -176,8 +141,8 @@ class Rotator:
         self._registrar.bundle = bundle
         return self._registrar.tick(now)
 
-    def _pause_seconds(self, step: RotationStep, now: datetime) -> float:
-        if not isinstance(step, Nothing) or (self._registrar and self._registrar.waits):
+    def _pause_seconds(self, step: NextStep, now: datetime) -> float:
+        if step.action is not Action.NOTHING or (self._registrar and self._registrar.waits):
             return _NEXT_STEP_SECONDS
         if step.wait_until is None:
             return _LOOK_SECONDS

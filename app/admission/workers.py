@@ -23,9 +23,9 @@ from time import monotonic
 
 from prometheus_client import CollectorRegistry
 
+from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
 from app.admission.review_server import ReviewServer, lone_review_server
-from app.model.certificates import CertificateSet
 from app.runtime.exposition import render
 from app.runtime.garbage import give_back
 from app.runtime.lifecycle import ignore_stop_signals, stop_signals_blocked
@@ -103,7 +103,7 @@ class WorkerPool:
         """Let clients know that they should go elsewhere; workers go on answering."""
         with self._lock:
             for seat in self._seats:
-                seat.order(Order.DRAIN)
+                seat.send(Order.DRAIN)
 
     def stop(self, seconds: float) -> None:
         """Let workers finish what they are at, and end."""
@@ -111,8 +111,8 @@ class WorkerPool:
             self._certificates = None
             until = monotonic() + seconds
             for seat in self._seats:
-                seat.order(Order.STOP)
-                seat.close()
+                seat.send(Order.STOP)
+                seat.listener.close()  # so that it ends with the worker
             for seat in self._seats:
                 seat.end(max(until - monotonic(), 0.1))
 
@@ -123,7 +123,7 @@ class _Seat:
     def __init__(self, index: int, work: Work, listener: socket.socket) -> None:
         self._index = index
         self._work = work
-        self._listener = listener
+        self.listener = listener
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
         self._heard_at = 0.0
@@ -146,7 +146,7 @@ class _Seat:
 
     def serve(self, certificates: CertificateSet) -> None:
         if self._process is not None and self._process.is_alive():
-            self._send(certificates)
+            self.send(certificates)
             return
         if self._process is not None:
             log.error("worker ended", extra={"worker": self._index, "code": self._process.exitcode})
@@ -155,7 +155,7 @@ class _Seat:
         ours, theirs = context.Pipe()
         self._process = context.Process(
             target=self._work,
-            args=(self._listener, certificates, theirs),
+            args=(self.listener, certificates, theirs),
             name=f"worker-{self._index}",
             daemon=True,
         )
@@ -174,13 +174,6 @@ class _Seat:
         except (EOFError, OSError):
             self._pipe = None
 
-    def order(self, order: Order) -> None:
-        self._send(order)
-
-    def close(self) -> None:
-        """Leave the listening socket to the worker alone, so that it ends with the worker."""
-        self._listener.close()
-
     def end(self, seconds: float) -> None:
         if self._process is None:
             return
@@ -189,7 +182,7 @@ class _Seat:
             self._process.kill()
             self._process.join()
 
-    def _send(self, message: CertificateSet | Order) -> None:
+    def send(self, message: CertificateSet | Order) -> None:
         try:
             if self._pipe is not None:
                 self._pipe.send(message)

@@ -9,15 +9,17 @@ from __future__ import annotations
 
 import logging
 from base64 import b64decode
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import Any, Final
 
 import orjson
+from prometheus_client import CollectorRegistry
 
-from app.admission.answers import INTERNAL_ERROR
-from app.admission.core.explain import explain
+from app.admission.core.mutate import PodReason
+from app.admission.core.pod_explanation import explain
 from app.admission.knowledge import recorded_sources, review_rules
+from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Pending, Reviewer
 from app.commands.flags import AdmitSettings, AnswerFlags
 from app.kube.files import Document, Unreadable, documents
@@ -37,29 +39,6 @@ _COLUMNS: Final = ("REVIEW", "NAMESPACE", "OBJECT", "ANSWER", "REQUESTS", "WHY")
 _UNNAMED: Final = "-"
 
 ReviewDocument = Document | Unreadable
-
-
-class NoMetrics:
-    """Metrics of reviews that nothing collects."""
-
-    def review(self, status: str, resource: str, seconds: float) -> None:
-        """Count nothing."""
-
-    def pod(self, *, applied: bool) -> None:
-        """Count nothing."""
-
-    def pod_skipped(self, reason: str) -> None:
-        """Count nothing."""
-
-    def pod_failed_open(self, reason: str) -> None:
-        """Count nothing."""
-
-    def vpa_refused(self, reason: str) -> None:
-        """Count nothing."""
-
-    def timer(self, _step: str, /) -> Callable[[float], object]:
-        """Return what times nothing."""
-        return bool
 
 
 def answer_lines(settings: AdmitSettings) -> Iterator[bytes]:
@@ -98,7 +77,8 @@ def _prepare(settings: AdmitSettings) -> tuple[Reviewer, list[ReviewDocument]]:
     reviews += named
     if not reviews:
         raise BadSetting("no review given: name files with AdmissionReviews, or - to read them")
-    return Reviewer(sources, review_rules(settings.decisions), NoMetrics()), reviews
+    metrics = AdmissionMetrics(CollectorRegistry())  # which are shown to nobody
+    return Reviewer(sources, review_rules(settings.decisions), metrics), reviews
 
 
 def _without_reviews(
@@ -149,8 +129,8 @@ def _answer(reviewer: Reviewer, review: ReviewDocument) -> bytes:
     request = _request(review)
     if isinstance(review, Unreadable) or isinstance(request, str):
         log.warning("review not readable", extra={"place": review.place, "problem": request})
-        return reviewer.unreadable(str(request))
-    found = reviewer.take(review.item)
+        return reviewer.answer_unreadable(str(request))
+    found = reviewer.begin_read(review.item)
     return reviewer.finish(found, _PATIENCE_SECONDS) if isinstance(found, Pending) else found
 
 
@@ -173,7 +153,10 @@ def _explanation(reviewer: Reviewer, request: AdmissionRequest | str) -> dict[st
         return explain(reviewer.judge_pod(request, _PATIENCE_SECONDS))
     except Exception:
         log.exception("review not explained")
-        return {"reason": INTERNAL_ERROR, "message": "the log tells what went wrong"}
+        return {
+            "reason": PodReason.INTERNAL_ERROR.value,
+            "message": "the log tells what went wrong",
+        }
 
 
 # --- rows that people read

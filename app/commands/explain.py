@@ -15,8 +15,8 @@ from datetime import datetime
 from itertools import islice
 from typing import Final
 
-from app.admission.core.explain import explain
-from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
+from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
+from app.admission.core.pod_explanation import explain
 from app.commands.explain_text import explanation_lines
 from app.commands.flags import ExplainSettings
 from app.diagnosis.core.comparisons import (
@@ -264,7 +264,7 @@ class Explainer:
             deciding, settings.disruption, settings.thresholds, _NO_SCOPE, asking.interval
         )
         self._rules, self._gates = rules, deciding.gates
-        self._pod_rules = PodRules(deciding.gates, asking.max_cpu_boost)
+        self._admission = PodAdmission(PodRules(deciding.gates, asking.max_cpu_boost))
         self._plans: dict[datetime, Plan] = {}
         self._raw = {
             (item["metadata"].get("namespace") or "default", item["metadata"].get("name")): item
@@ -341,7 +341,7 @@ class Explainer:
         template = workload.template if workload is not None else ()
         raw = self._raw[pod.namespace, pod.name]
         request = creation_request(created_again(raw, template))
-        found = admit_pod(request, view, known.get(pod.namespace, {}), self._pod_rules)
+        found = self._admission.admit(request, view, known.get(pod.namespace, {}))
         return found, [found.lookup] if isinstance(found, LookupNeeded) else []
 
     # --- what the updater does

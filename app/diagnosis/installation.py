@@ -15,6 +15,7 @@ from typing import Final, TypeVar
 
 from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import called_name, judge
+from app.admission.core.rotation import Generation
 from app.diagnosis.core.autoscalers import targets
 from app.diagnosis.core.components import ADMISSION, command_line, flag, ours
 from app.diagnosis.core.facts import (
@@ -40,7 +41,6 @@ from app.kube.client import KubeCluster
 from app.kube.leases import lease
 from app.kube.manifests import documents as manifests
 from app.kube.manifests.rights import OPTIONS, RIGHTS, Right, RightScope, needed
-from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Json, object_at, time_at
 from app.model.workloads import Lookup

@@ -11,8 +11,8 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import Any, Final
 
-from app.admission.core.explain import explain
-from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
+from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
+from app.admission.core.pod_explanation import explain
 from app.diagnosis.core.members import created_again, creation_request
 from app.model.errors import BadObject, NotFound
 from app.model.fields import object_at, objects_at
@@ -20,13 +20,12 @@ from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.limits import LimitRange, combined_limits, read_limit_range
 from app.model.patches import apply
-from app.model.pods import Container, read_pod
+from app.model.pods import Container, original_resources, read_pod
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.workloads import LookupResult, read_workload
 from app.ports import LIMIT_RANGES, PODS, WORKLOADS, Clock, Cluster, Json, Owners, Ref
 from app.recommender.api import ContainerPreview, PodPreview
 from app.sizing.matching import LookupNeeded, MatchReason
-from app.updater.core.unboost import original_resources
 
 _PAGE: Final = 500
 _LOOKUP_SECONDS: Final = 5.0
@@ -40,7 +39,7 @@ class PodPreviewer:
         self._cluster = cluster
         self._owners = owners
         self._clock = clock
-        self._rules = PodRules(gates)
+        self._admission = PodAdmission(PodRules(gates))
 
     def __call__(self, namespace: str, name: str, snapshot: Snapshot) -> PodPreview:
         """Return what a pod would get.
@@ -62,7 +61,7 @@ class PodPreviewer:
         until = self._clock.monotonic() + _LOOKUP_SECONDS
         known: dict[ObjectKey, LookupResult] = {}
         for _ in range(_MOST_LOOKUPS):
-            verdict = admit_pod(request, view, known, self._rules)
+            verdict = self._admission.admit(request, view, known)
             if not isinstance(verdict, LookupNeeded):
                 return verdict
             seconds = max(until - self._clock.monotonic(), 0.0)

@@ -88,6 +88,12 @@ def objects_at(parent: Object, key: str, path: str) -> list[Object]:
     return value
 
 
+def items_at(parent: Object, key: str, path: str) -> list[tuple[Object, str]]:
+    """Return the list of objects at a key, each with its path, absent as empty."""
+    items = enumerate(objects_at(parent, key, path))
+    return [(item, f"{_join(path, key)}[{index}]") for index, item in items]
+
+
 def text_at(parent: Object, key: str, path: str) -> str:
     """Return the string at a key, absent as empty."""
     value = parent.get(key)

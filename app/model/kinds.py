@@ -14,7 +14,7 @@ from app.model.fields import (
     Object,
     flag_at,
     int64_at,
-    objects_at,
+    items_at,
     shared_text,
     text_at,
     time_at,
@@ -94,19 +94,17 @@ class OwnerReference(NamedTuple):
 
 def read_owners(metadata: Object) -> tuple[OwnerReference, ...]:
     """Read all owner references of an object."""
-    owners = objects_at(metadata, "ownerReferences", "metadata")
     return tuple(
-        [_owner(item, f"metadata.ownerReferences[{index}]") for index, item in enumerate(owners)]
-    )
-
-
-def _owner(item: Object, path: str) -> OwnerReference:
-    return OwnerReference(
-        text_at(item, "apiVersion", path),
-        text_at(item, "kind", path),
-        text_at(item, "name", path),
-        text_at(item, "uid", path),
-        flag_at(item, "controller", path),
+        [
+            OwnerReference(
+                text_at(item, "apiVersion", path),
+                text_at(item, "kind", path),
+                text_at(item, "name", path),
+                text_at(item, "uid", path),
+                flag_at(item, "controller", path),
+            )
+            for item, path in items_at(metadata, "ownerReferences", "metadata")
+        ]
     )
 
 
@@ -133,17 +131,13 @@ class Condition:
 def read_conditions(status: Object) -> tuple[Condition, ...]:
     """Read the conditions of an object's status, in their order."""
     return tuple(
-        _condition(item, f"status.conditions[{index}]")
-        for index, item in enumerate(objects_at(status, "conditions", "status"))
-    )
-
-
-def _condition(item: Object, path: str) -> Condition:
-    return Condition(
-        type=shared_text(text_at(item, "type", path)),
-        status=shared_text(text_at(item, "status", path)),
-        reason=shared_text(text_at(item, "reason", path)),
-        message=text_at(item, "message", path),
-        last_transition=time_at(item, "lastTransitionTime", path),
-        observed_generation=int64_at(item, "observedGeneration", path),
+        Condition(
+            type=shared_text(text_at(item, "type", path)),
+            status=shared_text(text_at(item, "status", path)),
+            reason=shared_text(text_at(item, "reason", path)),
+            message=text_at(item, "message", path),
+            last_transition=time_at(item, "lastTransitionTime", path),
+            observed_generation=int64_at(item, "observedGeneration", path),
+        )
+        for item, path in items_at(status, "conditions", "status")
     )

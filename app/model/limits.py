@@ -14,8 +14,8 @@ from app.model.fields import (
     Object,
     int64_at,
     integer_at,
+    items_at,
     object_at,
-    objects_at,
     quantities_at,
     text_at,
 )
@@ -78,15 +78,15 @@ def read_limit_range(item: Object) -> LimitRange:
         name=text_at(metadata, "name", "metadata"),
         items=tuple(
             (
-                text_at(entry, "type", f"spec.limits[{index}]"),
+                text_at(entry, "type", path),
                 Limits(
-                    quantities_at(entry, "min", f"spec.limits[{index}]") or {},
-                    quantities_at(entry, "max", f"spec.limits[{index}]") or {},
-                    quantities_at(entry, "default", f"spec.limits[{index}]") or {},
-                    quantities_at(entry, "maxLimitRequestRatio", f"spec.limits[{index}]") or {},
+                    quantities_at(entry, "min", path) or {},
+                    quantities_at(entry, "max", path) or {},
+                    quantities_at(entry, "default", path) or {},
+                    quantities_at(entry, "maxLimitRequestRatio", path) or {},
                 ),
             )
-            for index, entry in enumerate(objects_at(spec, "limits", "spec"))
+            for entry, path in items_at(spec, "limits", "spec")
         ),
     )
 

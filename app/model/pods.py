@@ -1,8 +1,8 @@
 """Pods: their containers, resources, conditions and terminations.
 
-Strategy: the status is only read where there is one. Init containers are kept apart, because
-they are never changed. Values that many pods share are kept in memory once: short words, owners,
-and whole resources, which are looked up by their text.
+Strategy: init containers are kept apart, because they are never changed. Values that many pods
+share are kept in memory once: short words, owners, and whole resources, which are looked up by
+their text.
 """
 
 from __future__ import annotations
@@ -11,13 +11,17 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+import orjson
+
+from app.model.errors import BadObject
 from app.model.fields import (
     Object,
+    as_object,
     int64_at,
     integer_at,
+    items_at,
     labels_at,
     object_at,
-    objects_at,
     optional_object,
     quantities_at,
     shared,
@@ -26,9 +30,7 @@ from app.model.fields import (
     time_at,
 )
 from app.model.kinds import Condition, OwnerReference, controller_of, read_conditions, read_owners
-from app.model.quantity import Quantities, Quantity
-
-PodCondition = Condition
+from app.model.quantity import SIZED, Quantities, Quantity
 
 BOOST_ANNOTATION = "vpaCpuStartupBoost/"
 OBSERVED_ANNOTATION = "vpaObservedContainers"
@@ -124,7 +126,7 @@ class Pod:
         """Return an annotation's value, None if absent."""
         return self.annotations.get(key) if self.annotations else None
 
-    def condition(self, kind: str) -> PodCondition | None:
+    def condition(self, kind: str) -> Condition | None:
         """Return the condition of a type, None if absent."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
@@ -150,9 +152,6 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
     metadata = object_at(item, "metadata", "")
     spec = object_at(item, "spec", "")
     status = object_at(item, "status", "")
-    phase, started, observed, conditions, statuses = (
-        _status_fields(status) if status else _NO_STATUS
-    )
     return Pod(
         namespace=shared_text(namespace or text_at(metadata, "namespace", "metadata")),
         name=text_at(metadata, "name", "metadata"),
@@ -170,32 +169,11 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
         init_containers=read_containers(spec, "initContainers", "spec"),
         pod_resources=None if spec.get("resources") is None else _resources(spec, "spec"),
         node=shared_text(text_at(spec, "nodeName", "spec")),
-        phase=phase,
-        started=started,
-        observed_generation=observed,
-        conditions=conditions,
-        statuses=statuses,
-    )
-
-
-_StatusFields = tuple[
-    str,
-    datetime | None,
-    int | None,
-    tuple[Condition, ...],
-    tuple[ContainerStatus, ...],
-]
-_NO_STATUS: _StatusFields = ("", None, None, (), ())
-
-
-def _status_fields(status: Object) -> _StatusFields:
-    """Read a status, in the order of the fields of a pod."""
-    return (
-        shared_text(text_at(status, "phase", "status")),
-        time_at(status, "startTime", "status"),
-        int64_at(status, "observedGeneration", "status"),
-        read_conditions(status),
-        _statuses(status),
+        phase=shared_text(text_at(status, "phase", "status")),
+        started=time_at(status, "startTime", "status"),
+        observed_generation=int64_at(status, "observedGeneration", "status"),
+        conditions=read_conditions(status),
+        statuses=_statuses(status),
     )
 
 
@@ -204,29 +182,20 @@ def read_containers(spec: Object, key: str, path: str) -> tuple[Container, ...]:
     if spec.get(key) is None:
         return ()
     return tuple(
-        _container(item, f"{path}.{key}[{index}]")
-        for index, item in enumerate(objects_at(spec, key, path))
-    )
-
-
-def _container(item: Object, path: str) -> Container:
-    return Container(
-        name=shared_text(text_at(item, "name", path)),
-        resources=_resources(item, path),
-        resize_policy=()
-        if item.get("resizePolicy") is None
-        else _resize_policy(objects_at(item, "resizePolicy", path), f"{path}.resizePolicy"),
-        restart_policy=text_at(item, "restartPolicy", path),
-    )
-
-
-def _resize_policy(entries: list[Object], path: str) -> tuple[tuple[str, str], ...]:
-    return tuple(
-        (
-            text_at(entry, "resourceName", f"{path}[{index}]"),
-            text_at(entry, "restartPolicy", f"{path}[{index}]"),
+        Container(
+            name=shared_text(text_at(item, "name", at)),
+            resources=_resources(item, at),
+            resize_policy=() if item.get("resizePolicy") is None else _resize_policy(item, at),
+            restart_policy=text_at(item, "restartPolicy", at),
         )
-        for index, entry in enumerate(entries)
+        for item, at in items_at(spec, key, path)
+    )
+
+
+def _resize_policy(container: Object, path: str) -> tuple[tuple[str, str], ...]:
+    return tuple(
+        (text_at(entry, "resourceName", at), text_at(entry, "restartPolicy", at))
+        for entry, at in items_at(container, "resizePolicy", path)
     )
 
 
@@ -254,10 +223,8 @@ def _new_resources(written: Object, at: str) -> Resources:
 
 
 def _statuses(status: Object) -> tuple[ContainerStatus, ...]:
-    return tuple(
-        _status(item, f"status.containerStatuses[{index}]")
-        for index, item in enumerate(objects_at(status, "containerStatuses", "status"))
-    )
+    entries = items_at(status, "containerStatuses", "status")
+    return tuple(_status(item, path) for item, path in entries)
 
 
 def _status(item: Object, path: str) -> ContainerStatus:
@@ -282,3 +249,26 @@ def _termination(state: Object, path: str) -> Termination | None:
         started_at=time_at(terminated, "startedAt", at),
         finished_at=time_at(terminated, "finishedAt", at),
     )
+
+
+def boost_annotation(container: Container) -> str:
+    """Return what a container's author asked for, as the annotation of a boost keeps it."""
+    spec = container.resources
+    return orjson.dumps(
+        {
+            "requests": {name: str(amount) for name in SIZED if (amount := spec.request(name))},
+            "limits": {name: str(amount) for name in SIZED if (amount := spec.limit(name))},
+        }
+    ).decode()
+
+
+def original_resources(pod: Pod, container: str) -> Resources | None:
+    """Return what a container asked for before its boost, None if the annotation is unreadable."""
+    text = pod.annotation(BOOST_ANNOTATION + container)
+    try:
+        parts = as_object(orjson.loads(text or ""), "")
+        if not parts:
+            return None
+        return Resources(quantities_at(parts, "requests", ""), quantities_at(parts, "limits", ""))
+    except (orjson.JSONDecodeError, BadObject):
+        return None

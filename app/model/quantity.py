@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 from enum import StrEnum
@@ -134,29 +134,38 @@ Quantities = Mapping[str, Quantity]  # by resource
 ZERO: Final = Quantity(0)
 
 
-def scale_cpu(
-    amount: Quantity, base: Quantity, target: Quantity, *, round_up: bool = False
+def scale(
+    resource: str, amount: Quantity, base: Quantity, target: Quantity, *, round_up: bool = False
+) -> Quantity:
+    """Scale an amount as base grows to target: cpu in millicores, memory down to whole bytes."""
+    return scale_in_int64(resource, amount, base, target, round_up=round_up)[0]
+
+
+def scale_in_int64(
+    resource: str, amount: Quantity, base: Quantity, target: Quantity, *, round_up: bool = False
 ) -> tuple[Quantity, bool]:
-    """Scale as base grows to target, in whole millicores; tell whether int64 cut it off.
+    """Do the same, and tell whether int64 cut the amount off.
 
     Without a base there is no proportion and the amount stays what it is.
     """
     if base.is_zero:
         return amount, False
+    if resource != CPU:
+        units = amount.units * target.units // base.units
+        return Quantity.of_units(min(units, MAX_INT64), amount.format), units > MAX_INT64
     product = amount.milli * target.milli
     milli = -(-product // base.milli) if round_up else product // base.milli
     return Quantity.of_milli(min(milli, MAX_INT64), amount.format), milli > MAX_INT64
 
 
-def scale_memory(amount: Quantity, base: Quantity, target: Quantity) -> tuple[Quantity, bool]:
-    """Scale as base grows to target, down to whole bytes; tell whether int64 cut it off.
+_RANKS: Final = {CPU: 0, MEMORY: 1}
+_SHORT: Final[tuple[list[str], ...]] = ([], [CPU], [MEMORY], [CPU, MEMORY])  # in order as they come
 
-    Without a base there is no proportion and the amount stays what it is.
-    """
-    if base.is_zero:
-        return amount, False
-    units = amount.units * target.units // base.units
-    return Quantity.of_units(min(units, MAX_INT64), amount.format), units > MAX_INT64
+
+def in_order(resources: Iterable[str]) -> list[str]:
+    """Return cpu, memory, then others by name."""
+    names = list(resources)
+    return names if names in _SHORT else sorted(names, key=lambda one: (_RANKS.get(one, 2), one))
 
 
 def _parse(text: str) -> Quantity:

@@ -1,6 +1,6 @@
-"""AdmissionReview: what an API server asks, and how it is answered; and the users that call it.
+"""What an API server asks in an AdmissionReview, and the users that call it.
 
-Strategy: a review is plain JSON in and plain JSON out. Reading it never fails on what this
+Strategy: a review is plain JSON. Reading it never fails on what this
 service does not need; what it needs and does not find is `BadObject` with the path.
 """
 
@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from app.model.errors import BadObject
 from app.model.fields import Object, flag_at, object_at, optional_object, text_at
@@ -70,17 +70,6 @@ def _words(json: Object, word: str, path: str) -> GroupVersionWord:
     return GroupVersionWord(
         text_at(json, "group", path), text_at(json, "version", path), text_at(json, word, path)
     )
-
-
-@dataclass(frozen=True, slots=True)
-class AdmissionResponse:
-    """What goes back to the API server, before it is written as JSON."""
-
-    allowed: bool = True
-    patch: Sequence[Mapping[str, Any]] = ()
-    status: Mapping[str, Any] | None = None  # a metav1 Status, only on denial
-    warnings: tuple[str, ...] = ()
-    audit: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,7 +19,7 @@ from operator import attrgetter
 from typing import Final
 
 from app.model.errors import BadObject
-from app.model.fields import Object, as_object, labels_at, objects_at, text_at, texts_at
+from app.model.fields import Object, as_object, items_at, labels_at, text_at, texts_at
 
 _NAME: Final = re.compile(r"(?![-_.])[-A-Za-z0-9_.]{1,63}(?<![-_.])")
 _DNS_LABEL: Final = re.compile(r"(?!-)[-a-z0-9]++(?<!-)")
@@ -152,8 +152,8 @@ class Selector:
         requirements = [
             _equal(key, value) for key, value in labels_at(selector, "matchLabels", path).items()
         ]
-        for index, expression in enumerate(objects_at(selector, "matchExpressions", path)):
-            requirements.append(_read_expression(expression, f"{path}.matchExpressions[{index}]"))
+        for expression, at in items_at(selector, "matchExpressions", path):
+            requirements.append(_read_expression(expression, at))
         return Selector(tuple(requirements))
 
     @staticmethod
@@ -331,14 +331,12 @@ def syntax_problems(json: object, path: str) -> list[tuple[str, str]]:
 
     A body begins with its kind: `Invalid value: `, `Required value: ` or `Forbidden: `.
     """
-    return list(_problems(json, path))
-
-
-def _problems(json: object, path: str) -> Iterator[tuple[str, str]]:
+    problems: list[tuple[str, str]] = []
     try:
-        yield from _grammar_problems(json, path)
+        problems.extend(_grammar_problems(json, path))
     except BadObject as error:
-        yield error.path, f"Invalid value: {error.message}"
+        problems.append((error.path, f"Invalid value: {error.message}"))
+    return problems
 
 
 def _grammar_problems(json: object, path: str) -> Iterator[tuple[str, str]]:
@@ -347,8 +345,7 @@ def _grammar_problems(json: object, path: str) -> Iterator[tuple[str, str]]:
         at = f"{path}.matchLabels"
         yield from _invalid(at, key, key_flaws(key))
         yield from _invalid(f"{at}[{key}]", value, value_flaws(value))
-    for index, expression in enumerate(objects_at(selector, "matchExpressions", path)):
-        at = f"{path}.matchExpressions[{index}]"
+    for expression, at in items_at(selector, "matchExpressions", path):
         key, values = text_at(expression, "key", at), texts_at(expression, "values", at) or ()
         flaw = _operator_flaw(text_at(expression, "operator", at), values)
         if flaw:

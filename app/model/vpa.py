@@ -19,9 +19,9 @@ from app.model.fields import (
     as_object,
     int64_at,
     integer_at,
+    items_at,
     labels_at,
     object_at,
-    objects_at,
     optional_object,
     optional_text,
     quantities_at,
@@ -154,6 +154,12 @@ class ContainerPolicy:
         return self.controlled_values == ControlledValues.REQUESTS_ONLY
 
 
+def limits_follow(policy: ContainerPolicy | None) -> bool:
+    """Whether limits are written at all; an unknown value leaves them alone."""
+    values = policy.controlled_values if policy is not None else None
+    return values is None or values == ControlledValues.REQUESTS_AND_LIMITS
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerRecommendation:
     """What one container should request."""
@@ -266,8 +272,7 @@ def read_vpa(item: Object, *, with_bounds: bool = True) -> Vpa:
         policies=_policies(spec),
         startup_boost=_startup_boost(spec, "spec"),
         recommenders=tuple(
-            text_at(entry, "name", f"spec.recommenders[{index}]")
-            for index, entry in enumerate(objects_at(spec, "recommenders", "spec"))
+            text_at(entry, "name", path) for entry, path in items_at(spec, "recommenders", "spec")
         ),
         recommendation=_recommendation(status, with_bounds=with_bounds),
         conditions=read_conditions(status),
@@ -292,16 +297,14 @@ def _update_policy(spec: Object) -> UpdatePolicy | None:
     if policy is None:
         return None
     path = "spec.updatePolicy"
-    at = f"{path}.evictionRequirements"
     return UpdatePolicy(
         mode=optional_text(policy, "updateMode", path),
         min_replicas=integer_at(policy, "minReplicas", path),
         eviction_requirements=tuple(
             EvictionRequirement(
-                texts_at(entry, "resources", f"{at}[{index}]") or (),
-                text_at(entry, "changeRequirement", f"{at}[{index}]"),
+                texts_at(entry, "resources", at) or (), text_at(entry, "changeRequirement", at)
             )
-            for index, entry in enumerate(objects_at(policy, "evictionRequirements", path))
+            for entry, at in items_at(policy, "evictionRequirements", path)
         ),
         evict_after_oom_seconds=integer_at(policy, "evictAfterOOMSeconds", path),
     )
@@ -311,13 +314,8 @@ def _policies(spec: Object) -> tuple[ContainerPolicy, ...] | None:
     policy = optional_object(spec, "resourcePolicy", "spec")
     if policy is None:
         return None
-    path = "spec.resourcePolicy.containerPolicies"
-    return tuple(
-        _policy(entry, f"{path}[{index}]")
-        for index, entry in enumerate(
-            objects_at(policy, "containerPolicies", "spec.resourcePolicy")
-        )
-    )
+    entries = items_at(policy, "containerPolicies", "spec.resourcePolicy")
+    return tuple(_policy(entry, path) for entry, path in entries)
 
 
 def _policy(entry: Object, path: str) -> ContainerPolicy:
@@ -359,18 +357,16 @@ def _recommendation(status: Object, *, with_bounds: bool) -> Recommendation | No
     recommendation = optional_object(status, "recommendation", "status")
     if recommendation is None:
         return None
-    path = "status.recommendation.containerRecommendations"
+    entries = items_at(recommendation, "containerRecommendations", "status.recommendation")
     return tuple(
         ContainerRecommendation(
-            container=text_at(entry, "containerName", f"{path}[{index}]"),
-            target=_amounts(entry, "target", f"{path}[{index}]"),
-            lower_bound=_amounts(entry, "lowerBound", f"{path}[{index}]", keep=with_bounds),
-            upper_bound=_amounts(entry, "upperBound", f"{path}[{index}]", keep=with_bounds),
-            uncapped_target=_amounts(entry, "uncappedTarget", f"{path}[{index}]", keep=with_bounds),
+            container=text_at(entry, "containerName", path),
+            target=_amounts(entry, "target", path),
+            lower_bound=_amounts(entry, "lowerBound", path, keep=with_bounds),
+            upper_bound=_amounts(entry, "upperBound", path, keep=with_bounds),
+            uncapped_target=_amounts(entry, "uncappedTarget", path, keep=with_bounds),
         )
-        for index, entry in enumerate(
-            objects_at(recommendation, "containerRecommendations", "status.recommendation")
-        )
+        for entry, path in entries
     )
 
 

@@ -15,9 +15,9 @@ from app.model.fields import (
     Object,
     int64_at,
     integer_at,
+    items_at,
     labels_at,
     object_at,
-    objects_at,
     optional_object,
     text_at,
 )
@@ -194,16 +194,13 @@ class ScalePaths:
 def read_custom_kind(item: Object) -> CustomKind:
     """Read a CustomResourceDefinition."""
     spec = object_at(item, "spec", "")
-    versions = objects_at(spec, "versions", "spec")
     return CustomKind(
         group=text_at(spec, "group", "spec"),
         kind=text_at(object_at(spec, "names", "spec"), "kind", "spec.names"),
         is_namespaced=text_at(spec, "scope", "spec") != "Cluster",
         scales={
-            text_at(version, "name", f"spec.versions[{index}]"): _scale_paths(
-                version, f"spec.versions[{index}]"
-            )
-            for index, version in enumerate(versions)
+            text_at(version, "name", path): _scale_paths(version, path)
+            for version, path in items_at(spec, "versions", "spec")
             if version.get("served") is not False
         },
     )

@@ -12,14 +12,11 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from fractions import Fraction
 
-import orjson
-
 from app.model.limits import Limits, NamespaceLimits
-from app.model.pods import BOOST_ANNOTATION, Container, Pod
-from app.model.quantity import CPU, SIZED, ZERO, Quantity
-from app.model.vpa import BoostType, CpuBoost, Vpa
-from app.sizing.capping import request_at
-from app.sizing.scaling import limits_follow, proportional_limit, scale
+from app.model.pods import BOOST_ANNOTATION, Container, Pod, boost_annotation
+from app.model.quantity import CPU, ZERO, Quantity, scale
+from app.model.vpa import BoostType, CpuBoost, Vpa, limits_follow
+from app.sizing.capping import proportional_limit, request_at
 
 _ONE_MILLI = Quantity.of_milli(1)
 _UNLIMITED = Limits()
@@ -61,6 +58,9 @@ class Boosted:
         return BOOST_ANNOTATION + self.container
 
 
+BoostOutcome = Boosted | BoostRefusal | Ceiling  # the boost, or why there is none
+
+
 @dataclass(frozen=True, slots=True)
 class Unboosted:
     """A container as it would be without a boost."""
@@ -76,8 +76,8 @@ def pod_boosts(
     limits: NamespaceLimits,
     unboosted: Sequence[Unboosted],
     most: Quantity | None,
-) -> tuple[Mapping[str, Boosted], Mapping[str, BoostRefusal | Ceiling]]:
-    """Return the boost of each container that gets one, and why others do not.
+) -> Mapping[str, BoostOutcome]:
+    """Return the boost of each container that asks for one, or why it gets none.
 
     Args:
         pod: the pod.
@@ -91,21 +91,16 @@ def pod_boosts(
         bounds.append((limits.container.most(CPU), Ceiling.CONTAINER_LIMIT_RANGE))
     if pod.pod_resources is not None:
         bounds.append((pod.pod_resources.limit(CPU) or ZERO, Ceiling.POD_RESOURCES))
-    boosted: dict[str, Boosted] = {}
-    refused: dict[str, BoostRefusal | Ceiling] = {}
+    outcomes: dict[str, BoostOutcome] = {}
     for plain in unboosted:
         name = plain.container.name
         asked = vpa.boost(name)
-        if asked is None:
-            continue
-        outcome = _boost(plain, vpa, asked, most or ZERO, bounds)
-        if isinstance(outcome, Boosted):
-            boosted[name] = outcome
-        else:
-            refused[name] = outcome
+        if asked is not None:
+            outcomes[name] = _boost(plain, vpa, asked, most or ZERO, bounds)
+    boosted = {name: one for name, one in outcomes.items() if isinstance(one, Boosted)}
     if boosted and (limits.pod is not None or pod.pod_resources is not None):
-        _share(pod, vpa, limits.pod or _UNLIMITED, unboosted, boosted, refused)
-    return boosted, refused
+        outcomes |= _shared(pod, vpa, limits.pod or _UNLIMITED, unboosted, boosted)
+    return outcomes
 
 
 def _boost(
@@ -114,7 +109,7 @@ def _boost(
     asked: CpuBoost,
     most: Quantity,
     bounds: Sequence[tuple[Quantity, Ceiling]],
-) -> Boosted | BoostRefusal | Ceiling:
+) -> BoostOutcome:
     milli = _wanted_milli(plain.request, asked)
     if milli is None:
         return BoostRefusal.UNKNOWN_TYPE
@@ -132,7 +127,7 @@ def _boost(
         request=request,
         limit=_limit(plain, vpa, request),
         ceiling=ceiling,
-        original=original_resources(plain.container),
+        original=boost_annotation(plain.container),
     )
 
 
@@ -198,34 +193,28 @@ def _limit(plain: Unboosted, vpa: Vpa, request: Quantity) -> Quantity | None:
     return None if follows is None else max(follows, plain.limit)
 
 
-def _share(
+def _shared(
     pod: Pod,
     vpa: Vpa,
     limits: Limits,
     unboosted: Sequence[Unboosted],
-    boosted: dict[str, Boosted],
-    refused: dict[str, BoostRefusal | Ceiling],
-) -> None:
+    boosted: Mapping[str, Boosted],
+) -> dict[str, BoostOutcome]:
     """Share what the pod as a whole may have: each boost gives up the same part of its rise."""
-    parts = _parts(pod, limits, unboosted, boosted)
-    if not parts:
-        return
-    part, ceiling = min(parts)
-    if part >= 1:
-        return
+    part, ceiling = min(_parts(pod, limits, unboosted, boosted), default=(Fraction(1), None))
+    if ceiling is None or part >= 1:
+        return {}
+    shared: dict[str, BoostOutcome] = {}
     for plain in unboosted:
         boost = boosted.get(plain.container.name)
         if boost is None:
             continue
         rise = int((boost.request.milli - boost.base.milli) * max(part, Fraction(0)))
-        if rise > 0:
-            request = Quantity.of_milli(boost.base.milli + rise)
-            limit = _limit(plain, vpa, request)
-            shared = replace(boost, request=request, limit=limit, ceiling=ceiling)
-            boosted[boost.container] = shared
-        else:
-            refused[boost.container] = ceiling
-            del boosted[boost.container]
+        request = Quantity.of_milli(boost.base.milli + rise)
+        limit = _limit(plain, vpa, request)
+        reduced = replace(boost, request=request, limit=limit, ceiling=ceiling)
+        shared[boost.container] = reduced if rise > 0 else ceiling
+    return shared
 
 
 def _parts(
@@ -252,14 +241,3 @@ def _parts(
         rise = sum(boost.request.nano - boost.base.nano for boost in boosted.values())
         parts.append((Fraction(wanted.nano - used, rise), Ceiling.POD_RESOURCES))
     return parts
-
-
-def original_resources(container: Container) -> str:
-    """Return what a container's author asked for, as the boost annotation keeps it."""
-    spec = container.resources
-    return orjson.dumps(
-        {
-            "requests": {name: str(amount) for name in SIZED if (amount := spec.request(name))},
-            "limits": {name: str(amount) for name in SIZED if (amount := spec.limit(name))},
-        }
-    ).decode()

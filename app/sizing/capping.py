@@ -6,6 +6,9 @@ maximum comes after its minimum and wins. What does not fit the pod as a whole i
 factor for all containers that may change, so that the sum just meets the bound. What may not
 change (mode Off, sidecars among the init containers, limits under RequestsOnly) takes its share
 first. A container without a recommendation gives way like the others, from its own requests.
+
+Limits follow requests in the ratio that the author gave them. Where there is no ratio (no
+request, or request equals limit) the limit becomes the request.
 """
 
 from __future__ import annotations
@@ -18,9 +21,24 @@ from typing import NamedTuple
 
 from app.model.limits import Limits
 from app.model.pods import Container, Resources
-from app.model.quantity import CPU, SIZED, ZERO, Quantities, Quantity
-from app.model.vpa import ContainerPolicy
-from app.sizing.scaling import in_order, limits_follow, proportional_limit, scale
+from app.model.quantity import (
+    CPU,
+    SIZED,
+    ZERO,
+    Quantities,
+    Quantity,
+    in_order,
+    scale,
+    scale_in_int64,
+)
+from app.model.vpa import ContainerPolicy, limits_follow
+
+
+class Limit(NamedTuple):
+    """A limit for a new request, or None with the reason; a note may come with a limit too."""
+
+    amount: Quantity | None
+    note: str
 
 
 class AppliedCap(NamedTuple):
@@ -48,6 +66,27 @@ class Draft:
     def requests_only(self) -> bool:
         """Whether the limit stays as it is."""
         return self.policy is not None and self.policy.requests_only
+
+
+def proportional_limit(
+    resource: str,
+    limit: Quantity | None,
+    request: Quantity | None,
+    target: Quantity | None,
+    default: Quantity = ZERO,
+) -> Limit:
+    """Return the limit that goes with a new request, from the limit and request of today."""
+    if limit is None or limit.nano == 0:
+        limit = default
+    if limit.nano == 0:
+        return Limit(None, f"{resource}: limit NOT set since originalLimit is nil or 0")
+    if target is None or target.nano == 0:
+        return Limit(None, f"{resource}: limit NOT set since recommendedRequest is nil or 0")
+    if request is None or request.nano == 0 or request.milli == limit.milli:
+        return Limit(target, "")
+    scaled, is_cut = scale_in_int64(resource, limit, request, target)
+    note = f"{resource}: failed to keep limit to request ratio; capping limit to int64"
+    return Limit(scaled, note if is_cut else "")
 
 
 def cap_container(draft: Draft, limits: Limits | None) -> None:

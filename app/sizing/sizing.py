@@ -16,10 +16,16 @@ from dataclasses import dataclass
 
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import Container, Pod, Resources
-from app.model.quantity import SIZED, ZERO, Quantities, Quantity
-from app.model.vpa import Vpa
-from app.sizing.capping import AppliedCap, Draft, cap_container, fit_pod_limits, fit_pod_resources
-from app.sizing.scaling import in_order, limits_follow, proportional_limit
+from app.model.quantity import SIZED, ZERO, Quantities, Quantity, in_order
+from app.model.vpa import Vpa, limits_follow
+from app.sizing.capping import (
+    AppliedCap,
+    Draft,
+    cap_container,
+    fit_pod_limits,
+    fit_pod_resources,
+    proportional_limit,
+)
 
 _UNLIMITED = Limits()
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 import pytest
 
-from app.model.certificates import fingerprints
+from app.admission.core.rotation import fingerprints
 from app.ports import EVENTS, SECRETS, VALIDATING_WEBHOOKS
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import APP, Box, Space, template

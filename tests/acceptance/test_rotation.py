@@ -16,14 +16,13 @@ import pytest
 
 from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import Authority, issue, serving_names
-from app.admission.core.rotation import RotationRules
+from app.admission.core.rotation import CertificateSet, RotationRules, fingerprints
 from app.admission.registrar import Registrar
 from app.admission.rotator import Rotator
 from app.kube.client import connect
 from app.kube.leases import lease, micro_time
 from app.kube.manifests.registration import Registration, webhook_configurations
 from app.kube.reach import Origin
-from app.model.certificates import CertificateSet, fingerprints
 from app.ports import SECRETS
 from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import Cluster, reached_as

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
 from typing import Any
 
 import httpx
@@ -15,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from app.admission.app import MOST_BYTES, description, webhook
-from app.admission.review_api import AdmissionReview
+from app.admission.app import MOST_BYTES, AdmissionReview, Webhook, description
 from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from tests import make
@@ -46,7 +45,7 @@ def send(
             yield part
 
     async def exchange() -> httpx.Response:
-        transport = httpx.ASGITransport(webhook(at.reviewer))
+        transport = httpx.ASGITransport(Webhook(at.reviewer))
         async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
             return await client.request(method, path, content=body, headers=headers)
 
@@ -380,6 +379,20 @@ def test_look_ups_end_before_the_api_server_gives_up(query: str, seconds: float)
     assert owners.seconds == [pytest.approx(seconds)]
 
 
+def test_time_until_a_review_begins_counts() -> None:
+    """What a review waits before it is decided, for its body or its turn, is time that is over."""
+    owners = Patient()
+    at = desk(make.vpa_json(), owners=owners)
+
+    def slowly() -> Iterator[bytes]:
+        yield orjson.dumps(POD)[:9]
+        at.clock.wait(3.0)
+        yield orjson.dumps(POD)[9:]
+
+    send(at, slowly(), path="/mutate?timeout=5s")
+    assert owners.seconds == [pytest.approx(1.0)]
+
+
 class Held:
     """Owners that answer when they are told to."""
 
@@ -401,7 +414,7 @@ def test_a_look_up_holds_nobody_else_up() -> None:
     small = orjson.dumps(request(operation="UPDATE"))
 
     async def both() -> tuple[httpx.Response, httpx.Response]:
-        transport = httpx.ASGITransport(webhook(at.reviewer))
+        transport = httpx.ASGITransport(Webhook(at.reviewer))
         async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
             slow = asyncio.create_task(
                 client.post("/mutate", content=orjson.dumps(POD), headers=JSON)
@@ -453,7 +466,7 @@ def test_large_bodies_come_one_after_the_other() -> None:
     at = desk(snapshot=snapshot)
 
     async def exchange() -> list[httpx.Response]:
-        transport = httpx.ASGITransport(webhook(at.reviewer))
+        transport = httpx.ASGITransport(Webhook(at.reviewer))
         async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
             asked = (
                 client.post("/mutate", content=orjson.dumps(large), headers=JSON) for _ in "ab"
@@ -480,7 +493,7 @@ def test_a_client_that_leaves(sent: int) -> None:
 
     headers = [(b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "headers": headers, "query_string": b""}
-    asyncio.run(webhook(at.reviewer)(scope | {"path": "/mutate"}, receive, answer))
+    asyncio.run(Webhook(at.reviewer)(scope | {"path": "/mutate"}, receive, answer))
     assert not b"".join(message.get("body", b"") for message in answers)
     assert not at.numbers.seen
 

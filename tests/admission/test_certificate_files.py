@@ -12,7 +12,7 @@ import pytest
 
 from app.admission.certificate_stores import CertificateFiles, CertificatePaths, made_in
 from app.admission.certificates import issue, judge
-from app.model.certificates import CertificateSet, KeyRing
+from app.admission.core.rotation import CertificateSet, KeyRing
 from app.model.errors import BadSetting
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)

@@ -17,7 +17,7 @@ from app.admission.certificates import (
     pair_trouble,
     serving_names,
 )
-from app.model.certificates import CertificateSet, fingerprint
+from app.admission.core.rotation import CertificateSet, fingerprint
 from tests.kube.issuing import issued
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)

@@ -9,37 +9,16 @@ import pytest
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
 from app.model.errors import ClusterError, Conflict, Refused, TooMany, Unavailable
 from app.ports import LEASES, Json, Ref
-from tests.cluster_in_memory import ClusterInMemory, outage
-from tests.stepped_clock import START, SteppedClock
-
-RULES = HeartbeatRules("kube-system", "vpa-admission-controller", "pod-1", 10.0)
-
-
-class Scene:
-    """One replica, its clock, and the reason why it is not ready."""
-
-    def __init__(self, rules: HeartbeatRules = RULES, reason: str = "") -> None:
-        self.clock = SteppedClock()
-        self.cluster = ClusterInMemory(self.clock.now)
-        self.reason = reason
-        self.heartbeat = Heartbeat(self.cluster, rules, lambda: self.reason, self.clock)
-
-    def tick(self) -> float:
-        """Let the heartbeat do what is due."""
-        return self.heartbeat.tick(self.clock.now())
-
-    def spec(self) -> Json | None:
-        """The Lease's spec, if there is a Lease."""
-        items = self.cluster.list(LEASES).items
-        assert len(items) <= 1
-        return items[0]["spec"] if items else None
+from tests.admission.replica import BEATS, Replica
+from tests.cluster_in_memory import outage
+from tests.stepped_clock import START
 
 
 def test_first_beat() -> None:
     """The first beat comes at once and is a whole one."""
-    scene = Scene()
-    assert scene.tick() == 10.0
-    assert scene.spec() == {
+    scene = Replica()
+    assert scene.beat() == 10.0
+    assert scene.lease() == {
         "holderIdentity": "pod-1",
         "leaseDurationSeconds": 10,
         "renewTime": "2026-03-01T12:00:00.000000Z",
@@ -48,13 +27,13 @@ def test_first_beat() -> None:
 
 def test_next_beats() -> None:
     """A later beat renews the time and the holder, and keeps the rest."""
-    scene = Scene()
+    scene = Replica()
     found: Json = {"holderIdentity": "pod-0", "leaseDurationSeconds": 7, "strategy": "x"}
-    lease = {"metadata": {"name": RULES.name}, "spec": found}
-    scene.cluster.create(Ref(LEASES, RULES.namespace), lease)
+    lease = {"metadata": {"name": BEATS.name}, "spec": found}
+    scene.cluster.create(Ref(LEASES, BEATS.namespace), lease)
     scene.clock.wait(12.345678)
-    scene.tick()
-    assert scene.spec() == {
+    scene.beat()
+    assert scene.lease() == {
         "holderIdentity": "pod-1",
         "leaseDurationSeconds": 7,
         "strategy": "x",
@@ -64,24 +43,24 @@ def test_next_beats() -> None:
 
 def test_no_beat_without_reason_to_believe() -> None:
     """While reviews cannot be answered there is no beat, and the first good second has one."""
-    scene = Scene(reason="caches are not synced")
-    assert scene.tick() == 1.0
-    assert scene.spec() is None
+    scene = Replica(reason="caches are not synced")
+    assert scene.beat() == 1.0
+    assert scene.lease() is None
     scene.reason = ""
-    assert scene.tick() == 10.0
+    assert scene.beat() == 10.0
     scene.clock.wait(10)
     scene.reason = "certificate lost"
-    assert scene.tick() == 1.0
-    assert (scene.spec() or {})["renewTime"] == "2026-03-01T12:00:00.000000Z"
+    assert scene.beat() == 1.0
+    assert (scene.lease() or {})["renewTime"] == "2026-03-01T12:00:00.000000Z"
 
 
 def test_log(caplog: pytest.LogCaptureFixture) -> None:
     """Only a change of readiness is told."""
     caplog.set_level("INFO")
-    scene = Scene()
+    scene = Replica()
     for reason in ("", "", "lost", "lost", ""):
         scene.reason = reason
-        scene.tick()
+        scene.beat()
     assert [(r.message, getattr(r, "reason", None)) for r in caplog.records] == [
         ("heartbeat sent", ""),
         ("heartbeat withheld", "lost"),
@@ -92,25 +71,25 @@ def test_log(caplog: pytest.LogCaptureFixture) -> None:
 @pytest.mark.parametrize("existing", [False, True], ids=["both create", "both renew"])
 def test_another_replica_was_faster(existing: bool) -> None:
     """A beat of another replica is as good as ours."""
-    scene = Scene()
+    scene = Replica()
     if existing:
-        scene.tick()
-    other = HeartbeatRules(RULES.namespace, RULES.name, "pod-2", 10.0)
+        scene.beat()
+    other = HeartbeatRules(BEATS.namespace, BEATS.name, "pod-2", 10.0)
     faster = Heartbeat(scene.cluster, other, lambda: "", scene.clock)
     scene.cluster.before_write = lambda: faster.tick(scene.clock.now())
-    assert scene.tick() == 10.0
-    assert (scene.spec() or {})["holderIdentity"] == "pod-2"
+    assert scene.beat() == 10.0
+    assert (scene.lease() or {})["holderIdentity"] == "pod-2"
 
 
 def test_lease_deleted_meanwhile() -> None:
     """A Lease that vanishes between reading and writing is made again."""
-    scene = Scene()
-    scene.clock.wait(scene.tick())
+    scene = Replica()
+    scene.clock.wait(scene.beat())
     scene.cluster.before_write = lambda: scene.cluster.delete(
-        Ref(LEASES, RULES.namespace, RULES.name)
+        Ref(LEASES, BEATS.namespace, BEATS.name)
     )
-    scene.tick()
-    assert scene.spec() is not None
+    scene.beat()
+    assert scene.lease() is not None
 
 
 @pytest.mark.parametrize(
@@ -122,10 +101,10 @@ def test_lease_deleted_meanwhile() -> None:
 )
 def test_retries(failures: list[ClusterError | None], wait_seconds: float) -> None:
     """Short trouble is bridged, and the next beat keeps its time."""
-    scene = Scene()
+    scene = Replica()
     scene.cluster.failures = failures
-    assert scene.tick() == pytest.approx(wait_seconds)
-    assert scene.spec() is not None
+    assert scene.beat() == pytest.approx(wait_seconds)
+    assert scene.lease() is not None
 
 
 @pytest.mark.parametrize(
@@ -140,28 +119,28 @@ def test_giving_up(
     failures: list[ClusterError | None], interval_seconds: float, calls_left: int
 ) -> None:
     """Longer trouble is for the loop to tell."""
-    scene = Scene(HeartbeatRules(RULES.namespace, RULES.name, "pod-1", interval_seconds))
+    scene = Replica(beats=HeartbeatRules(BEATS.namespace, BEATS.name, "pod-1", interval_seconds))
     scene.cluster.failures = failures
     with pytest.raises(ClusterError):
-        scene.tick()
+        scene.beat()
     assert len(scene.cluster.failures) == calls_left
 
 
 def test_short_interval() -> None:
     """An interval below a second is one second to the API server, which takes no zero."""
-    scene = Scene(HeartbeatRules(RULES.namespace, RULES.name, "pod-1", 0.5))
-    assert scene.tick() == 0.5
-    assert (scene.spec() or {})["leaseDurationSeconds"] == 1
+    scene = Replica(beats=HeartbeatRules(BEATS.namespace, BEATS.name, "pod-1", 0.5))
+    assert scene.beat() == 0.5
+    assert (scene.lease() or {})["leaseDurationSeconds"] == 1
 
 
 def test_conflict_is_no_error() -> None:
     """A conflict told by the API server itself is success, too."""
-    scene = Scene()
-    scene.tick()
+    scene = Replica()
+    scene.beat()
 
     def conflict() -> None:
         raise Conflict("changed")
 
     scene.cluster.before_write = conflict
-    assert scene.tick() == 10.0
+    assert scene.beat() == 10.0
     assert scene.clock.now() - START < timedelta(seconds=1)

@@ -176,7 +176,7 @@ def test_rules_without_flags() -> None:
     rules = review_rules(parse(AdmitSettings, [], {}).decisions)
     assert not any(gate in rules.pods.gates for gate in FeatureGate)
     assert rules.pods.max_cpu_boost is None
-    assert rules.vpas.disjointness is Disjointness.ENFORCE
+    assert rules.disjointness is Disjointness.ENFORCE
 
 
 @pytest.mark.parametrize("mode", Disjointness)
@@ -192,4 +192,4 @@ def test_rules_of_flags(mode: Disjointness) -> None:
         FeatureGate.CPU_STARTUP_BOOST
     ]
     assert rules.pods.max_cpu_boost == make.quantity("2")
-    assert rules.vpas.disjointness is mode
+    assert rules.disjointness is mode

@@ -9,7 +9,7 @@ import pytest
 
 from app.admission.certificate_stores import Newest
 from app.admission.certificates import issue
-from app.model.certificates import Material
+from app.admission.core.rotation import Material
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 ONE, TWO = (issue(("a",), NOW, 90) for _ in range(2))

@@ -9,15 +9,13 @@ from typing import Any
 
 import pytest
 
-from app.admission.registrar import Registrar
-from app.kube.manifests.registration import Registration, webhook_configurations
-from app.model.certificates import CertificateSet
+from app.admission.core.rotation import CertificateSet
+from app.kube.manifests.registration import Registration
 from app.model.errors import ClusterError, Conflict, Refused, Unavailable
-from app.ports import EVENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref, Resource
-from tests.cluster_in_memory import ClusterInMemory, outage
-from tests.stepped_clock import SteppedClock
+from app.ports import EVENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref
+from tests.admission.replica import CONFIGURATION, Replica
+from tests.cluster_in_memory import outage
 
-NAME = "vpa-webhook-config"
 BOTH = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 
 
@@ -30,71 +28,36 @@ def pem(der: bytes) -> str:
 ONE, TWO = pem(b"one"), pem(b"two")
 
 
-class Scene:
-    """One replica's registrar in a cluster."""
-
-    def __init__(self, registration: Registration | None = None) -> None:
-        self.clock = SteppedClock()
-        self.cluster = ClusterInMemory(self.clock.now)
-        self.leads = True
-        self.reason = ""
-        self.registration = registration or Registration()
-        self.registrar = self.another()
-
-    def another(self) -> Registrar:
-        """The registrar of a replica that has just started."""
-        registrar = Registrar(
-            self.cluster,
-            lambda bundle: webhook_configurations(self.registration, bundle),
-            lambda: self.leads,
-            lambda: self.reason,
-        )
-        registrar.bundle = ONE
-        return registrar
-
-    def tick(self) -> tuple[str, ...]:
-        """Let a second pass and the registrar work."""
-        self.clock.wait(1)
-        return self.registrar.tick(self.clock.now())
-
-    def live(self, resource: Resource = MUTATING_WEBHOOKS) -> Json:
-        """A configuration as it is."""
-        return self.cluster.get(Ref(resource, "", NAME))
-
-    def change(self, change: Callable[[Json], object]) -> None:
-        """Let somebody else change the configuration for pods."""
-        found = self.live()
-        change(found)
-        self.cluster.replace(Ref(MUTATING_WEBHOOKS, "", NAME), found)
-
-    def events(self) -> list[str]:
-        """What the events say."""
-        return [event["message"] for event in self.cluster.list(EVENTS, "default").items]
+def replica() -> Replica:
+    """A replica that has a CA to publish."""
+    found = Replica()
+    found.registrar.bundle = ONE
+    return found
 
 
 def test_creation() -> None:
     """Both configurations are made, and then left alone."""
-    scene = Scene()
-    assert scene.tick() == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    scene = replica()
+    assert scene.register() == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
     assert scene.registrar.bundles() == (ONE, ONE)
-    assert scene.tick() == ()
-    assert scene.another().tick(scene.clock.now()) == ()
+    assert scene.register() == ()
+    assert scene.new_registrar(ONE).tick(scene.clock.now()) == ()
     assert scene.events() == []
 
 
 def test_takeover_from_upstream() -> None:
     """Upstream's object is changed in place: it keeps its identity and what others put on it."""
-    scene = Scene()
+    scene = replica()
     theirs: dict[str, Any] = {
-        "metadata": {"name": NAME, "annotations": {"a": "b"}},
+        "metadata": {"name": CONFIGURATION, "annotations": {"a": "b"}},
         "webhooks": [
             {"name": "vpa.k8s.io", "timeoutSeconds": 30, "clientConfig": {"caBundle": "eA=="}},
             {"name": "other.example.com"},
         ],
     }
     before = scene.cluster.create(Ref(MUTATING_WEBHOOKS), theirs)
-    assert scene.tick() == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
-    after = scene.live()
+    assert scene.register() == ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
+    after = scene.configuration()
     assert after["metadata"]["uid"] == before["metadata"]["uid"]
     assert after["metadata"]["annotations"] == {"a": "b"}
     assert [webhook["name"] for webhook in after["webhooks"]] == [
@@ -134,13 +97,13 @@ def test_drift(
     change: Callable[[Json], object], path: str, caplog: pytest.LogCaptureFixture
 ) -> None:
     """What somebody else changes is put back and told, once."""
-    scene = Scene()
-    scene.tick()
-    before = scene.live()["webhooks"]
+    scene = replica()
+    scene.register()
+    before = scene.configuration()["webhooks"]
     scene.change(change)
-    assert scene.tick() == ("MutatingWebhookConfiguration",)
-    assert scene.live()["webhooks"] == before
-    assert scene.tick() == ()
+    assert scene.register() == ("MutatingWebhookConfiguration",)
+    assert scene.configuration()["webhooks"] == before
+    assert scene.register() == ()
     (event,) = scene.events()
     assert path in event
     assert [record.message for record in caplog.records] == ["webhook configuration put back"]
@@ -148,73 +111,78 @@ def test_drift(
 
 def test_deletion() -> None:
     """A configuration that somebody deletes is made again, which is drift as well."""
-    scene = Scene()
-    scene.tick()
-    scene.cluster.delete(Ref(VALIDATING_WEBHOOKS, "", NAME))
-    assert scene.tick() == ("ValidatingWebhookConfiguration",)
+    scene = replica()
+    scene.register()
+    scene.cluster.delete(Ref(VALIDATING_WEBHOOKS, "", CONFIGURATION))
+    assert scene.register() == ("ValidatingWebhookConfiguration",)
     (event,) = scene.cluster.list(EVENTS, "default").items
-    assert event["involvedObject"]["uid"] == scene.live(VALIDATING_WEBHOOKS)["metadata"]["uid"]
+    assert (
+        event["involvedObject"]["uid"]
+        == scene.configuration(VALIDATING_WEBHOOKS)["metadata"]["uid"]
+    )
 
 
 def test_our_own_changes_are_no_drift() -> None:
     """Another CA or other settings are written without an event."""
-    scene = Scene()
-    scene.tick()
+    scene = replica()
+    scene.register()
     scene.registrar.bundle = ONE + TWO
-    assert len(scene.tick()) == 2
+    assert len(scene.register()) == 2
     scene.registration = Registration(labels={"team": "a"}, fail_closed=True)
-    assert len(scene.tick()) == 2
-    assert scene.live()["metadata"]["labels"] == {"team": "a"}
+    assert len(scene.register()) == 2
+    assert scene.configuration()["metadata"]["labels"] == {"team": "a"}
     assert scene.registrar.bundles() == (ONE + TWO, ONE + TWO)
     assert scene.events() == []
 
 
 def test_event_that_cannot_be_written(caplog: pytest.LogCaptureFixture) -> None:
     """Drift is put back also where events are forbidden."""
-    scene = Scene()
-    scene.tick()
+    scene = replica()
+    scene.register()
     scene.change(lambda live: live.update(webhooks=[]))
     scene.cluster.forbidden = {"Event"}
-    assert scene.tick() == ("MutatingWebhookConfiguration",)
+    assert scene.register() == ("MutatingWebhookConfiguration",)
     assert caplog.records[-1].message == "event was not written"
 
 
 def test_conflicts() -> None:
     """Who is slower reads again, and both changes stay."""
-    scene = Scene()
-    scene.tick()
+    scene = replica()
+    scene.register()
     scene.registrar.bundle = TWO
     scene.cluster.before_write = lambda: scene.change(
         lambda live: live["metadata"].update(annotations={"a": "b"})
     )
-    assert len(scene.tick()) == 2
-    assert scene.live()["metadata"]["annotations"] == {"a": "b"}
+    assert len(scene.register()) == 2
+    assert scene.configuration()["metadata"]["annotations"] == {"a": "b"}
     assert scene.registrar.bundles() == (TWO, TWO)
 
 
 def test_creation_race() -> None:
     """Two replicas that start together make one set of configurations."""
-    scene = Scene()
-    scene.cluster.before_write = lambda: scene.another().tick(scene.clock.now())
-    scene.tick()
+    scene = replica()
+    scene.cluster.before_write = lambda: scene.new_registrar(ONE).tick(scene.clock.now())
+    scene.register()
     assert scene.registrar.bundles() == (ONE, ONE)
     assert scene.events() == []
 
 
 def test_deleted_between_reading_and_writing() -> None:
     """A configuration that vanishes at the worst moment is made again."""
-    scene = Scene()
-    scene.tick()
+    scene = replica()
+    scene.register()
     scene.registrar.bundle = TWO
-    scene.cluster.before_write = lambda: scene.cluster.delete(Ref(MUTATING_WEBHOOKS, "", NAME))
-    assert len(scene.tick()) == 2
+    scene.cluster.before_write = lambda: scene.cluster.delete(
+        Ref(MUTATING_WEBHOOKS, "", CONFIGURATION)
+    )
+    assert len(scene.register()) == 2
     assert scene.registrar.bundles() == (TWO, TWO)
 
 
 def test_endless_conflicts() -> None:
     """Reading again has an end, and the other configuration does not suffer."""
-    scene = Scene()
-    scene.tick()
+    scene = replica()
+    scene.register()
     scene.registrar.bundle = TWO
     numbers = count()
 
@@ -225,7 +193,7 @@ def test_endless_conflicts() -> None:
 
     scene.cluster.before_write = disturb
     with pytest.raises(Conflict, match="MutatingWebhookConfiguration vpa-webhook-config"):
-        scene.tick()
+        scene.register()
     assert scene.registrar.bundles() == (ONE, TWO)
 
 
@@ -235,69 +203,69 @@ def test_endless_conflicts() -> None:
 )
 def test_trouble_with_one(failure: ClusterError) -> None:
     """What happens to one configuration does not keep the other from being made."""
-    scene = Scene()
+    scene = replica()
     scene.cluster.failures = [failure]
     with pytest.raises(type(failure)):
-        scene.tick()
+        scene.register()
     assert scene.registrar.bundles() == (None, ONE)
-    assert scene.tick() == ("MutatingWebhookConfiguration",)
+    assert scene.register() == ("MutatingWebhookConfiguration",)
 
 
 def test_first_registration_waits() -> None:
     """API servers are sent here for the first time when somebody answers; changes never wait."""
-    scene = Scene()
+    scene = replica()
     seen = []
     for reason, bundle in (("caches are not synced", ""), ("", ""), ("caches are not synced", TWO)):
         scene.reason = reason
         scene.registrar.bundle = bundle or scene.registrar.bundle
-        seen.append((len(scene.tick()), scene.registrar.waits))
+        seen.append((len(scene.register()), scene.registrar.waits))
     assert seen == [(0, True), (2, False), (2, False)]
 
 
 def test_follower() -> None:
     """Who does not lead reads, and writes nothing."""
-    scene = Scene()
+    scene = replica()
     scene.leads = False
-    assert scene.tick() == ()
+    assert scene.register() == ()
     assert scene.registrar.bundles() == (None, None)
 
 
 def test_nothing_to_trust() -> None:
     """Without a CA nothing is registered, also after a new beginning."""
-    scene = Scene()
+    scene = replica()
     scene.registrar.forget()
-    assert scene.tick() == ()
+    assert scene.register() == ()
     assert scene.registrar.bundles() == (None, None)
 
 
 def test_forgetting() -> None:
     """What another leader wrote meanwhile is no drift."""
-    scene = Scene()
-    scene.tick()
-    other = scene.another()
+    scene = replica()
+    scene.register()
+    other = scene.new_registrar(ONE)
     other.bundle = TWO
     other.tick(scene.clock.now())
     scene.registrar.forget()
     scene.registrar.bundle = ONE
-    assert len(scene.tick()) == 2
+    assert len(scene.register()) == 2
     assert scene.events() == []
 
 
 def test_old_api_server(caplog: pytest.LogCaptureFixture) -> None:
     """A field that the API server does not know is told once, and not written for ever."""
-    scene = Scene()
+    scene = replica()
     scene.cluster.prune = lambda body: [
         webhook.pop("matchConditions", None) for webhook in body.get("webhooks", ())
     ]
-    scene.tick()
-    assert scene.tick() == ()
+    scene.register()
+    assert scene.register() == ()
     assert scene.events() == []
     (record,) = caplog.records
     assert record.message == "API server does not keep fields"
     assert getattr(record, "fields", []) == ["webhooks[vpa.k8s.io].matchConditions"]
     scene.change(lambda live: webhook(live).update(timeoutSeconds=1))
-    assert scene.tick() == ("MutatingWebhookConfiguration",)
-    assert scene.tick() == ()
+    assert scene.register() == ("MutatingWebhookConfiguration",)
+    assert scene.register() == ()
 
 
 @pytest.mark.parametrize(
@@ -310,11 +278,11 @@ def test_old_api_server(caplog: pytest.LogCaptureFixture) -> None:
 )
 def test_trusts(ca_pem: str, trusted: bool) -> None:
     """A certificate is trusted when every configuration carries all of its CAs."""
-    scene = Scene()
+    scene = replica()
     certificates = CertificateSet(ca_pem, "", "")
     assert scene.registrar.trusts(certificates)
     assert scene.registrar.trouble(certificates) == "a webhook configuration is missing"
-    scene.tick()
+    scene.register()
     assert scene.registrar.trusts(certificates) == trusted
     assert (scene.registrar.trouble(certificates) == "") == trusted
     scene.cluster.failures = outage(1)
@@ -323,9 +291,9 @@ def test_trusts(ca_pem: str, trusted: bool) -> None:
 
 def test_odd_bundle() -> None:
     """A bundle that is no base64 trusts nothing, and is put right."""
-    scene = Scene()
-    scene.tick()
+    scene = replica()
+    scene.register()
     scene.change(lambda live: webhook(live)["clientConfig"].update(caBundle="%"))
     assert scene.registrar.bundles() == ("", ONE)
-    scene.tick()
+    scene.register()
     assert scene.registrar.bundles() == (ONE, ONE)

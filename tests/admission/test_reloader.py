@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.admission.reloader import Reloader, ReloadRules
-from app.model.certificates import CertificateSet, Material
+from app.admission.certification import Certification, Reloader
+from app.admission.core.rotation import CertificateSet, Material
 from app.model.errors import BadObject, Unavailable
 from tests.stepped_clock import SteppedClock
 
@@ -21,9 +21,8 @@ class Scene:
         self.trusted: set[str] = set()
         self.away = False
         self.listening: list[str] = []
-        self.reloader = Reloader(
-            lambda: self.offered, self.serve, self.trusts, ReloadRules(patience_seconds=60)
-        )
+        certification = Certification(lambda: self.offered, self.trusts, lambda _: "")
+        self.reloader = Reloader(certification, self.serve)
 
     def serve(self, certificates: CertificateSet) -> None:
         """Take a set into use, unless it is odd."""
@@ -60,7 +59,7 @@ def test_trusted_set() -> None:
     scene = Scene()
     scene.tick(ONE)
     assert scene.tick(TWO) == 1.0
-    assert scene.tick(TWO, 59) == 1.0
+    assert scene.tick(TWO, 119) == 1.0
     scene.trusted = {"ca2"}
     assert scene.tick(TWO) == 5.0
     assert scene.listening == ["cert1", "cert2"]
@@ -73,8 +72,8 @@ def test_patience(away: bool, caplog: pytest.LogCaptureFixture) -> None:
     scene.away = away
     scene.tick(ONE)
     scene.tick(TWO)
-    scene.tick(THREE, 59)
-    scene.tick(THREE, 59)
+    scene.tick(THREE, 119)
+    scene.tick(THREE, 119)
     assert scene.listening == ["cert1"]
     scene.tick(THREE, 1)
     assert scene.listening == ["cert1", "cert3"]

@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from app.admission.core.overlap import LIFETIME, Disjointness
-from app.admission.core.validate import Phase, ValidationRules
+from app.admission.core.validate import Phase
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
@@ -34,7 +34,7 @@ from tests.runtime.reviewing import (
 from tests.stepped_clock import SteppedClock
 
 POD = make.review_json(make.pod_json(cpu="100m"))
-WARN = ReviewRules(vpas=ValidationRules(Disjointness.WARN))
+WARN = ReviewRules(disjointness=Disjointness.WARN)
 WAIT_SECONDS = 30.0  # for other threads; nothing comes near it
 
 
@@ -422,8 +422,8 @@ def test_an_unreadable_review_is_answered_though_the_log_is_broken(
     at = Desk(reviewer(broken_snapshot, BrokenNumbers()), Counted())
     with logged(handler()):
         assert at.reviewer.begin(b"{") == UNREADABLE
-        assert at.reviewer.take([]) == UNREADABLE
-        assert at.reviewer.unreadable("no file") == UNREADABLE
+        assert at.reviewer.begin_read([]) == UNREADABLE
+        assert at.reviewer.answer_unreadable("no file") == UNREADABLE
 
 
 # --- what is logged

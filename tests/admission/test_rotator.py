@@ -11,138 +11,91 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.admission.certificate_stores import CertificateFiles, CertificatePaths, SecretStore
-from app.admission.certificates import Authority, issue
-from app.admission.core.rotation import Issuing, RotationRules
-from app.admission.registrar import Registrar
-from app.admission.rotator import RingStore, Rotator
+from app.admission.certificates import issue
+from app.admission.core.rotation import (
+    CertificateSet,
+    Issuing,
+    KeyRing,
+    RotationRules,
+    fingerprints,
+    joined,
+)
+from app.admission.rotator import Rotator
 from app.kube.manifests.registration import Registration, webhook_configurations
-from app.model.certificates import CertificateSet, KeyRing, fingerprints, joined
 from app.model.errors import ClusterError
-from app.ports import EVENTS, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Ref
-from tests.cluster_in_memory import ClusterInMemory
+from app.ports import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Ref
+from tests.admission.replica import AUTHORITY, RULES, Replica
 from tests.kube.issuing import issued
-from tests.stepped_clock import START, SteppedClock
+from tests.stepped_clock import START
 
 CALLED = "vpa-webhook.kube-system.svc"
-RULES = RotationRules(jitter=0.0, settle_seconds=30, grace_seconds=3600)
 DAY_SECONDS = 86_400.0
 
 
-class Scene:
-    """One cluster, and the replica that leads."""
-
-    def __init__(self) -> None:
-        self.clock = SteppedClock()
-        self.cluster = ClusterInMemory(self.clock.now)
-        self.store = SecretStore(self.cluster, "kube-system", "vpa-tls-certs")
-        self.leads = True
-        self.reason = ""  # not to be registered yet
-        self.registrar = Registrar(
-            self.cluster,
-            lambda bundle: webhook_configurations(Registration(), bundle),
-            lambda: self.leads,
-            lambda: self.reason,
-        )
-        self.rotator = self.rotating(self.store)
-
-    def rotating(
-        self, store: RingStore, *, rules: RotationRules = RULES, registers: bool = True
-    ) -> Rotator:
-        """A rotator of this replica."""
-        authority = Authority("vpa-webhook", "kube-system", "", 90)
-        registrar = self.registrar if registers else None
-        return Rotator(store, authority, registrar, rules, lambda: self.leads)
-
-    def tick(self, after_seconds: float = 0.0) -> float:
-        """Let time pass, then let the replica work."""
-        self.clock.wait(after_seconds)
-        return self.rotator.tick(self.clock.now())
-
-    def run(self, seconds: float) -> None:
-        """Let the replica work for a while, as its loop does."""
-        until = self.clock.now() + timedelta(seconds=seconds)
-        while self.clock.now() < until:
-            self.clock.wait(self.tick())
-
-    def ring(self) -> KeyRing:
-        """What is in the Secret."""
-        return self.store.read().ring
-
-    def current(self) -> CertificateSet:
-        """The generation in use."""
-        current = self.ring().current
-        assert current is not None
-        return current
-
-    def events(self) -> int:
-        """How many events there are."""
-        return len(self.cluster.list(EVENTS, "default").items)
-
-
 @pytest.fixture
-def scene() -> Scene:
+def scene() -> Replica:
     """An empty cluster."""
-    return Scene()
+    return Replica()
 
 
 @pytest.fixture
-def installed() -> Scene:
+def installed() -> Replica:
     """A cluster in which all is well."""
-    scene = Scene()
-    scene.run(10)
+    scene = Replica()
+    scene.rotate_for(10)
     return scene
 
 
-def test_first_installation(scene: Scene) -> None:
+def test_first_installation(scene: Replica) -> None:
     """From nothing: one generation, and both configurations trust it."""
-    assert scene.tick() == 1.0
+    assert scene.rotate() == 1.0
     assert scene.registrar.bundles() == (None, None)
-    assert scene.tick(1) == 15.0
+    assert scene.rotate(1) == 15.0
     assert scene.registrar.bundles() == (scene.current().ca_pem,) * 2
-    scene.run(3600)
+    scene.rotate_for(3600)
     assert scene.ring() == KeyRing(scene.current())
-    assert scene.events() == 0
+    assert scene.events() == []
 
 
-def test_registration_soon_after_readiness(scene: Scene) -> None:
+def test_registration_soon_after_readiness(scene: Replica) -> None:
     """While only readiness is missing, the next look is a second away."""
     scene.reason = "caches are not synced"
-    assert [scene.tick(), scene.tick(1), scene.tick(1)] == [1.0, 1.0, 1.0]
+    assert [scene.rotate(), scene.rotate(1), scene.rotate(1)] == [1.0, 1.0, 1.0]
     scene.reason = ""
-    assert scene.tick(1) == 15.0
+    assert scene.rotate(1) == 15.0
     assert scene.registrar.bundles() == (scene.current().ca_pem,) * 2
 
 
-def test_rotation(installed: Scene, caplog: pytest.LogCaptureFixture) -> None:
+def test_rotation(installed: Replica, caplog: pytest.LogCaptureFixture) -> None:
     """New CA beside the old one, then the new certificate, then the old CA leaves."""
     caplog.set_level("INFO")
     scene, old = installed, installed.current()
     scene.clock.wait(65 * DAY_SECONDS)
-    scene.tick()
+    scene.rotate()
     new = scene.ring().upcoming
     assert new is not None
     assert scene.current() == old
     assert scene.registrar.bundles() == (old.ca_pem,) * 2
-    scene.tick(1)
+    scene.rotate(1)
     both = old.ca_pem + new.ca_pem
     assert scene.registrar.bundles() == (both, both)
-    scene.run(20)
+    scene.rotate_for(20)
     assert scene.ring() == KeyRing(old, new)
-    scene.run(20)
+    scene.rotate_for(20)
     assert scene.ring() == KeyRing(new, None, (old.ca_pem,))
-    scene.run(3500)
+    scene.rotate_for(3500)
     assert scene.registrar.bundles() == (both, both)
-    scene.run(130)
+    scene.rotate_for(130)
     assert scene.registrar.bundles() == (new.ca_pem,) * 2
     assert scene.ring() == KeyRing(new)
-    assert scene.events() == 0
+    assert scene.events() == []
     messages = [record.message for record in caplog.records]
     assert "New client CA found, reloading and patching webhook" in messages
     assert "Successfully patched webhook with new client CA" in messages
     assert "PRIVATE KEY" not in caplog.text
 
 
-def test_takeover_from_upstream(scene: Scene) -> None:
+def test_takeover_from_upstream(scene: Replica) -> None:
     """Upstream's Secret and configuration are taken over; its long-lived pair stays in use."""
     ca = issued("vpa_webhook_ca", START - timedelta(days=100))
     pair = issued(CALLED, START - timedelta(days=100), by=ca, names=(CALLED,))
@@ -150,16 +103,16 @@ def test_takeover_from_upstream(scene: Scene) -> None:
     scene.store.write(scene.store.read(), KeyRing(theirs))
     upstream = webhook_configurations(Registration(), ca.pem)[0][1]
     scene.cluster.create(Ref(MUTATING_WEBHOOKS), upstream)
-    scene.run(2 * 3600)
+    scene.rotate_for(2 * 3600)
     assert scene.ring() == KeyRing(theirs)
     assert scene.registrar.bundles() == (joined([ca.pem]),) * 2
 
 
-def test_another_service_name(installed: Scene) -> None:
+def test_another_service_name(installed: Replica) -> None:
     """A certificate for another name is rotated like one that is due."""
     foreign = issue(("other.kube-system.svc",), START, 90)
     installed.store.write(installed.store.read(), KeyRing(foreign))
-    installed.run(60)
+    installed.rotate_for(60)
     assert installed.current() != foreign
     assert fingerprints(foreign.ca_pem) <= fingerprints(installed.registrar.bundles()[0] or "")
 
@@ -167,23 +120,23 @@ def test_another_service_name(installed: Scene) -> None:
 @pytest.mark.parametrize("registered", [False, True], ids=["nobody trusts", "its CA is trusted"])
 def test_lost_secret(registered: bool) -> None:
     """A Secret that vanishes is made anew, and replicas that serve from memory stay trusted."""
-    scene = Scene()
-    scene.run(10)
+    scene = Replica()
+    scene.rotate_for(10)
     old = scene.current()
     scene.cluster.delete(Ref(SECRETS, "kube-system", "vpa-tls-certs"))
     if not registered:
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
             scene.cluster.delete(Ref(resource, "", "vpa-webhook-config"))
-    scene.run(20)
+    scene.rotate_for(20)
     assert (scene.ring().current is None) == registered
     if registered:
         assert fingerprints(old.ca_pem) <= fingerprints(scene.registrar.bundles()[0] or "")
-    scene.run(2 * 3600)
+    scene.rotate_for(2 * 3600)
     assert scene.current() != old
     assert scene.registrar.bundles() == (scene.current().ca_pem,) * 2
 
 
-def trust(scene: Scene, bundle: str, which: slice = slice(1)) -> None:
+def trust(scene: Replica, bundle: str, which: slice = slice(1)) -> None:
     """Let somebody else change what the configuration for pods trusts, or also the other."""
     for resource, fresh in webhook_configurations(Registration(), bundle)[which]:
         live = scene.cluster.get(Ref(resource, "", "vpa-webhook-config"))
@@ -193,54 +146,54 @@ def trust(scene: Scene, bundle: str, which: slice = slice(1)) -> None:
         )
 
 
-def test_drift(installed: Scene) -> None:
+def test_drift(installed: Replica) -> None:
     """A bundle that somebody changes is put back at the next look, and told."""
     before = installed.registrar.bundles()
     stranger = issue(("x",), START, 1).ca_pem
     for at, bundle in enumerate(("", stranger, installed.current().ca_pem + stranger), start=1):
         trust(installed, bundle)
-        installed.tick(1)
+        installed.rotate(1)
         assert installed.registrar.bundles() == before
-        assert installed.events() == at
+        assert len(installed.events()) == at
     assert installed.ring() == KeyRing(installed.current())
 
 
-def test_drift_between_leaders(installed: Scene) -> None:
+def test_drift_between_leaders(installed: Replica) -> None:
     """A new leader puts back the CA that still has to stay, and takes a stranger's out later."""
     old = installed.current().ca_pem
     installed.clock.wait(65 * DAY_SECONDS)
-    installed.run(60)
+    installed.rotate_for(60)
     new = installed.current().ca_pem
     assert installed.ring().retiring == (old,)
-    installed.rotator = installed.rotating(installed.store)
+    installed.rotator = installed.new_rotator(installed.store)
     installed.registrar.forget()
     stranger = issue(("x",), START, 1).ca_pem
     trust(installed, stranger + new, slice(2))
-    installed.run(10)
+    installed.rotate_for(10)
     assert fingerprints(old + new) <= fingerprints(installed.registrar.bundles()[0] or "")
-    installed.run(3700)
+    installed.rotate_for(3700)
     assert installed.registrar.bundles() == (new, new)
 
 
-def test_follower(scene: Scene) -> None:
+def test_follower(scene: Replica) -> None:
     """Who does not lead writes nothing, and forgets what it knew."""
     scene.leads = False
-    assert scene.tick() == 1.0
+    assert scene.rotate() == 1.0
     assert scene.ring() == KeyRing()
     scene.leads = True
-    scene.run(10)
+    scene.rotate_for(10)
     scene.leads = False
-    scene.tick()
+    scene.rotate()
     assert scene.registrar.bundle == ""
 
 
-def test_slept_through_its_term(installed: Scene) -> None:
+def test_slept_through_its_term(installed: Replica) -> None:
     """A leader that wakes up after its term does not finish what it began."""
     installed.clock.wait(65 * DAY_SECONDS)
     answers = iter([True, False])
     awake = Rotator(
         installed.store,
-        Authority("vpa-webhook", "kube-system", "", 90),
+        AUTHORITY,
         installed.registrar,
         RULES,
         lambda: next(answers),
@@ -249,20 +202,20 @@ def test_slept_through_its_term(installed: Scene) -> None:
     assert installed.ring() == KeyRing(installed.current())
 
 
-def test_somebody_else_wrote_the_secret(installed: Scene) -> None:
+def test_somebody_else_wrote_the_secret(installed: Replica) -> None:
     """A change between reading and writing wins, and is planned from anew."""
     installed.clock.wait(65 * DAY_SECONDS)
     theirs = issue((CALLED,), installed.clock.now(), 90)
     other = SecretStore(installed.cluster, "kube-system", "vpa-tls-certs")
     installed.cluster.before_write = lambda: other.write(other.read(), KeyRing(theirs))
     with pytest.raises(ClusterError):
-        installed.tick()
-    installed.run(2 * 3600)
+        installed.rotate()
+    installed.rotate_for(2 * 3600)
     assert installed.ring() == KeyRing(theirs)
     assert installed.registrar.bundles() == (theirs.ca_pem,) * 2
 
 
-def test_given_files(scene: Scene, tmp_path: Path) -> None:
+def test_given_files(scene: Replica, tmp_path: Path) -> None:
     """A CA that comes with new files is published beside the old one, which leaves later."""
     paths = CertificatePaths.in_folder(tmp_path)
 
@@ -276,36 +229,36 @@ def test_given_files(scene: Scene, tmp_path: Path) -> None:
 
     one, two = (issue((CALLED,), START, 90) for _ in range(2))
     rules = RotationRules(issuing=Issuing.NEVER, grace_seconds=3600)
-    scene.rotator = scene.rotating(CertificateFiles(paths), rules=rules)
-    assert scene.tick() == 15.0
+    scene.rotator = scene.new_rotator(CertificateFiles(paths), rules=rules)
+    assert scene.rotate() == 15.0
     assert scene.registrar.bundles() == (None, None)
     put(one)
-    scene.tick(15)
+    scene.rotate(15)
     assert scene.registrar.bundles() == (one.ca_pem,) * 2
     put(two)
-    scene.tick(15)
+    scene.rotate(15)
     assert scene.registrar.bundles() == (one.ca_pem + two.ca_pem,) * 2
-    scene.run(3700)
+    scene.rotate_for(3700)
     assert scene.registrar.bundles() == (two.ca_pem,) * 2
     put(CertificateSet(one.ca_pem, two.cert_pem, two.key_pem))
-    scene.run(100)
+    scene.rotate_for(100)
     assert scene.registrar.bundles() == (two.ca_pem,) * 2
     assert scene.ring() == KeyRing()
 
 
-def test_registered_by_others(scene: Scene) -> None:
+def test_registered_by_others(scene: Replica) -> None:
     """Whose CA is told by somebody else makes one pair and keeps it."""
     rules = RotationRules(issuing=Issuing.ONCE)
-    scene.rotator = scene.rotating(scene.store, rules=rules, registers=False)
-    scene.run(10)
+    scene.rotator = scene.new_rotator(scene.store, rules=rules, registers=False)
+    scene.rotate_for(10)
     made = scene.current()
     scene.clock.wait(80 * DAY_SECONDS)
-    scene.run(60)
+    scene.rotate_for(60)
     assert scene.ring() == KeyRing(made)
     assert scene.registrar.bundles() == (None, None)
 
 
-def served_is_trusted(scene: Scene, served: list[tuple[datetime, str]]) -> bool:
+def served_is_trusted(scene: Replica, served: list[tuple[datetime, str]]) -> bool:
     """Say whether the CA of every pair that a slow replica may serve is trusted everywhere."""
     recent = scene.clock.now() - timedelta(seconds=600)
     before = [ca for at, ca in served if at <= recent]
@@ -329,8 +282,8 @@ TICKS = st.tuples(
 @given(st.lists(TICKS, max_size=30))
 def test_any_failure(ticks: list[tuple[float, int, bool]]) -> None:
     """API calls may fail anywhere and leaders may change: what is served stays trusted."""
-    scene = Scene()
-    scene.run(10)
+    scene = Replica()
+    scene.rotate_for(10)
     served = [(scene.clock.now(), scene.current().ca_pem)]
 
     def check() -> None:
@@ -341,14 +294,14 @@ def test_any_failure(ticks: list[tuple[float, int, bool]]) -> None:
 
     for seconds, failing_call, handed_over in ticks:
         if handed_over:
-            scene.rotator = scene.rotating(scene.store)
+            scene.rotator = scene.new_rotator(scene.store)
             scene.registrar.forget()
         scene.cluster.fail_after(failing_call)
         with suppress(ClusterError):
-            scene.tick(seconds)
+            scene.rotate(seconds)
         check()
     for _ in range(12):
-        scene.tick(3601.0)
+        scene.rotate(3601.0)
         check()
         current = scene.current()
         if scene.ring() == KeyRing(current) and scene.registrar.bundles() == (current.ca_pem,) * 2:

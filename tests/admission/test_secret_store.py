@@ -9,7 +9,7 @@ import pytest
 
 from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import issue
-from app.model.certificates import CertificateSet, KeyRing, Material
+from app.admission.core.rotation import CertificateSet, KeyRing, Material
 from app.model.errors import Conflict
 from app.ports import SECRETS, Json, Ref
 from tests.cluster_in_memory import ClusterInMemory

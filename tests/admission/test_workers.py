@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from app.admission.core.rotation import CertificateSet
 from app.admission.workers import Order, WorkerPool, WorkerReport
-from app.model.certificates import CertificateSet
 from tests.waiting import eventually
 
 

@@ -5,29 +5,28 @@ from __future__ import annotations
 import asyncio
 import json
 from base64 import b64decode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import httpx
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry
 
-from app.admission.app import webhook
-from app.admission.knowledge import RecordedKnowledge, recorded_sources
+from app.admission.app import Webhook
+from app.admission.knowledge import RecordedKnowledge
+from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, ReviewRules
-from app.commands.admit import NoMetrics, answer_lines, answer_report, review_row
+from app.commands.admit import answer_lines, answer_report, review_row
 from app.commands.flags import AdmitSettings
 from app.flags.command_line import parse
-from app.kube.files import Document, Unreadable
 from app.model.review import read_review
 from app.output import Table
 from tests import logging_state, make
 from tests.junk import objects_like
 from tests.make import Json
-from tests.runtime.reviewing import UNREADABLE
 
 OBJECTS = [
     make.vpa_json(cpu="250m", boost=make.boost_json(factor=2)),
@@ -75,10 +74,10 @@ def admitted(*words: str | Path) -> list[bytes]:
 
 def served(knowledge: RecordedKnowledge, bodies: list[bytes]) -> list[bytes]:
     """Return what a server answers from files."""
-    reviewer = Reviewer(knowledge.sources, ReviewRules(), NoMetrics())
+    reviewer = Reviewer(knowledge.sources, ReviewRules(), AdmissionMetrics(CollectorRegistry()))
 
     async def exchange() -> list[bytes]:
-        transport = httpx.ASGITransport(webhook(reviewer))
+        transport = httpx.ASGITransport(Webhook(reviewer))
         headers = {"content-type": "application/json"}
         async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
             return [
@@ -244,17 +243,3 @@ def test_yaml_that_json_cannot_tell(objects: Path, tmp_path: Path) -> None:
         "allowed": True,
         "auditAnnotations": {"reason": "NoController"},
     }
-
-
-def broken() -> Iterator[Document | Unreadable]:
-    """Yield what cannot be told either."""
-    yield Unreadable("x", "\n")
-
-
-def test_numbers_that_nobody_reads() -> None:
-    """Counting nothing counts nothing."""
-    reviewer = Reviewer(recorded_sources(broken()), ReviewRules(), NoMetrics())
-    assert reviewer.begin(b"") == UNREADABLE
-    counters: list[Callable[..., Any]] = [NoMetrics().pod_failed_open, NoMetrics().vpa_refused]
-    for count in counters:
-        assert count("x") is None

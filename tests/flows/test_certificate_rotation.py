@@ -21,12 +21,11 @@ import uvicorn
 
 from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import Authority
-from app.admission.core.rotation import RotationRules
+from app.admission.certification import Certification, Reloader
+from app.admission.core.rotation import CertificateSet, Material, RotationRules
 from app.admission.registrar import Registrar
-from app.admission.reloader import Reloader, ReloadRules
 from app.admission.rotator import Rotator
 from app.kube.manifests.registration import Registration, webhook_configurations
-from app.model.certificates import CertificateSet, Material
 from app.runtime.election import Election, ElectionRules
 from app.runtime.tls import ServerTls
 from tests.cluster_in_memory import ClusterInMemory
@@ -57,7 +56,9 @@ class Replica:
         )
         authority = Authority("vpa-webhook", "kube-system", "", DAYS)
         self.rotator = Rotator(store, authority, self.registrar, RULES, election.is_leading)
-        self.reloader = Reloader(store.poll, self.serve, self.registrar.trusts, ReloadRules())
+        self.reloader = Reloader(
+            Certification(store.poll, self.registrar.trusts, self.registrar.trouble), self.serve
+        )
 
     def serve(self, certificates: CertificateSet) -> None:
         """Take a set into use."""

@@ -6,7 +6,7 @@ import pytest
 
 from app.model.errors import ClusterError
 from app.ports import VPAS, Json, PatchKind, Ref
-from tests.flows.autoscaler import NAMESPACE, Autoscaler, vpa
+from tests.flows.autoscaler import NAMESPACE, Autoscaler, autoscaler, vpa
 
 WRONG = vpa("wrong", target="Deployment/other", mode="Sometimes", startupBoost={"cpu": {}})
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 
 from app.admission.certificates import issue
+from app.admission.core.rotation import CertificateSet
 from app.kube.client import connect
 from app.kube.connection import ApiAccess, load
 from app.kube.reach import Origin
-from app.model.certificates import CertificateSet
 from app.model.errors import BadSetting, Refused, Unavailable
 from app.ports import PODS, Json
 from app.runtime.tls import ServerTls

@@ -46,6 +46,7 @@ READERS: list[Reader] = [
         (fields.optional_object, None, None),
         (fields.objects_at, [{}, {"a": 1}], [{}, {"a": 1}]),
         (fields.objects_at, None, []),
+        (fields.items_at, [{}, {"a": 1}], [({}, "spec.f[0]"), ({"a": 1}, "spec.f[1]")]),
         (fields.text_at, "x", "x"),
         (fields.text_at, None, ""),
         (fields.optional_text, "", ""),

@@ -9,7 +9,16 @@ from hypothesis import given
 
 from app.model.errors import BadObject, BadQuantity
 from app.model.kinds import ObjectKey
-from app.model.pods import NO_RESOURCES, Resources, Termination, read_containers, read_pod
+from app.model.pods import (
+    BOOST_ANNOTATION,
+    NO_RESOURCES,
+    Resources,
+    Termination,
+    boost_annotation,
+    original_resources,
+    read_containers,
+    read_pod,
+)
 from tests import make
 from tests.junk import objects_like
 
@@ -271,3 +280,36 @@ def test_long_resources_are_not_kept() -> None:
         first, second = (read_pod(item).containers[0].resources for _ in range(2))
         assert first == second
         assert (first is second) is is_kept
+
+
+def test_boost_annotation() -> None:
+    """What an author asked for is kept as JSON, cpu and memory alone, as they are printed."""
+    container = make.container(
+        resources={"requests": {"memory": "1024Mi", "x/y": "1", "cpu": "0.1"}, "limits": None}
+    )
+    assert boost_annotation(container) == '{"requests":{"cpu":"100m","memory":"1Gi"},"limits":{}}'
+    assert boost_annotation(make.container()) == '{"requests":{},"limits":{}}'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (
+            '{"requests":{"cpu":"100m","memory":"1Gi"},"limits":{"cpu":"1"}}',
+            Resources(make.quantities(cpu="100m", memory="1Gi"), make.quantities(cpu="1")),
+        ),
+        ('{"requests":{}}', Resources({}, None)),
+        (None, None),
+        ("", None),
+        ("{}", None),
+        ("null", None),
+        ("[]", None),
+        ("{nonsense", None),
+        ('{"requests":{"cpu":"many"}}', None),
+        ('{"requests":7}', None),
+    ],
+)
+def test_original_resources(text: str | None, expected: Resources | None) -> None:
+    """An annotation that cannot be read tells nothing."""
+    annotations = None if text is None else {f"{BOOST_ANNOTATION}app": text}
+    assert original_resources(make.pod(annotations=annotations), "app") == expected

@@ -15,8 +15,8 @@ from app.model.quantity import (
     Quantity,
     QuantityFormat,
     clear_caches,
-    scale_cpu,
-    scale_memory,
+    scale,
+    scale_in_int64,
 )
 
 WRONG_FORMAT = (
@@ -142,7 +142,7 @@ def test_spellings_that_do_not_survive(text: str, printed: str) -> None:
 def test_arithmetic_forgets_the_spelling() -> None:
     """A scaled amount is printed canonically even where nothing changed."""
     one = Quantity.parse("+1")
-    assert str(scale_cpu(one, one, one)[0]) == "1"
+    assert str(scale("cpu", one, one, one)) == "1"
 
 
 @pytest.mark.parametrize("text", ["m", "+", "-", ".", "Ki", "e5"])
@@ -272,7 +272,7 @@ def test_more_digits_than_anybody_compares_still_order() -> None:
 )
 def test_scale_cpu(amount: str, base: str, target: str, scaled: str) -> None:
     """CPU keeps its proportion down to the millicore."""
-    found = scale_cpu(Quantity.parse(amount), Quantity.parse(base), Quantity.parse(target))
+    found = scale_in_int64("cpu", *map(Quantity.parse, (amount, base, target)))
     assert (str(found[0]), found[1]) == (scaled, False)
 
 
@@ -283,7 +283,7 @@ def test_scale_cpu(amount: str, base: str, target: str, scaled: str) -> None:
 def test_scale_cpu_up(amount: str, scaled: str) -> None:
     """Where a minimum must be reached, CPU is rounded up."""
     total, minimum = Quantity.parse("115m"), Quantity.parse("150m")
-    assert str(scale_cpu(Quantity.parse(amount), total, minimum, round_up=True)[0]) == scaled
+    assert str(scale("cpu", Quantity.parse(amount), total, minimum, round_up=True)) == scaled
 
 
 @pytest.mark.parametrize(
@@ -299,14 +299,14 @@ def test_scale_cpu_up(amount: str, scaled: str) -> None:
 )
 def test_scale_memory(amount: str, base: str, target: str, scaled: str) -> None:
     """Memory keeps its proportion down to the byte, in the format it had."""
-    found = scale_memory(Quantity.parse(amount), Quantity.parse(base), Quantity.parse(target))
+    found = scale_in_int64("memory", *map(Quantity.parse, (amount, base, target)))
     assert (str(found[0]), found[1]) == (scaled, False)
 
 
 def test_scaling_is_cut_off_at_int64() -> None:
     """What no int64 holds is cut off, and said so."""
     exbi, one, ten = (Quantity.parse(text) for text in ("1Ei", "1", "10"))
-    cpu, memory = scale_cpu(ten, one, exbi), scale_memory(ten, one, exbi)
+    cpu, memory = (scale_in_int64(resource, ten, one, exbi) for resource in ("cpu", "memory"))
     assert [(str(q), cut) for q, cut in (cpu, memory)] == [
         ("9223372036854775807m", True),
         ("9223372036854775807", True),
@@ -390,7 +390,7 @@ def test_scale_cpu_is_the_exact_proportion(
     """Scaled CPU is the exact proportion of millicores, rounded once."""
     exact = Fraction(amount.milli * target.milli, base.milli)
     rounded = -(-exact // 1) if round_up else exact // 1
-    scaled, cut = scale_cpu(amount, base, target, round_up=round_up)
+    scaled, cut = scale_in_int64("cpu", amount, base, target, round_up=round_up)
     assert (scaled.milli, cut) == (min(rounded, MAX_INT64), rounded > MAX_INT64)
 
 
@@ -400,7 +400,7 @@ def test_scale_memory_is_the_exact_proportion(
 ) -> None:
     """Scaled memory is the exact proportion of bytes, rounded down."""
     rounded = Fraction(amount.units * target.units, base.units) // 1
-    scaled, cut = scale_memory(amount, base, target)
+    scaled, cut = scale_in_int64("memory", amount, base, target)
     assert (scaled.units, cut) == (min(rounded, MAX_INT64), rounded > MAX_INT64)
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from app.model.errors import BadObject
-from app.model.review import AdmissionResponse, GroupVersionWord, read_review
+from app.model.review import GroupVersionWord, read_review
 from tests import make
 from tests.junk import ANYTHING, objects_like
 
@@ -118,10 +118,3 @@ def test_anything_is_read_or_refused(review: make.Json) -> None:
     except BadObject:
         return
     assert isinstance(request.uid, str)
-
-
-def test_an_answer_allows_unless_said_otherwise() -> None:
-    """The plain answer lets everything pass as it is."""
-    answer = AdmissionResponse()
-    assert answer.allowed
-    assert (answer.patch, answer.status, answer.warnings, answer.audit) == ((), None, (), {})

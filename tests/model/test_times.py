@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 
-from app.model.times import LATEST, believed, later, rfc3339
+from app.model.times import LATEST, believed, doubled, later, rfc3339
 from tests.updater.core.scenes import NOW
 
 BERLIN = timezone(timedelta(hours=2))
@@ -60,3 +60,9 @@ def test_later(moment: datetime, by: timedelta, expected: datetime) -> None:
 def test_believed(moment: datetime | None, is_believed: bool) -> None:
     """What is clearly yet to come tells nothing; clocks may differ a little."""
     assert believed(moment, NOW) == (moment if is_believed else None)
+
+
+def test_doubled() -> None:
+    """A pause doubles with each failure in a row, up to the longest one."""
+    pauses = [doubled(timedelta(seconds=1), count, timedelta(seconds=3)) for count in (1, 2, 3, 99)]
+    assert [pause.total_seconds() for pause in pauses] == [1, 2, 3, 3]

@@ -9,8 +9,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 import orjson
+from prometheus_client import CollectorRegistry
 
 from app.admission.core.validate import Phase
+from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
@@ -28,10 +30,11 @@ UNREADABLE = (
 WEB = (make.vpa_json(cpu="250m", mode="Recreate"), make.workload_json())
 
 
-class Counted:
-    """Numbers as a list of what was counted, without the times."""
+class Counted(AdmissionMetrics):
+    """Metrics as a list of what was counted, without the times."""
 
     def __init__(self) -> None:
+        super().__init__(CollectorRegistry())
         self.seen: list[tuple[str, ...]] = []
 
     def review(self, status: str, resource: str, seconds: float) -> None:
@@ -55,9 +58,9 @@ class Counted:
         """Note a refusal."""
         self.seen.append(("refused", reason))
 
-    def timer(self, _step: str, /) -> Callable[[float], object]:
-        """Times are left out."""
-        return bool
+    def timer(self, step: str) -> Callable[[float], object]:
+        """Leave the times of a step out."""
+        return lambda _seconds: step
 
 
 class BrokenNumbers(Counted):
@@ -71,7 +74,7 @@ class BrokenNumbers(Counted):
         """Raise."""
         raise OSError(28, f"no space left for {reason}")
 
-    def timer(self, step: str, /) -> Callable[[float], object]:
+    def timer(self, step: str) -> Callable[[float], object]:
         """Return what raises."""
 
         def broken(seconds: float) -> None:

@@ -13,7 +13,7 @@ import httpx
 import orjson
 import pytest
 
-from app.admission.app import MOST_BYTES, Webhook, webhook
+from app.admission.app import MOST_BYTES, Webhook
 from app.model.workloads import Lookup, LookupResult
 from app.runtime.protocol import Write
 from tests import make
@@ -71,7 +71,7 @@ LAST = request(b"{", HEAD, b"Connection: close\r\n")
 @pytest.fixture
 def app() -> Noted:
     """Return an application with a VPA."""
-    return Noted(webhook(desk(*WEB).reviewer))
+    return Noted(Webhook(desk(*WEB).reviewer))
 
 
 @pytest.fixture
@@ -152,7 +152,7 @@ UPDATE = orjson.dumps(make.review_json(make.pod_json(), operation="UPDATE"))
 )
 def test_both_ways_have_the_same_answer(body: bytes, head: bytes, ways: list[str]) -> None:
     """What is answered at once is byte for byte what the FastAPI operation answers."""
-    noted, alone = Noted(webhook(desk(*WEB).reviewer)), webhook(desk(*WEB).reviewer)
+    noted, alone = Noted(Webhook(desk(*WEB).reviewer)), Webhook(desk(*WEB).reviewer)
 
     async def operation(scope: Scope, receive: Receive, send: Send) -> None:
         await alone(scope, receive, send)
@@ -177,7 +177,7 @@ def test_old_clients(app: Noted, at: Served) -> None:
 
 def test_what_fails_at_once_is_tried_again() -> None:
     """A fault before the answer is the application's to tell."""
-    app = Broken(webhook(desk(*WEB).reviewer))
+    app = Broken(Webhook(desk(*WEB).reviewer))
     with serving(app) as at:
         assert at.exchange(LAST).endswith(UNREADABLE)
     assert app.ways == ["later"]
@@ -267,7 +267,7 @@ def test_requests_without_end(at: Served, parts: list[bytes]) -> None:
 )
 def test_requests_that_stop(sent: bytes) -> None:
     """A request that is not whole within its time is cut off."""
-    with serving(webhook(desk(*WEB).reviewer), request_seconds=0.2) as at:
+    with serving(Webhook(desk(*WEB).reviewer), request_seconds=0.2) as at:
         found = at.exchange(sent)
     assert found.count(b"HTTP/1.1 200 ") == sent.count(b"Length: 1\r\n")
 
@@ -275,7 +275,7 @@ def test_requests_that_stop(sent: bytes) -> None:
 def test_empty_lines_keep_no_connection() -> None:
     """What is sent between two requests and belongs to none begins the time of the next."""
     with (
-        serving(webhook(desk(*WEB).reviewer), request_seconds=0.2) as at,
+        serving(Webhook(desk(*WEB).reviewer), request_seconds=0.2) as at,
         closing(socket.create_connection(("127.0.0.1", at.port), WAIT_SECONDS)) as plain,
     ):
         plain.sendall(HEAD + b"Content-Length: 1\r\n\r\n{")
@@ -354,7 +354,7 @@ def held_review(
 ) -> Iterator[tuple[Served, Held, Future[httpx.Response]]]:
     """A server, the owners that hold up the review of a pod, and its answer."""
     owners = Held()
-    app = webhook(desk(make.vpa_json(cpu="1"), owners=owners).reviewer)
+    app = Webhook(desk(make.vpa_json(cpu="1"), owners=owners).reviewer)
     with (
         serving(app, request_seconds=request_seconds) as at,
         at.client() as client,

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 import pytest
 
 from app.admission.certificates import issue
-from app.model.certificates import CertificateSet
+from app.admission.core.rotation import CertificateSet
 from app.model.errors import BadObject, BadSetting
 from app.runtime.tls import ServerTls
 from tests.kube.issuing import issued

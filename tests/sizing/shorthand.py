@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
+from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
 from app.model.patches import apply
 from app.model.quantity import Quantity
 from app.model.review import read_review
@@ -125,6 +125,6 @@ def admit(
         ALL_GATES if gate else NO_GATES, Quantity.parse(most) if most is not None else None
     )
     review = read_review(make.review_json(pod))
-    verdict = admit_pod(review, view, NOTHING_LOOKED_UP, rules)
+    verdict = PodAdmission(rules).admit(review, view, NOTHING_LOOKED_UP)
     assert isinstance(verdict, PodVerdict)
     return Admitted.of(pod, verdict)

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 
 from app.model.quantity import Quantity
-from app.sizing.boost import Boosted, BoostRefusal, Ceiling, original_resources
+from app.sizing.boost import Boosted, BoostRefusal, Ceiling
 from tests import make
 from tests.admission.core.worlds import World, worlds
 from tests.sizing.shorthand import Admitted, admit, advice, box, two, vpa_json
@@ -44,116 +44,72 @@ def marks(found: Admitted) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("has", "target", "boost", "most", "expected", "mark"),
+    ("has", "target", "boost", "expected"),
     [
+        pytest.param("1m 1m", "100m", factor(2), "200m 200m", id="a factor of what is recommended"),
+        pytest.param("1m 1m", "100m", more("500m"), "600m 600m", id="more than is recommended"),
+        pytest.param("100m 300m", "150m", factor(2), "300m 900m", id="the limit keeps its ratio"),
+        pytest.param("100m -", "150m", factor(2), "300m -", id="no limit, none written"),
+        pytest.param("100m 100m", "", factor(2), "200m 200m", id="a factor of the request"),
         pytest.param(
-            "1m 1m",
-            "100m",
-            factor(2),
-            None,
-            "200m 200m",
-            "1m 1m",
-            id="a factor multiplies what is recommended",
+            "100m/64Mi 300m/64Mi", "", more("2"), "2100m/64Mi 6300m/64Mi", id="memory stays"
         ),
-        pytest.param(
-            "1m 1m",
-            "100m",
-            more("500m"),
-            None,
-            "600m 600m",
-            "1m 1m",
-            id="a quantity is added to what is recommended",
-        ),
-        pytest.param(
-            "400m 400m",
-            "500m",
-            more("200m"),
-            None,
-            "700m 700m",
-            "400m 400m",
-            id="a quantity is added to a larger container",
-        ),
-        pytest.param(
-            "1m 1m", "20m", factor(3), "40m", "40m 40m", "1m 1m", id="the flag caps a boost"
-        ),
-        pytest.param(
-            "100m 300m",
-            "150m",
-            factor(2),
-            None,
-            "300m 900m",
-            "100m 300m",
-            id="the limit keeps its ratio",
-        ),
-        pytest.param(
-            "100m", "150m", factor(2), None, "300m -", "100m -", id="no limit, none written"
-        ),
-        pytest.param(
-            "100m 100m",
-            "",
-            factor(2),
-            None,
-            "200m 200m",
-            "100m 100m",
-            id="without a recommendation the request is boosted",
-        ),
-        pytest.param(
-            "100m/64Mi 300m/64Mi",
-            "",
-            more("500m"),
-            None,
-            "600m/64Mi 1800m/64Mi",
-            "100m/64Mi 300m/64Mi",
-            id="a quantity without a recommendation, memory stays",
-        ),
-        pytest.param("- -", "", factor(2), None, "- -", None, id="nothing to multiply"),
-        pytest.param(
-            "- -", "", more("500m"), None, "500m -", "- -", id="a quantity without a request"
-        ),
-        pytest.param("- -", "", more("0"), None, "- -", None, id="nothing to add"),
-        pytest.param("100m 200m", "1", factor(2), "500m", "1 2", None, id="the flag never lowers"),
-        pytest.param("100m 200m", "1", factor(0), None, "1 2", None, id="factor 0"),
-        pytest.param("100m 200m", "1", factor(1), None, "1 2", None, id="factor 1 opts out"),
-        pytest.param("100m 200m", "1", factor(None), None, "1 2", None, id="no factor"),
-        pytest.param("100m 200m", "1", more(None), None, "1 2", None, id="no amount"),
-        pytest.param("100m 200m", "1", more("-500m"), None, "1 2", None, id="less than nothing"),
-        pytest.param(
-            "100m 200m",
-            "1",
-            make.boost_json(factor=2, kind="Invalid"),
-            None,
-            "1 2",
-            None,
-            id="an unknown type",
-        ),
-        pytest.param(
-            "100m 200m",
-            "1",
-            {"cpu": {"factor": 2}},
-            None,
-            "2 4",
-            "100m 200m",
-            id="no type is a factor",
-        ),
-        pytest.param("100m 200m", "1", {}, None, "1 2", None, id="an empty boost"),
-        pytest.param("100m 200m", "1", {"cpu": None}, None, "1 2", None, id="no cpu"),
-        pytest.param(
-            "1m 1m", "20m", factor(3), "0", "60m 60m", "1m 1m", id="a flag of zero is none"
-        ),
-        pytest.param("1m", "20m", factor(3), "0.050", "50m -", "1m -", id="the flag, canonical"),
-        pytest.param("0.1 1e0", "", factor(2), None, "200m 2", "100m 1e0", id="in its format"),
-        pytest.param("- 2", "", more("500m"), None, "500m 2", "- 2", id="a limit never falls"),
-        pytest.param("187500u", "", factor(1), None, "187500u -", None, id="rounding is no rise"),
+        pytest.param("- -", "", more("500m"), "500m -", id="more than no request"),
+        pytest.param("100m 200m", "1", {"cpu": {"factor": 2}}, "2 4", id="no type is a factor"),
+        pytest.param("- 2", "", more("500m"), "500m 2", id="a limit never falls"),
+        pytest.param("100m 1e0", "", factor(2), "200m 2", id="in its format"),
     ],
 )
-def test_boost(
-    has: str, target: str, boost: Json, most: str | None, expected: str, mark: str | None
-) -> None:
-    """The boost builds on the recommendation, else on the spec; limits keep their ratio."""
+def test_boost(has: str, target: str, boost: Json, expected: str) -> None:
+    """The boost builds on the recommendation, else on the spec, and marks what was there."""
     vpa = vpa_json(*([advice("c1", target)] if target else []), boost=boost)
-    found = admit(make.pod_json(box("c1", *has.split())), vpa, most=most)
+    found = admit(make.pod_json(box("c1", *has.split())), vpa)
     assert found.containers == [expected]
-    assert marks(found).get("c1") == mark
+    assert marks(found) == {"c1": has}
+
+
+@pytest.mark.parametrize(
+    ("has", "target", "boost", "expected"),
+    [
+        pytest.param("- -", "", factor(2), "- -", id="nothing to multiply"),
+        pytest.param("- -", "", more("0"), "- -", id="nothing to add"),
+        pytest.param("187500u", "", factor(1), "187500u -", id="rounding is no rise"),
+        *(
+            pytest.param("100m 200m", "1", boost, "1 2", id=name)
+            for name, boost in {
+                "factor 0": factor(0),
+                "factor 1 opts out": factor(1),
+                "no factor": factor(None),
+                "no amount": more(None),
+                "less than nothing": more("-500m"),
+                "an unknown type": make.boost_json(factor=2, kind="Invalid"),
+                "an empty boost": {},
+                "no cpu": {"cpu": None},
+            }.items()
+        ),
+    ],
+)
+def test_no_rise(has: str, target: str, boost: Json, expected: str) -> None:
+    """Where nothing would rise, nothing is boosted or marked."""
+    vpa = vpa_json(*([advice("c1", target)] if target else []), boost=boost)
+    found = admit(make.pod_json(box("c1", *has.split())), vpa)
+    assert found.containers == [expected]
+    assert not found.boosts
+
+
+@pytest.mark.parametrize(
+    ("has", "target", "boost", "most", "expected"),
+    [
+        pytest.param("1m 1m", "20m", factor(3), "40m", "40m 40m", id="the flag caps a boost"),
+        pytest.param("100m 200m", "1", factor(2), "500m", "1 2", id="the flag never lowers"),
+        pytest.param("1m 1m", "20m", factor(3), "0", "60m 60m", id="a flag of zero is none"),
+        pytest.param("1m", "20m", factor(3), "0.050", "50m -", id="the flag, canonical"),
+    ],
+)
+def test_flag(has: str, target: str, boost: Json, most: str, expected: str) -> None:
+    """The flag caps a boost, and never lowers what is recommended."""
+    vpa = vpa_json(advice("c1", target), boost=boost)
+    assert admit(make.pod_json(box("c1", *has.split())), vpa, most=most).containers == [expected]
 
 
 def test_order_of_operations() -> None:
@@ -172,41 +128,35 @@ def test_order_of_operations() -> None:
 
 
 @pytest.mark.parametrize(
-    ("has", "target", "boost", "most", "expected", "is_marked"),
+    ("has", "target", "boost", "expected"),
     [
-        pytest.param(
-            "100m 300m", "100m", factor(2), None, "200m 300m", True, id="room below the limit"
-        ),
-        pytest.param(
-            "100m 150m",
-            "100m",
-            factor(2),
-            None,
-            "149m 150m",
-            True,
-            id="one millicore below the limit",
-        ),
-        pytest.param("1m 1m", "", factor(2), None, "1m 1m", False, id="request and limit equal"),
-        pytest.param("100m 200m", "100m", factor(2), None, "200m 200m", True, id="just the limit"),
-        pytest.param("100m", "100m", factor(2), None, "200m -", True, id="no limit"),
-        pytest.param("100m 0", "100m", factor(2), None, "0 0", False, id="a limit of zero"),
-        pytest.param("100m 1500u", "", factor(2), None, "100m 1500u", False, id="no room at all"),
-        pytest.param("1m 150500u", "", more("1"), None, "149500u 150500u", True, id="odd limit"),
-        pytest.param("100m 300m", "100m", factor(9), "250m", "250m 300m", True, id="flag first"),
+        pytest.param("100m 300m", "100m", factor(2), "200m 300m", id="room below the limit"),
+        pytest.param("100m 150m", "100m", factor(2), "149m 150m", id="one millicore below"),
+        pytest.param("1m 1m", "", factor(2), None, id="request and limit equal"),
+        pytest.param("100m 200m", "100m", factor(2), "200m 200m", id="just the limit"),
+        pytest.param("100m", "100m", factor(2), "200m -", id="no limit"),
+        pytest.param("100m 0", "100m", factor(2), "0 0", id="a limit of zero"),
+        pytest.param("100m 1500u", "", factor(2), None, id="no room at all"),
+        pytest.param("1m 150500u", "", more("1"), "149500u 150500u", id="odd limit"),
     ],
 )
-def test_requests_only(
-    has: str, target: str, boost: Json, most: str | None, expected: str, is_marked: bool
-) -> None:
+def test_requests_only(has: str, target: str, boost: Json, expected: str | None) -> None:
     """A limit that stays keeps the boost one millicore away, so that the pod stays Burstable."""
     vpa = vpa_json(
         *([advice("c1", target)] if target else []),
         boost=boost,
         policies=[make.policy_json(values=ONLY)],
     )
-    found = admit(make.pod_json(box("c1", *has.split())), vpa, most=most)
-    assert found.containers == [expected]
-    assert bool(found.boosts) is is_marked
+    found = admit(make.pod_json(box("c1", *has.split())), vpa)
+    assert found.containers == [expected or has]
+    assert bool(found.boosts) is (expected not in (None, "0 0"))
+
+
+def test_flag_beside_a_limit_that_stays() -> None:
+    """Of flag and limit the lower one caps."""
+    vpa = vpa_json(boost=factor(9), policies=[make.policy_json(values=ONLY)])
+    found = admit(make.pod_json(box("c1", "100m", "300m")), vpa, most="250m")
+    assert found.containers == ["250m 300m"]
 
 
 @pytest.mark.parametrize(
@@ -330,8 +280,8 @@ def test_containers_for_themselves() -> None:
     found = admit(pod, vpa)
     assert found.containers == ["600m/128Mi 1200m/256Mi", "80m/32Mi -", "50m -"]
     assert list(found.boosts) == ["a"]
-    refusals = [verdict.boost_refusal for verdict in found.verdict.containers]
-    assert refusals == [None, BoostRefusal.NO_RISE, BoostRefusal.UNKNOWN_TYPE]
+    refusals = [verdict.boost_outcome for verdict in found.verdict.containers[1:]]
+    assert refusals == [BoostRefusal.NO_RISE, BoostRefusal.UNKNOWN_TYPE]
 
 
 # --- ceilings
@@ -538,18 +488,9 @@ def test_ceiling_is_named(
     pod = make.pod_json(box("c1", "100m", "200m"), spec=spec)
     vpa = vpa_json(mode="Off", boost=factor(9), policies=[make.policy_json(values=values)])
     (found,) = admit(pod, vpa, *([limits] if limits else []), most=most).verdict.containers
-    assert (found.boost.ceiling if found.boost else found.boost_refusal) == ceiling
+    assert (found.boost.ceiling if found.boost else found.boost_outcome) == ceiling
     assert isinstance(found.boost, Boosted) is is_boosted
     assert found.boost is None or str(found.boost.wanted) == "900m"
-
-
-def test_original_resources() -> None:
-    """The mark keeps cpu and memory as they are printed, in one order, and both maps always."""
-    container = make.container(
-        resources={"requests": {"memory": "1024Mi", "x/y": "1", "cpu": "0.1"}, "limits": None}
-    )
-    assert original_resources(container) == '{"requests":{"cpu":"100m","memory":"1Gi"},"limits":{}}'
-    assert orjson.loads(original_resources(make.container())) == NOTHING
 
 
 def cpu(container: Json, word: str) -> Quantity:

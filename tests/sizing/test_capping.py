@@ -457,7 +457,7 @@ def test_sums_are_not_told() -> None:
     pod = make.pod_json(box("a", "1", "1"), box("b", "1", "1"))
     found = admit(pod, vpa_json(*advices("1", "1")), pod_range(most="1"))
     assert "scaled" not in found.told
-    amounts = found.verdict.containers[0].amounts
+    amounts = found.verdict.containers[0].recommendation
     assert amounts is not None
     assert [(cap.resource, cap.by, str(cap.amount)) for cap in amounts.caps] == [
         ("cpu", "scaled to fit the LimitRange for pods", "500m")

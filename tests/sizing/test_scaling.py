@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from app.model.quantity import ZERO
-from app.sizing.scaling import Limit, in_order, limits_follow, proportional_limit, scale
+from app.model.quantity import ZERO, in_order, scale
+from app.model.vpa import limits_follow
+from app.sizing.capping import Limit, proportional_limit
 from tests import make
 from tests.make import quantity
 

@@ -18,8 +18,8 @@ import orjson
 from prometheus_client import CollectorRegistry
 
 from app.admission.core.mutate import PodRules
+from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
-from app.commands.admit import NoMetrics
 from app.flags.command_line import parse
 from app.kube.manifests import documents
 from app.kube.watch_cache import Transition
@@ -160,7 +160,7 @@ class Stage:
         self.settings = parse(UpdaterSettings, words, {})
         rules = ReviewRules(PodRules(self.settings.deciding.gates))
         sources = Sources(lambda: snapshot_of(self.sandbox), NoOwners(), NoSiblings(), self.clock)
-        self._reviewer = Reviewer(sources, rules, NoMetrics())
+        self._reviewer = Reviewer(sources, rules, AdmissionMetrics(CollectorRegistry()))
         self._shown, self._version = Snapshot(), -1
         self.before_look: Callable[[], object] = lambda: None  # at what the watch shows
         self.carried = Watched(self.sandbox.cluster)
@@ -252,7 +252,7 @@ class Stage:
         if not self.webhook_works:
             allowed = {"uid": review["request"]["uid"], "allowed": True}
             return {**review, "response": allowed}
-        found = self._reviewer.take(review)
+        found = self._reviewer.begin_read(review)
         answer = self._reviewer.finish(found, 1.0) if isinstance(found, Pending) else found
         read: Json = orjson.loads(answer)
         return read

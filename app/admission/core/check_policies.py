@@ -55,16 +55,10 @@ class Allowance:
 
 def allowance(gates: FeatureGates, old: Vpa | None) -> Allowance:
     """Return what the next version of a VPA may use."""
-    if old is None:
-        return Allowance(
-            _gated_modes(gates, ""),
-            FeatureGate.CPU_STARTUP_BOOST in gates,
-            FeatureGate.PER_VPA_CONFIG in gates,
-        )
-    policies = old.policies or ()
+    policies = (old.policies if old else None) or ()
     named = {name for policy in policies for name in policy.controlled_resources or ()}
     return Allowance(
-        gated_modes=_gated_modes(gates, old.mode),
+        gated_modes=_gated_modes(gates, old.mode if old else ""),
         startup_boost=FeatureGate.CPU_STARTUP_BOOST in gates or _uses_boost(old),
         per_vpa_config=FeatureGate.PER_VPA_CONFIG in gates or _uses_per_vpa_config(old),
         odd_resources=frozenset(named) - RESOURCES,
@@ -99,12 +93,16 @@ def per_vpa_findings(path: str, value: float | None, least: int, allowed: Allowa
         yield invalid(path, value, f"must be at least {least}")
 
 
-def _uses_boost(vpa: Vpa) -> bool:
+def _uses_boost(vpa: Vpa | None) -> bool:
+    if vpa is None:
+        return False
     alone = vpa.startup_boost is not None and vpa.startup_boost.cpu is not None
     return alone or any(policy.startup_boost is not None for policy in vpa.policies or ())
 
 
-def _uses_per_vpa_config(vpa: Vpa) -> bool:
+def _uses_per_vpa_config(vpa: Vpa | None) -> bool:
+    if vpa is None:
+        return False
     update = vpa.update_policy
     alone = update is not None and update.evict_after_oom_seconds is not None
     return alone or any(

@@ -5,6 +5,11 @@ stays as its author wrote it, with a reason. Only the spec is read: the status t
 claims is not trusted. Patch operations are built by path and never by comparing objects, so
 unknown fields cannot be lost. Maps are created only where they are missing; an existing
 `resources` object is never replaced, because it may hold more than requests and limits.
+
+Thousands of pods differ only in names and images. Before anything is parsed, two keys are picked
+out: all that matching reads, and all that sizing reads. Nothing else of the object is ever read,
+so pods with equal keys get equal results. A match is valid for one state of its namespace, sizes
+for one version of a VPA and of the namespace's limits, so a kept result is never stale.
 """
 
 from __future__ import annotations
@@ -12,27 +17,49 @@ from __future__ import annotations
 from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
-from typing import NamedTuple
+from enum import StrEnum
+from typing import Final, NamedTuple
 
 import orjson
 
-from app.admission.core.incoming import IncomingPod, MatchCache, SizeCache, read_incoming_pod
 from app.model.errors import BadObject
-from app.model.fields import Object, as_object
+from app.model.fields import Json, Object, as_object, labels_at, object_at, objects_at, text_at
 from app.model.gates import FeatureGate, FeatureGates
+from app.model.kinds import OwnerReference, controller_of, read_owners
 from app.model.limits import NamespaceLimits
 from app.model.patches import Operation, add, pointer
-from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod
-from app.model.quantity import CPU, ZERO, Quantity
+from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod, read_pod
+from app.model.quantity import CPU, ZERO, Quantities, Quantity, in_order
 from app.model.review import AdmissionRequest
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp
-from app.sizing.boost import Boosted, BoostRefusal, Ceiling, Unboosted, pod_boosts
-from app.sizing.matching import LookupNeeded, Match
-from app.sizing.scaling import in_order
+from app.sizing.boost import Boosted, BoostOutcome, Unboosted, pod_boosts
+from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod
 from app.sizing.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, sizes
+
+
+class PodReason(StrEnum):
+    """The outcome of a pod's review, where matching does not give it."""
+
+    SIZED = "Sized"
+    NO_RECOMMENDATION = "NoRecommendation"
+    NOT_A_CREATION = "NotACreation"
+    UNKNOWN_VERSION = "UnknownVersion"
+    UNREADABLE = "UnreadablePod"
+    INTERNAL_ERROR = "InternalError"
+
+
+# A pod that ends here was not decided about; every other reason is a decision.
+FAILED_OPEN: Final = frozenset(
+    {
+        MatchReason.OWNER_UNKNOWN,
+        MatchReason.OWNERSHIP_CYCLE,
+        PodReason.UNREADABLE,
+        PodReason.UNKNOWN_VERSION,
+        PodReason.INTERNAL_ERROR,
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,22 +70,111 @@ class PodRules:
     max_cpu_boost: Quantity | None = None
 
 
+class IncomingPod(NamedTuple):
+    """A pod that is being created."""
+
+    namespace: str
+    match_key: bytes  # all that decides which VPA controls it
+    size_key: bytes  # all that its sizes and its patch depend on
+    metadata: Object
+    spec: Object  # the part that sizing looks at
+
+    @property
+    def labels(self) -> Mapping[str, str]:
+        """What selectors look at."""
+        return labels_at(self.metadata, "labels", "metadata")
+
+    @property
+    def controller(self) -> OwnerReference | None:
+        """The owner that controls it."""
+        return controller_of(read_owners(self.metadata))
+
+    @property
+    def title(self) -> str:
+        """The name of the pod in logs; `%` stands for the suffix that an API server adds."""
+        metadata = self.metadata
+        return metadata.get("name") or f"{metadata.get('generateName') or ''}%"
+
+    def pod(self) -> Pod:
+        """Return the pod with the fields that sizing reads."""
+        metadata = _picked(self.metadata, _OF_METADATA)
+        return read_pod({"metadata": metadata, "spec": self.spec}, self.namespace)
+
+
+_OF_METADATA = ("name", "generateName", "labels", "annotations", "ownerReferences")
+_OF_SPEC = ("containers", "initContainers")
+_OF_CONTAINERS = ("name", "resources", "restartPolicy")
+
+
+def read_incoming_pod(item: Object, namespace: str) -> IncomingPod:
+    """Pick out what matching and sizing read.
+
+    Raises:
+        BadObject: a field that they read does not have the right type.
+    """
+    metadata = object_at(item, "metadata", "")
+    spec = object_at(item, "spec", "")
+    text_at(metadata, "name", "metadata")
+    text_at(metadata, "generateName", "metadata")
+    is_bare = metadata.get("annotations") is None
+    if not is_bare:
+        labels_at(metadata, "annotations", "metadata")
+    picked: Json = {"resources": spec.get("resources")}
+    for key in _OF_SPEC:
+        if spec.get(key) is not None:
+            containers = objects_at(spec, key, "spec")
+            picked[key] = [_picked(container, _OF_CONTAINERS) for container in containers]
+    matched = (namespace, metadata.get("labels"), metadata.get("ownerReferences"))
+    return IncomingPod(namespace, _key(matched), _key((is_bare, picked)), metadata, picked)
+
+
+def _picked(item: Object, keys: tuple[str, ...]) -> Json:
+    return {key: item[key] for key in keys if key in item}
+
+
+def _key(parts: object) -> bytes:
+    try:
+        return orjson.dumps(parts)
+    except TypeError:  # numbers or depths that no JSON of an API server holds
+        pass
+    try:
+        return repr(parts).encode()
+    except RecursionError:
+        raise BadObject("", "it is nested too deeply") from None
+
+
 @dataclass(frozen=True, slots=True)
 class ContainerVerdict:
     """What one container gets, from which recommendation, and why it is that much."""
 
     container: str
-    amounts: CappedRecommendation | None  # None: nothing was recommended, or it does not count here
-    sizes: Sizes
-    boost: Boosted | None = None
-    boost_refusal: BoostRefusal | Ceiling | None = None
+    recommendation: CappedRecommendation | None  # None: there is none, or it does not count here
+    sizes: Sizes  # without a boost
+    boost_outcome: BoostOutcome | None = None  # None: no boost was asked for
+
+    @property
+    def boost(self) -> Boosted | None:
+        """The boost, if there is one."""
+        return self.boost_outcome if isinstance(self.boost_outcome, Boosted) else None
+
+    @property
+    def requests(self) -> Quantities:
+        """What is written as requests, the boost included."""
+        boost = self.boost
+        return {**self.sizes.requests, CPU: boost.request} if boost else self.sizes.requests
+
+    @property
+    def limits(self) -> Quantities:
+        """What is written as limits, the boost included."""
+        limit = self.boost.limit if self.boost else None
+        return {**self.sizes.limits, CPU: limit} if limit is not None else self.sizes.limits
 
 
 @dataclass(frozen=True, slots=True)
 class PodSizes:
     """What a pod gets from the VPA that controls it."""
 
-    reason: str
+    reason: PodReason
     containers: tuple[ContainerVerdict, ...]
     patch: Sequence[Object]
     encoded: str  # the patch as it goes over the wire
@@ -68,7 +184,7 @@ class PodSizes:
 class PodVerdict(NamedTuple):
     """What a pod gets, and why; without sizes it stays as it is."""
 
-    reason: str
+    reason: MatchReason | PodReason
     message: str
     incoming: IncomingPod | None = None
     match: Match | None = None
@@ -85,72 +201,83 @@ class PodVerdict(NamedTuple):
         return self.sizes.patch if self.sizes else ()
 
 
-SIZED = "Sized"
-NO_RECOMMENDATION = "NoRecommendation"
-NOT_A_CREATION = "NotACreation"
-UNKNOWN_VERSION = "UnknownVersion"
-UNREADABLE = "UnreadablePod"
+_LONGEST_KEPT = 8_192  # bytes of a key; the keys of very large pods would fill the memory
 
 
-def admit_pod(
-    request: AdmissionRequest,
-    view: NamespaceView,
-    looked_up: LookedUp,
-    rules: PodRules,
-    cache: PodCache | None = None,
-) -> PodVerdict | LookupNeeded:
-    """Decide what a pod gets, or name what must be looked up before."""
-    if request.operation not in ("CREATE", "") or request.subresource:
-        return PodVerdict(NOT_A_CREATION, "only the creation of a pod is changed")
-    if request.resource.version != "v1":
-        return PodVerdict(UNKNOWN_VERSION, f"pods of version {request.resource.version!r}")
-    if request.new is None:
-        return PodVerdict(UNREADABLE, "request.object: is missing")
-    cache = cache or pod_cache(rules)
-    try:
-        item = as_object(request.new, "request.object")
-        incoming = read_incoming_pod(item, request.namespace)
-        match = cache.matches.find(incoming, view, looked_up)
-        if isinstance(match, LookupNeeded):
-            return match
-        if match.vpa is None:
-            return PodVerdict(match.reason, match.message, incoming, match)
-        sizes = cache.sizes.find(incoming, match.vpa, view.limits)
-    except BadObject as error:
-        return PodVerdict(UNREADABLE, str(error))
-    return PodVerdict(sizes.reason, match.message, incoming, match, sizes)
+class PodAdmission:
+    """Decides about pods by the same rules; keeps results for equal pods, until they are many.
+
+    Several threads may use it.
+    """
+
+    def __init__(self, rules: PodRules, most_kept: int = 5_000) -> None:
+        self._rules = rules
+        self._boosts = FeatureGate.CPU_STARTUP_BOOST in rules.gates
+        self._most_kept = most_kept
+        self._matches: dict[bytes, tuple[object, Match]] = {}
+        self._sizes: dict[tuple[int, int, bytes], tuple[Vpa, NamespaceLimits, PodSizes]] = {}
+
+    def admit(
+        self, request: AdmissionRequest, view: NamespaceView, looked_up: LookedUp
+    ) -> PodVerdict | LookupNeeded:
+        """Decide what a pod gets, or name what must be looked up before."""
+        if request.operation not in ("CREATE", "") or request.subresource:
+            return PodVerdict(PodReason.NOT_A_CREATION, "only the creation of a pod is changed")
+        version = request.resource.version
+        if version != "v1":
+            return PodVerdict(PodReason.UNKNOWN_VERSION, f"pods of version {version!r}")
+        if request.new is None:
+            return PodVerdict(PodReason.UNREADABLE, "request.object: is missing")
+        try:
+            item = as_object(request.new, "request.object")
+            incoming = read_incoming_pod(item, request.namespace)
+            match = self._match(incoming, view, looked_up)
+            if isinstance(match, LookupNeeded):
+                return match
+            if match.vpa is None:
+                return PodVerdict(match.reason, match.message, incoming, match)
+            sized = self._size(incoming, match.vpa, view.limits)
+        except BadObject as error:
+            return PodVerdict(PodReason.UNREADABLE, str(error))
+        return PodVerdict(sized.reason, match.message, incoming, match, sized)
+
+    def _match(
+        self, incoming: IncomingPod, view: NamespaceView, looked_up: LookedUp
+    ) -> Match | LookupNeeded:
+        kept = self._matches.get(incoming.match_key)
+        if kept is not None and kept[0] is view.moment:
+            return kept[1]
+        match = match_pod(incoming, view, looked_up, boosts=self._boosts)
+        if isinstance(match, Match) and not looked_up and len(incoming.match_key) <= _LONGEST_KEPT:
+            if len(self._matches) >= self._most_kept:
+                self._matches = {}
+            self._matches[incoming.match_key] = view.moment, match
+        return match
+
+    def _size(self, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits) -> PodSizes:
+        if len(incoming.size_key) > _LONGEST_KEPT:
+            return size_pod(incoming.pod(), vpa, limits, self._rules)
+        key = (id(vpa), id(limits), incoming.size_key)
+        kept = self._sizes.get(key)
+        if kept is None:
+            if len(self._sizes) >= self._most_kept:
+                self._sizes = {}
+            # Keeping VPA and limits alive keeps their ids from being given to others.
+            kept = vpa, limits, size_pod(incoming.pod(), vpa, limits, self._rules)
+            self._sizes[key] = kept
+        return kept[2]
 
 
-class PodCache(NamedTuple):
-    """Results for pods by the same rules."""
-
-    matches: MatchCache
-    sizes: SizeCache[PodSizes]
-
-
-def pod_cache(rules: PodRules, most: int = 5_000) -> PodCache:
-    """Return an empty cache for pods that are admitted by these rules."""
-    pod_boosts = FeatureGate.CPU_STARTUP_BOOST in rules.gates
-    return PodCache(
-        MatchCache(boosts=pod_boosts, most=most), SizeCache(partial(_size_pod, rules), most)
-    )
-
-
-def _size_pod(
-    rules: PodRules, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits
-) -> PodSizes:
-    """Work out what a pod gets.
+def size_pod(pod: Pod, vpa: Vpa, limits: NamespaceLimits, rules: PodRules) -> PodSizes:
+    """Work out what a pod gets from the VPA that controls it.
 
     Raises:
         BadObject: the pod's resources cannot be read.
     """
-    pod = incoming.pod()
-    containers = size_containers(pod, vpa, limits, rules)
+    containers = _container_verdicts(pod, vpa, limits, rules)
     patch = pod_patch(pod, vpa.name, containers)
-    is_sized = any(
-        verdict.sizes.requests or verdict.sizes.limits or verdict.boost for verdict in containers
-    )
-    reason = SIZED if is_sized else NO_RECOMMENDATION
+    is_sized = any(one.requests or one.limits for one in containers)
+    reason = PodReason.SIZED if is_sized else PodReason.NO_RECOMMENDATION
     changes = {
         operation["path"]: operation["value"]
         for operation in patch
@@ -159,41 +286,23 @@ def _size_pod(
     return PodSizes(reason, containers, patch, b64encode(orjson.dumps(patch)).decode(), changes)
 
 
-def size_containers(
+def _container_verdicts(
     pod: Pod, vpa: Vpa, limits: NamespaceLimits, rules: PodRules
 ) -> tuple[ContainerVerdict, ...]:
-    """Return what each container of a pod gets from the VPA that controls it."""
-    amounts: Mapping[str, CappedRecommendation] = {}
+    recommendations: Mapping[str, CappedRecommendation] = {}
     if not vpa.is_off:
         current = {container.name: container.resources for container in pod.containers}
-        amounts = capped(pod, vpa, limits, current, with_bounds=False)
-    plain = [_unboosted_verdict(container, amounts, vpa, limits) for container in pod.containers]
+        recommendations = capped(pod, vpa, limits, current, with_bounds=False)
+    plain = []
+    for container in pod.containers:
+        found = recommendations.get(container.name)
+        granted = sizes(found, container.resources, vpa, limits) if found else NO_SIZES
+        plain.append(ContainerVerdict(container.name, found, granted))
     if not vpa.mentions_boost or FeatureGate.CPU_STARTUP_BOOST not in rules.gates:
         return tuple(plain)
     unboosted = [_unboosted(*pair) for pair in zip(pod.containers, plain, strict=True)]
-    boosted, refused = pod_boosts(pod, vpa, limits, unboosted, rules.max_cpu_boost)
-    return tuple(
-        replace(
-            verdict,
-            boost=boosted.get(verdict.container),
-            boost_refusal=refused.get(verdict.container),
-        )
-        for verdict in plain
-    )
-
-
-def _unboosted_verdict(
-    container: Container,
-    amounts: Mapping[str, CappedRecommendation],
-    vpa: Vpa,
-    limits: NamespaceLimits,
-) -> ContainerVerdict:
-    recommendation = amounts.get(container.name)
-    if recommendation is None:
-        return ContainerVerdict(container.name, None, NO_SIZES)
-    return ContainerVerdict(
-        container.name, recommendation, sizes(recommendation, container.resources, vpa, limits)
-    )
+    boosts = pod_boosts(pod, vpa, limits, unboosted, rules.max_cpu_boost)
+    return tuple(replace(one, boost_outcome=boosts.get(one.container)) for one in plain)
 
 
 def _unboosted(container: Container, verdict: ContainerVerdict) -> Unboosted:
@@ -229,11 +338,7 @@ def pod_patch(pod: Pod, vpa: str, containers: Sequence[ContainerVerdict]) -> lis
 def _container_patch(
     index: int, container: Container, patched: ContainerVerdict
 ) -> tuple[list[Operation], list[str]]:
-    requests, limits = patched.sizes.requests, patched.sizes.limits
-    if patched.boost is not None:
-        requests = {**requests, CPU: patched.boost.request}
-        if patched.boost.limit is not None:
-            limits = {**limits, CPU: patched.boost.limit}
+    requests, limits = patched.requests, patched.limits
     if not requests and not limits:
         return [], []
     path = f"/spec/containers/{index}/resources"

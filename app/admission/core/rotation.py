@@ -1,4 +1,4 @@
-"""The next step of a certificate rotation, planned from the state at one moment.
+"""Certificates, the ring that holds them, and the next step of their rotation.
 
 Strategy: a CA's key lives only while it signs, so every serving certificate brings its own CA.
 A new pair is kept beside the one in use; its CA is published beside the old one; the pair is
@@ -9,11 +9,59 @@ stored, never at what was done, so a crash between any two writes costs nothing 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import binascii
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Any
 
-from app.model.certificates import Generation
+
+@dataclass(frozen=True, slots=True)
+class CertificateSet:
+    """One generation: the serving pair and the CA that signed it, as PEM texts."""
+
+    ca_pem: str
+    cert_pem: str
+    key_pem: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What a source offers to be served; `version` grows with every change."""
+
+    version: int
+    certificates: CertificateSet
+
+
+@dataclass(frozen=True, slots=True)
+class KeyRing:
+    """All generations that are known; no CA's private key is ever on it."""
+
+    current: CertificateSet | None = None
+    upcoming: CertificateSet | None = None
+    retiring: tuple[str, ...] = ()  # CAs of former generations, PEM, oldest first
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRing:
+    """A ring as it was read; `origin` is the object around it, None when there is none."""
+
+    ring: KeyRing
+    origin: dict[str, Any] | None = field(default=None, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """What can be said of a generation without its key."""
+
+    authorities: frozenset[str]  # fingerprints
+    not_before: datetime  # of the shorter-lived of CA and serving certificate
+    not_after: datetime
+    trouble: str = ""  # why it cannot be served at all
+    missing_names: tuple[str, ...] = ()  # wanted, but not in the serving certificate
 
 
 class Issuing(StrEnum):
@@ -46,54 +94,28 @@ class RotationState:
     unchanged_since: datetime  # since when all of the above has been seen to be so
 
 
-@dataclass(frozen=True, slots=True)
-class Nothing:
-    """All is well, or a wait is running."""
+class Action(StrEnum):
+    """What a step does."""
 
-    reason: str
-    wait_until: datetime | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class IssueFirst:
-    """Make a generation and serve it at once: no API server trusts anything yet."""
-
-    reason: str
+    NOTHING = "Nothing"  # all is well, or a wait is running
+    ISSUE_FIRST = "IssueFirst"  # make a generation and serve it: no API server trusts anything yet
+    ISSUE_NEXT = "IssueNext"  # make a generation and keep it beside the one in use
+    PUBLISH_CA = "PublishCa"  # put every CA of the ring into every configuration
+    SWAP_SERVING = "SwapServing"  # the upcoming generation becomes the current one
+    RETIRE_CA = "RetireCa"  # leave only the current CA, first on the ring, then in configurations
 
 
 @dataclass(frozen=True, slots=True)
-class IssueNext:
-    """Make a generation and keep it beside the one in use."""
+class NextStep:
+    """What to do next, and why."""
 
+    action: Action
     reason: str
+    wait_until: datetime | None = None  # of a step that does nothing
 
 
-@dataclass(frozen=True, slots=True)
-class PublishCa:
-    """Put every CA of the ring into every configuration, beside what is there."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class SwapServing:
-    """Make the upcoming generation the current one; the former CA begins to retire."""
-
-    reason: str
-
-
-@dataclass(frozen=True, slots=True)
-class RetireCa:
-    """Leave only the current generation's CA, first on the ring, then in the configurations."""
-
-    reason: str
-
-
-RotationStep = Nothing | IssueFirst | IssueNext | PublishCa | SwapServing | RetireCa
-
-
-def plan(state: RotationState, now: datetime, rules: RotationRules) -> RotationStep:
-    """Return the one next step; repeating it until it is `Nothing` ends a rotation."""
+def plan(state: RotationState, now: datetime, rules: RotationRules) -> NextStep:
+    """Return the one next step; repeating it until it does nothing ends a rotation."""
     current = None if defect(state.current, now) else state.current
     upcoming = None if defect(state.upcoming, now) else state.upcoming
     if upcoming is not None:
@@ -124,19 +146,21 @@ def renewal_time(generation: Generation, rules: RotationRules) -> datetime:
     return generation.not_before + (generation.not_after - generation.not_before) * share
 
 
-def _start(state: RotationState, now: datetime, rules: RotationRules) -> RotationStep:
+def _start(state: RotationState, now: datetime, rules: RotationRules) -> NextStep:
     reason = defect(state.current, now)
     if rules.issuing is Issuing.NEVER:
-        return Nothing(f"{reason}, and it is not ours to make")
+        return NextStep(Action.NOTHING, f"{reason}, and it is not ours to make")
     # A trusted CA may belong to a pair that some replica still serves from memory.
-    return IssueNext(reason) if _trusted(state) else IssueFirst(reason)
+    return NextStep(Action.ISSUE_NEXT if _trusted(state) else Action.ISSUE_FIRST, reason)
 
 
-def _publish(used: frozenset[str], state: RotationState) -> PublishCa | None:
+def _publish(used: frozenset[str], state: RotationState) -> NextStep | None:
     required = used | state.retiring
     if all(bundle is None or required <= bundle for bundle in state.bundles):
         return None
-    return PublishCa("a webhook configuration lacks a CA that is or will be in use")
+    return NextStep(
+        Action.PUBLISH_CA, "a webhook configuration lacks a CA that is or will be in use"
+    )
 
 
 def _swap(
@@ -145,14 +169,16 @@ def _swap(
     state: RotationState,
     now: datetime,
     rules: RotationRules,
-) -> RotationStep:
+) -> NextStep:
     trusted = _trusted(state)
     if not trusted or (current is None and trusted <= upcoming.authorities):
-        return SwapServing("nothing else is trusted or served")
+        return NextStep(Action.SWAP_SERVING, "nothing else is trusted or served")
     settled = state.unchanged_since + timedelta(seconds=rules.settle_seconds)
     if now < settled:
-        return Nothing("the new CA is published; API servers need a moment to see it", settled)
-    return SwapServing("every webhook configuration carries the new CA")
+        return NextStep(
+            Action.NOTHING, "the new CA is published; API servers need a moment to see it", settled
+        )
+    return NextStep(Action.SWAP_SERVING, "every webhook configuration carries the new CA")
 
 
 def _renewal(current: Generation, now: datetime, rules: RotationRules) -> str:
@@ -165,19 +191,60 @@ def _renewal(current: Generation, now: datetime, rules: RotationRules) -> str:
 
 def _keep(
     current: Generation, state: RotationState, now: datetime, rules: RotationRules
-) -> RotationStep:
+) -> NextStep:
     renewal = _renewal(current, now, rules)
     if renewal and rules.issuing is Issuing.ALWAYS:
-        return IssueNext(renewal)
+        return NextStep(Action.ISSUE_NEXT, renewal)
     if not _trusted(state) | state.retiring <= current.authorities:
         over = state.unchanged_since + timedelta(seconds=rules.grace_seconds)
         if now < over:
-            return Nothing("a former CA stays until every replica has swapped", over)
-        return RetireCa("every replica had time to swap")
+            return NextStep(
+                Action.NOTHING, "a former CA stays until every replica has swapped", over
+            )
+        return NextStep(Action.RETIRE_CA, "every replica had time to swap")
     if renewal:
-        return Nothing(f"{renewal}, and it is not ours to renew", current.not_after)
-    return Nothing("the certificate is good", renewal_time(current, rules))
+        return NextStep(
+            Action.NOTHING, f"{renewal}, and it is not ours to renew", current.not_after
+        )
+    return NextStep(Action.NOTHING, "the certificate is good", renewal_time(current, rules))
 
 
 def _trusted(state: RotationState) -> frozenset[str]:
     return frozenset().union(*(bundle for bundle in state.bundles if bundle is not None))
+
+
+_BLOCK = re.compile(r"-----BEGIN CERTIFICATE-----(.*?)-----END CERTIFICATE-----", re.DOTALL)
+
+
+def pem_blocks(text: str) -> tuple[str, ...]:
+    """Return the certificates in a text, each once, tidied; what cannot be read is left out."""
+    blocks: dict[str, None] = {}
+    for match in _BLOCK.finditer(text):
+        try:
+            der = binascii.a2b_base64("".join(match[1].split()), strict_mode=True)
+        except binascii.Error:
+            continue
+        if der:
+            blocks[_armoured(der)] = None
+    return tuple(blocks)
+
+
+def fingerprint(block: str) -> str:
+    """Return the SHA-256 of one certificate's DER form, in hex."""
+    return hashlib.sha256(binascii.a2b_base64("".join(block.splitlines()[1:-1]))).hexdigest()
+
+
+def fingerprints(text: str) -> frozenset[str]:
+    """Return the fingerprints of all certificates in a text."""
+    return frozenset(fingerprint(block) for block in pem_blocks(text))
+
+
+def joined(texts: Iterable[str]) -> str:
+    """Return one bundle with every certificate of these texts once, in order."""
+    return "".join(dict.fromkeys(block for text in texts for block in pem_blocks(text)))
+
+
+def _armoured(der: bytes) -> str:
+    body = binascii.b2a_base64(der, newline=False).decode()
+    lines = "\n".join(body[at : at + 64] for at in range(0, len(body), 64))
+    return f"-----BEGIN CERTIFICATE-----\n{lines}\n-----END CERTIFICATE-----\n"

@@ -8,18 +8,21 @@ terminating object.
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+import orjson
+
 from app.admission.core.check_spec import spec_findings
 from app.admission.core.field_errors import STORED_TOO, FieldError, FieldWarning, denial, truncated
 from app.admission.core.overlap import Disjointness, overlap_findings, siblings_wanted
 from app.admission.core.vpa_review import VpaReview, is_exempt, read_vpa_review
-from app.model.fields import Object
+from app.model.fields import Json, Object
 from app.model.gates import FeatureGates
-from app.model.review import AdmissionRequest, AdmissionResponse
+from app.model.review import AdmissionRequest
 from app.model.update_modes import DEFAULT_MODE
 from app.model.vpa import VPA_GROUP, VPA_KIND, Vpa
 
@@ -48,13 +51,6 @@ class VpaReason(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class ValidationRules:
-    """Settings of validation."""
-
-    disjointness: Disjointness = Disjointness.ENFORCE
-
-
-@dataclass(frozen=True, slots=True)
 class VpaVerdict:
     """The decision about a VPA, with its reason; a VPA without errors is allowed."""
 
@@ -78,18 +74,26 @@ class VpaVerdict:
             annotations["fields"] = ", ".join(truncated(fields, _MOST_FIELDS_AUDITED))
         return annotations
 
-    def answer(self, request: AdmissionRequest) -> AdmissionResponse:
-        """Return the answer to the review that was judged."""
-        kind, group = request.kind.word or VPA_KIND, request.resource.group or VPA_GROUP
-        status = denial(self.errors, kind, group, request.name) if self.errors else None
-        return AdmissionResponse(self.allowed, self.patch, status, self.warnings, self.audit)
+    def response(self, request: AdmissionRequest) -> Json:
+        """Return the `response` of the AdmissionReview that was judged."""
+        response: Json = {"uid": request.uid, "allowed": self.allowed}
+        if self.errors:
+            kind, group = request.kind.word or VPA_KIND, request.resource.group or VPA_GROUP
+            response["status"] = denial(self.errors, kind, group, request.name)
+        if self.patch:
+            response["patch"] = b64encode(orjson.dumps(self.patch)).decode()
+            response["patchType"] = "JSONPatch"
+        response["auditAnnotations"] = self.audit
+        if self.warnings:
+            response["warnings"] = self.warnings
+        return response
 
 
 def review_vpa(
     request: AdmissionRequest,
     gates: FeatureGates,
     siblings: Sequence[Vpa] | None,
-    rules: ValidationRules,
+    disjointness: Disjointness,
     *,
     phase: Phase,
 ) -> VpaVerdict:
@@ -100,13 +104,13 @@ def review_vpa(
     if review.new is None or review.unreadable:
         return _refused_or_tolerated(review, VpaReason.UNREADABLE, review.unreadable)
     spec = tuple(spec_findings(review.new, review.old, gates))
-    overlap = tuple(overlap_findings(review, siblings, rules.disjointness))
+    overlap = tuple(overlap_findings(review, siblings, disjointness))
     findings = (*spec, *overlap)
     if any(isinstance(item, FieldError) for item in findings):
         is_invalid = any(isinstance(item, FieldError) for item in spec)
         reason = VpaReason.INVALID if is_invalid else VpaReason.OVERLAPPING
         return _refused_or_tolerated(review, reason, findings)
-    vpa, asked = review.new.vpa, siblings_wanted(review, rules.disjointness)
+    vpa, asked = review.new.vpa, siblings_wanted(review, disjointness)
     patch = _defaults(request, vpa) if phase is Phase.MUTATING else ()
     claims = asked is not None and asked.is_decisive and not request.dry_run and vpa.name
     return VpaVerdict(

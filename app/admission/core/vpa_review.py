@@ -52,17 +52,17 @@ def read_vpa_review(request: AdmissionRequest) -> VpaReview:
     new = _read(request.new, request)
     stored = None if request.operation == "CREATE" else request.old
     old = None if stored is None else _read(stored, request)
-    unreadable_versions = []
-    if isinstance(new, BadObject):
-        unreadable_versions.append(unreadable(_message(new)))
-    if isinstance(old, BadObject):
-        unreadable_versions.append(unreadable(f"oldObject: {_message(old)}"))
+    versions = (("", new), ("oldObject: ", old))
     was_readable = not isinstance(old, BadObject)
     is_readable = not isinstance(new, BadObject)
     return VpaReview(
         new=new if isinstance(new, VpaVersion) else None,
         old=old if isinstance(old, VpaVersion) else None,
-        unreadable=tuple(unreadable_versions),
+        unreadable=tuple(
+            unreadable(f"{which}{_message(one)}")
+            for which, one in versions
+            if isinstance(one, BadObject)
+        ),
         is_tolerable=_keeps_all_but_metadata(request) and (is_readable or not was_readable),
     )
 

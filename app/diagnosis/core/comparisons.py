@@ -20,13 +20,12 @@ from app.model.errors import BadObject
 from app.model.fields import Json, Object
 from app.model.kinds import Condition
 from app.model.pods import Container, Pod
-from app.model.quantity import ZERO, Quantity
+from app.model.quantity import ZERO, Quantity, in_order
 from app.model.snapshot import Snapshot
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
 from app.recommender.core.estimation import confidence
 from app.recommender.core.moments import moment_or_none
-from app.sizing.scaling import in_order
 
 ContainerKey = tuple[str, str, str]  # namespace, VPA, container
 

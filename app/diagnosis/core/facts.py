@@ -8,8 +8,8 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
+from app.admission.core.rotation import Generation
 from app.diagnosis.core.members import FoundByNamespace
-from app.model.certificates import Generation
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
 

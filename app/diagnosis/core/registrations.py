@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from itertools import product
 from typing import Final
 
+from app.admission.core.rotation import Generation, fingerprints
 from app.diagnosis.core.components import (
     ADMISSION,
     logs_of,
@@ -27,7 +28,6 @@ from app.diagnosis.core.facts import (
     Unasked,
     unknown,
 )
-from app.model.certificates import Generation, fingerprints
 from app.model.fields import Json
 
 _NAME: Final = "kubernetes.io/metadata.name"  # the label that the API server gives by itself

@@ -21,9 +21,8 @@ from app.model.pods import (
     Container,
     Pod,
 )
-from app.model.quantity import MEMORY, Quantity
+from app.model.quantity import MEMORY, Quantity, in_order
 from app.model.times import believed, rfc3339
-from app.sizing.scaling import in_order
 from app.updater.core.decisions import ContainerChange, PodChange
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)

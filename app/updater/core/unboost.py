@@ -15,14 +15,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-import orjson
-
-from app.model.errors import BadObject
-from app.model.fields import as_object, quantities_at
 from app.model.kinds import Condition
-from app.model.pods import BOOST_ANNOTATION, Pod, Resources
+from app.model.pods import BOOST_ANNOTATION, Pod, original_resources
 from app.model.quantity import CPU
 from app.model.times import believed, doubled, later, rfc3339
 from app.model.vpa import Vpa
@@ -94,18 +90,6 @@ def unboost_due(pod: Pod, vpa: Vpa, now: datetime) -> UnboostDue:
             else:
                 moments.append(later(since, lasts + _MOMENT))
     return UnboostDue(frozenset(due), min(moments, default=None))
-
-
-def original_resources(pod: Pod, container: str) -> Resources | None:
-    """Return what a container asked for before its boost, None if the mark cannot be read."""
-    text = pod.annotation(BOOST_ANNOTATION + container)
-    try:
-        value: Any = orjson.loads(text or "")
-        if not (parts := as_object(value, "")):
-            return None
-        return Resources(quantities_at(parts, "requests", ""), quantities_at(parts, "limits", ""))
-    except (orjson.JSONDecodeError, BadObject):
-        return None
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.admission.core.field_errors import (
-    ErrorKind,
     FieldError,
     FieldWarning,
     Finding,
@@ -134,7 +133,6 @@ SECOND = invalid("spec.b", "v", "y")
 @pytest.mark.parametrize(
     ("problems", "message", "causes"),
     [
-        pytest.param([FIRST], "spec.a: Required value: x", 1, id="one stands alone"),
         pytest.param(
             [FIRST, SECOND],
             '[spec.a: Required value: x, spec.b: Invalid value: "v": y]',
@@ -215,8 +213,3 @@ def test_settle() -> None:
         other,
         FieldWarning("spec.c", "new"),
     ]
-
-
-def test_every_kind_has_words() -> None:
-    """No kind of error is without a text."""
-    assert all(FieldError("a", kind).body for kind in ErrorKind)

@@ -6,8 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.admission.core.incoming import read_incoming_pod
-from app.admission.core.mutate import PodRules, PodVerdict, admit_pod, pod_cache
+from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict, read_incoming_pod
 from app.model.errors import BadObject
 from app.model.review import read_review
 from app.model.snapshot import Replacement, Snapshot
@@ -28,10 +27,10 @@ POD = make.pod_json(cpu="100m", init=[make.container_json("setup", restartPolicy
         pytest.param("status", {"phase": "Running"}, id="a status"),
     ],
 )
-def test_signature_leaves_out(path: str, value: object) -> None:
+def test_size_key_leaves_out(path: str, value: object) -> None:
     """Pods that differ in what sizing never looks at have one signature."""
     other = make.with_value(POD, path, value)
-    assert read_incoming_pod(other, "ns").signature == read_incoming_pod(POD, "ns").signature
+    assert read_incoming_pod(other, "ns").size_key == read_incoming_pod(POD, "ns").size_key
 
 
 @pytest.mark.parametrize(
@@ -44,16 +43,16 @@ def test_signature_leaves_out(path: str, value: object) -> None:
         pytest.param("spec.resources", {"limits": {"cpu": "1"}}, id="the pod's resources"),
     ],
 )
-def test_signature_holds(path: str, value: object) -> None:
+def test_size_key_holds(path: str, value: object) -> None:
     """Whatever changes sizes or patch changes the signature."""
     other = make.with_value(POD, path, value)
-    assert read_incoming_pod(other, "ns").signature != read_incoming_pod(POD, "ns").signature
+    assert read_incoming_pod(other, "ns").size_key != read_incoming_pod(POD, "ns").size_key
 
 
-def test_signature_of_numbers_beyond_json() -> None:
+def test_size_key_of_numbers_beyond_json() -> None:
     """Numbers that no API server sends are no reason to fail."""
     huge = make.with_value(POD, "spec.containers[0].resources.requests.cpu", 2**70)
-    assert read_incoming_pod(huge, "ns").signature != read_incoming_pod(POD, "ns").signature
+    assert read_incoming_pod(huge, "ns").size_key != read_incoming_pod(POD, "ns").size_key
 
 
 @pytest.mark.parametrize("path", ["metadata.labels", "spec.containers[0].resources"])
@@ -73,12 +72,12 @@ def test_depths_beyond_json(path: str) -> None:
         pytest.param("metadata.ownerReferences", [], id="owners"),
     ],
 )
-def test_origin_holds(path: str, value: object) -> None:
+def test_match_key_holds(path: str, value: object) -> None:
     """Whatever matching looks at changes the origin, and so does the namespace."""
     other = make.with_value(POD, path, value)
-    assert read_incoming_pod(other, "ns").origin != read_incoming_pod(POD, "ns").origin
-    assert read_incoming_pod(POD, "other").origin != read_incoming_pod(POD, "ns").origin
-    assert read_incoming_pod(other, "ns").signature == read_incoming_pod(POD, "ns").signature
+    assert read_incoming_pod(other, "ns").match_key != read_incoming_pod(POD, "ns").match_key
+    assert read_incoming_pod(POD, "other").match_key != read_incoming_pod(POD, "ns").match_key
+    assert read_incoming_pod(other, "ns").size_key == read_incoming_pod(POD, "ns").size_key
 
 
 def read_all(item: make.Json) -> None:
@@ -129,7 +128,6 @@ PODS = st.builds(
     memory=st.sampled_from(["64Mi", None]),
     annotations=st.sampled_from([None, {}]),
 )
-RULES = PodRules()
 CHANGES = st.one_of(
     st.builds(
         make.vpa,
@@ -146,7 +144,7 @@ CHANGES = st.one_of(
 @given(st.lists(PODS | CHANGES, min_size=1, max_size=20), st.integers(1, 3))
 def test_memory_changes_no_answer(steps: list[make.Json | Replacement], most: int) -> None:
     """However pods and the cluster change, the answer is the one that is found anew."""
-    cache = pod_cache(RULES, most)
+    admission = PodAdmission(PodRules(), most)
     snapshot = make.snapshot(make.vpa(cpu="250m"), make.workload())
     for step in steps:
         if isinstance(step, Replacement):
@@ -154,18 +152,18 @@ def test_memory_changes_no_answer(steps: list[make.Json | Replacement], most: in
             continue
         request = read_review(make.review_json(step))
         view = snapshot.of("default")
-        remembered = admit_pod(request, view, NOTHING_LOOKED_UP, RULES, cache)
-        assert remembered == admit_pod(request, view, NOTHING_LOOKED_UP, RULES)
+        remembered = admission.admit(request, view, NOTHING_LOOKED_UP)
+        assert remembered == PodAdmission(PodRules()).admit(request, view, NOTHING_LOOKED_UP)
 
 
 def test_equal_pods_share_their_sizes() -> None:
     """The second of two equal pods costs no sizing, until its VPA changes."""
-    cache = pod_cache(RULES)
+    admission = PodAdmission(PodRules())
     snapshot = make.snapshot(make.vpa(cpu="250m"), make.workload())
 
     def sizes(name: str, moment: Snapshot) -> object:
         request = read_review(make.review_json(make.pod_json(name=name, cpu="100m")))
-        found = admit_pod(request, moment.of("default"), NOTHING_LOOKED_UP, RULES, cache)
+        found = admission.admit(request, moment.of("default"), NOTHING_LOOKED_UP)
         assert isinstance(found, PodVerdict)
         return found.sizes
 
@@ -175,24 +173,38 @@ def test_equal_pods_share_their_sizes() -> None:
     assert sizes("web-2", after) is not first
 
 
+def test_sizes_are_forgotten_when_they_are_many() -> None:
+    """What is kept has an end: sizes of other pods take the place."""
+    admission = PodAdmission(PodRules(), most_kept=1)
+    view = make.snapshot(make.vpa(cpu="250m"), make.workload()).of("default")
+
+    def sizes(cpu: str) -> object:
+        request = read_review(make.review_json(make.pod_json(cpu=cpu)))
+        found = admission.admit(request, view, NOTHING_LOOKED_UP)
+        assert isinstance(found, PodVerdict)
+        return found.sizes
+
+    assert sizes("100m") is not sizes("200m") is not sizes("100m")
+
+
 def test_what_was_looked_up_is_not_remembered() -> None:
     """A match that rests on a look-up holds for the review that asked for it."""
-    cache = pod_cache(RULES)
+    admission = PodAdmission(PodRules())
     view = make.snapshot(make.vpa(cpu="250m")).of("default")
     request = read_review(make.review_json(make.pod_json(cpu="100m")))
     looked_up = {make.workload().key: make.workload()}
     for known, is_matched in ((looked_up, True), (NOTHING_LOOKED_UP, False), (looked_up, True)):
-        found = admit_pod(request, view, known, RULES, cache)
+        found = admission.admit(request, view, known)
         assert isinstance(found, PodVerdict) is is_matched
 
 
 def test_huge_pods_are_not_remembered() -> None:
     """A pod with thousands of containers is answered, and forgotten."""
-    cache = pod_cache(RULES)
+    admission = PodAdmission(PodRules())
     view = make.snapshot(make.vpa(cpu="250m"), make.workload()).of("default")
     containers = [make.container_json(f"c{index}", cpu="100m") for index in range(500)]
     request = read_review(make.review_json(make.pod_json(*containers)))
-    first, second = (admit_pod(request, view, NOTHING_LOOKED_UP, RULES, cache) for _ in range(2))
+    first, second = (admission.admit(request, view, NOTHING_LOOKED_UP) for _ in range(2))
     assert isinstance(first, PodVerdict)
     assert isinstance(second, PodVerdict)
     assert first.sizes is not second.sizes

@@ -10,7 +10,13 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from app.admission.core.mutate import ContainerVerdict, PodRules, PodVerdict, admit_pod, pod_patch
+from app.admission.core.mutate import (
+    ContainerVerdict,
+    PodAdmission,
+    PodRules,
+    PodVerdict,
+    pod_patch,
+)
 from app.model.errors import BadObject
 from app.model.patches import apply
 from app.model.pods import read_pod
@@ -266,7 +272,7 @@ def test_reviews(request_: Json, reason: str) -> None:
     if (subresource := request_.pop("subresource", None)) is not None:
         request_["subResource"] = subresource
     review["request"] |= request_
-    verdict = admit_pod(read_review(review), view, NOTHING_LOOKED_UP, PodRules())
+    verdict = PodAdmission(PodRules()).admit(read_review(review), view, NOTHING_LOOKED_UP)
     assert isinstance(verdict, PodVerdict)
     assert verdict.reason == reason
     assert bool(verdict.patch) == (reason == "Sized")
@@ -291,7 +297,9 @@ def test_reason(vpa: Json, gate: bool, reason: str) -> None:
 def test_look_up() -> None:
     """What must be looked up first is handed back."""
     view = make.snapshot(make.vpa_json()).of("default")
-    assert isinstance(admit_pod(make.review(), view, NOTHING_LOOKED_UP, PodRules()), LookupNeeded)
+    assert isinstance(
+        PodAdmission(PodRules()).admit(make.review(), view, NOTHING_LOOKED_UP), LookupNeeded
+    )
 
 
 # --- whatever comes
@@ -422,12 +430,9 @@ def test_many_containers() -> None:
     vpa = vpa_json(
         *(advice(name, "300m/2Mi") for name in names[::2]), boost=make.boost_json(factor=2)
     )
-    verdict = admit_pod(
-        read_review(make.review_json(pod)),
-        make.snapshot(vpa, make.workload_json()).of("default"),
-        NOTHING_LOOKED_UP,
-        PodRules(ALL_GATES),
-    )
+    view = make.snapshot(vpa, make.workload_json()).of("default")
+    request = read_review(make.review_json(pod))
+    verdict = PodAdmission(PodRules(ALL_GATES)).admit(request, view, NOTHING_LOOKED_UP)
     assert isinstance(verdict, PodVerdict)
     assert len(verdict.patch) == 5_000 * 5 + 5_000 * 3 + 3
 

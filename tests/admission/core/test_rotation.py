@@ -11,22 +11,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.admission.core.rotation import (
-    IssueFirst,
-    IssueNext,
+    Action,
+    Generation,
     Issuing,
-    Nothing,
-    PublishCa,
-    RetireCa,
+    NextStep,
     RotationRules,
     RotationState,
-    RotationStep,
-    SwapServing,
     defect,
     plan,
     renewal_time,
 )
-from app.model.certificates import Generation
 
+NOTHING, ISSUE_FIRST, ISSUE_NEXT, PUBLISH_CA, SWAP_SERVING, RETIRE_CA = Action
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 RULES = RotationRules(settle_seconds=30, grace_seconds=3600)
@@ -66,57 +62,57 @@ def known(
 BOTH = bundle("0a", "0b")
 
 CASES = [
-    pytest.param(known(), IssueFirst, "no certificate", id="nothing anywhere"),
-    pytest.param(known(bundles=()), IssueFirst, "no certificate", id="no configurations"),
-    pytest.param(known(bundles=(bundle(), None)), IssueFirst, "", id="trusting nothing"),
-    pytest.param(known(bundles=(bundle("ff"), None)), IssueNext, "", id="a lost pair is trusted"),
-    pytest.param(known(DEAD), IssueFirst, "expired", id="expired, never published"),
-    pytest.param(known(DEAD, bundles=(bundle("0a"),)), IssueNext, "expired", id="expired"),
-    pytest.param(known(BROKEN), IssueFirst, "key does not fit", id="half a pair"),
-    pytest.param(known(generation("0a", NOW + DAY)), IssueFirst, "not valid", id="too early"),
-    pytest.param(known(OLD, bundles=(None, bundle())), PublishCa, "lacks", id="not published"),
-    pytest.param(known(OLD, bundles=(None, None)), Nothing, "good", id="nothing registered yet"),
-    pytest.param(known(OLD, bundles=(bundle("0a"),) * 2), Nothing, "good", id="steady"),
-    pytest.param(known(DUE, bundles=(bundle("0a"),) * 2), IssueNext, "expires", id="due"),
+    pytest.param(known(), ISSUE_FIRST, "no certificate", id="nothing anywhere"),
+    pytest.param(known(bundles=()), ISSUE_FIRST, "no certificate", id="no configurations"),
+    pytest.param(known(bundles=(bundle(), None)), ISSUE_FIRST, "", id="trusting nothing"),
+    pytest.param(known(bundles=(bundle("ff"), None)), ISSUE_NEXT, "", id="a lost pair is trusted"),
+    pytest.param(known(DEAD), ISSUE_FIRST, "expired", id="expired, never published"),
+    pytest.param(known(DEAD, bundles=(bundle("0a"),)), ISSUE_NEXT, "expired", id="expired"),
+    pytest.param(known(BROKEN), ISSUE_FIRST, "key does not fit", id="half a pair"),
+    pytest.param(known(generation("0a", NOW + DAY)), ISSUE_FIRST, "not valid", id="too early"),
+    pytest.param(known(OLD, bundles=(None, bundle())), PUBLISH_CA, "lacks", id="not published"),
+    pytest.param(known(OLD, bundles=(None, None)), NOTHING, "good", id="nothing registered yet"),
+    pytest.param(known(OLD, bundles=(bundle("0a"),) * 2), NOTHING, "good", id="steady"),
+    pytest.param(known(DUE, bundles=(bundle("0a"),) * 2), ISSUE_NEXT, "expires", id="due"),
     pytest.param(
         known(generation("0a", missing="svc"), bundles=(bundle("0a"),)),
-        IssueNext,
+        ISSUE_NEXT,
         "not made out to svc",
         id="another service name",
     ),
     pytest.param(
-        known(DUE, NEW, (bundle("0a"), BOTH)), PublishCa, "lacks", id="one still lacks it"
+        known(DUE, NEW, (bundle("0a"), BOTH)), PUBLISH_CA, "lacks", id="one still lacks it"
     ),
-    pytest.param(known(DUE, NEW, (BOTH, BOTH)), Nothing, "a moment", id="just published"),
-    pytest.param(known(DUE, NEW, (BOTH, BOTH), age_seconds=30), SwapServing, "", id="settled"),
-    pytest.param(known(DUE, NEW), SwapServing, "nothing else", id="nobody to convince"),
-    pytest.param(known(DEAD, NEW, (bundle("0b"),)), SwapServing, "nothing else", id="only ours"),
-    pytest.param(known(DEAD, NEW, (BOTH,)), Nothing, "a moment", id="others are trusted"),
+    pytest.param(known(DUE, NEW, (BOTH, BOTH)), NOTHING, "a moment", id="just published"),
+    pytest.param(known(DUE, NEW, (BOTH, BOTH), age_seconds=30), SWAP_SERVING, "", id="settled"),
+    pytest.param(known(DUE, NEW), SWAP_SERVING, "nothing else", id="nobody to convince"),
+    pytest.param(known(DEAD, NEW, (bundle("0b"),)), SWAP_SERVING, "nothing else", id="only ours"),
+    pytest.param(known(DEAD, NEW, (BOTH,)), NOTHING, "a moment", id="others are trusted"),
     pytest.param(
-        known(DUE, DEAD, (bundle("0a"),)), IssueNext, "expires", id="upcoming died meanwhile"
+        known(DUE, DEAD, (bundle("0a"),)), ISSUE_NEXT, "expires", id="upcoming died meanwhile"
     ),
-    pytest.param(known(NEW, bundles=(BOTH, BOTH)), Nothing, "stays", id="just swapped"),
+    pytest.param(known(NEW, bundles=(BOTH, BOTH)), NOTHING, "stays", id="just swapped"),
     pytest.param(
         known(NEW, bundles=(BOTH, BOTH), retiring=bundle("0a"), age_seconds=3600),
-        RetireCa,
+        RETIRE_CA,
         "time to swap",
         id="grace is over",
     ),
     pytest.param(
         known(NEW, bundles=(bundle("0b"), BOTH), age_seconds=3600),
-        RetireCa,
+        RETIRE_CA,
         "",
         id="retired from one only",
     ),
     pytest.param(
         known(NEW, bundles=(bundle("0b"),), retiring=bundle("0a")),
-        PublishCa,
+        PUBLISH_CA,
         "lacks",
         id="somebody took the retiring CA out",
     ),
     pytest.param(
         known(NEW, bundles=(bundle("0b", "ee"),), age_seconds=3600),
-        RetireCa,
+        RETIRE_CA,
         "",
         id="a stranger's CA leaves",
     ),
@@ -124,30 +120,30 @@ CASES = [
 
 
 @pytest.mark.parametrize(("situation", "step", "reason"), CASES)
-def test_plan(situation: RotationState, step: type[RotationStep], reason: str) -> None:
+def test_plan(situation: RotationState, step: Action, reason: str) -> None:
     """Each situation has one next step, and it says why."""
     planned = plan(situation, NOW, RULES)
-    assert type(planned) is step
+    assert planned.action is step
     assert reason in planned.reason
 
 
 @pytest.mark.parametrize(
     ("situation", "issuing", "step", "reason"),
     [
-        pytest.param(known(), Issuing.NEVER, Nothing, "not ours to make", id="no files"),
-        pytest.param(DUE, Issuing.NEVER, Nothing, "not ours to renew", id="files are due"),
-        pytest.param(DUE, Issuing.ONCE, Nothing, "not ours to renew", id="CA is told by others"),
-        pytest.param(known(), Issuing.ONCE, IssueFirst, "", id="first of our own"),
+        pytest.param(known(), Issuing.NEVER, NOTHING, "not ours to make", id="no files"),
+        pytest.param(DUE, Issuing.NEVER, NOTHING, "not ours to renew", id="files are due"),
+        pytest.param(DUE, Issuing.ONCE, NOTHING, "not ours to renew", id="CA is told by others"),
+        pytest.param(known(), Issuing.ONCE, ISSUE_FIRST, "", id="first of our own"),
     ],
 )
 def test_issuing(
-    situation: RotationState | Generation, issuing: Issuing, step: type[RotationStep], reason: str
+    situation: RotationState | Generation, issuing: Issuing, step: Action, reason: str
 ) -> None:
     """What is not ours is never made anew, and the plan says so."""
     if isinstance(situation, Generation):
         situation = known(situation, bundles=(bundle("0a"),))
     planned = plan(situation, NOW, replace(RULES, issuing=issuing))
-    assert type(planned) is step
+    assert planned.action is step
     assert reason in planned.reason
 
 
@@ -170,7 +166,7 @@ def test_issuing(
 def test_wait(situation: RotationState, until: datetime) -> None:
     """A wait names its end."""
     planned = plan(situation, NOW, RULES)
-    assert isinstance(planned, Nothing)
+    assert planned.action is NOTHING
     assert planned.wait_until == until
 
 
@@ -185,7 +181,7 @@ T = TypeVar("T")
 
 
 @dataclass
-class World:
+class CrashingCluster:
     """A cluster in which every write may be the last one before a crash."""
 
     now: datetime = NOW
@@ -201,28 +197,28 @@ class World:
     watched: tuple[object, datetime] = (None, NOW)
     writes_left: int = 0
 
-    def step(self, writes: int = 9) -> RotationStep:
+    def step(self, writes: int = 9) -> NextStep:
         """Take the next step, and crash after so many writes of it."""
         state = (self.current, self.upcoming, self.retiring, tuple(self.bundles))
         if self.watched[0] != state:
             self.watched = (state, self.now)
         self.writes_left = writes
         step = plan(RotationState(*state, self.watched[1]), self.now, RULES)
-        match step:
-            case IssueFirst():
+        match step.action:
+            case Action.ISSUE_FIRST:
                 self._store(self._issue(), None, self.retiring)
-            case IssueNext():
+            case Action.ISSUE_NEXT:
                 self._store(self.current, self._issue(), self.retiring)
-            case PublishCa():
+            case Action.PUBLISH_CA:
                 self._publish(self._everything(), only_missing=False)
-            case SwapServing():
+            case Action.SWAP_SERVING:
                 former = self.current.authorities if self.current else frozenset()
                 self._store(self.upcoming, None, self.retiring | former)
-            case RetireCa():
+            case Action.RETIRE_CA:
                 assert self.current is not None
                 self._store(self.current, None, frozenset())
                 self._publish(self.current.authorities, only_missing=False)
-            case Nothing():
+            case Action.NOTHING:
                 self._publish(self._everything(), only_missing=True)
         return step
 
@@ -272,23 +268,23 @@ def held_since(history: list[tuple[datetime, T]], since: datetime) -> list[T]:
     return before[-1:] + [value for at, value in history if at > since]
 
 
-def serving(name: str) -> World:
-    """A world that serves and trusts one generation."""
+def serving(name: str) -> CrashingCluster:
+    """A cluster that serves and trusts one generation."""
     made = generation(name)
-    world = World(current=made, bundles=[bundle(name)] * 2, served=[(NOW, made)])
-    world.trusted = [[(NOW, bundle(name))], [(NOW, bundle(name))]]
-    return world
+    cluster = CrashingCluster(current=made, bundles=[bundle(name)] * 2, served=[(NOW, made)])
+    cluster.trusted = [[(NOW, bundle(name))], [(NOW, bundle(name))]]
+    return cluster
 
 
-def bereft() -> World:
-    """A world whose ring was lost while replicas serve from memory."""
-    world = serving("ff")
-    world.current = None
-    world.bundles[1], world.trusted[1] = None, []
-    return world
+def bereft() -> CrashingCluster:
+    """A cluster whose ring was lost while replicas serve from memory."""
+    cluster = serving("ff")
+    cluster.current = None
+    cluster.bundles[1], cluster.trusted[1] = None, []
+    return cluster
 
 
-STARTS = {"empty": World, "serving": lambda: serving("ff"), "ring lost": bereft}
+STARTS = {"empty": CrashingCluster, "serving": lambda: serving("ff"), "ring lost": bereft}
 ACTIONS = st.one_of(
     st.integers(0, 3),  # a step that crashes after so many writes
     st.sampled_from(["step", "restart"]),
@@ -303,25 +299,25 @@ ACTIONS = st.one_of(
 @given(st.sampled_from(sorted(STARTS)), st.lists(ACTIONS, max_size=40))
 def test_rotation(start: str, actions: list[int | str | timedelta]) -> None:
     """Crashes, restarts and pauses anywhere break no call, and end in a steady state."""
-    world = STARTS[start]()
+    cluster = STARTS[start]()
     for action in actions:
         match action:
             case int():
-                world.step(action)
+                cluster.step(action)
             case timedelta():
-                world.now += action
+                cluster.now += action
             case "restart":
-                world.restart()
+                cluster.restart()
             case _:
-                world.step()
-        world.check()
+                cluster.step()
+        cluster.check()
     for _ in range(20):
-        step = world.step()
-        world.check()
-        if isinstance(step, Nothing) and step.reason == "the certificate is good":
+        step = cluster.step()
+        cluster.check()
+        if step.action is NOTHING and step.reason == "the certificate is good":
             break
-        world.now = (step.wait_until if isinstance(step, Nothing) else None) or world.now
-    assert world.current is not None
-    assert world.bundles == [world.current.authorities] * 2
-    assert not world.retiring
-    assert defect(world.current, world.now) == ""
+        cluster.now = (step.wait_until if step.action is NOTHING else None) or cluster.now
+    assert cluster.current is not None
+    assert cluster.bundles == [cluster.current.authorities] * 2
+    assert not cluster.retiring
+    assert defect(cluster.current, cluster.now) == ""

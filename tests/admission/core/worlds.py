@@ -11,7 +11,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from app.admission.core.mutate import PodRules, PodVerdict, admit_pod
+from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
 from app.model.quantity import ZERO, Quantity
 from app.model.review import read_review
 from app.model.snapshot import NamespaceView
@@ -188,7 +188,7 @@ class World:
     def admit(self) -> PodVerdict:
         """Decide about the pod."""
         review = read_review(make.review_json(self.pod))
-        verdict = admit_pod(review, self.view, {}, self.rules)
+        verdict = PodAdmission(self.rules).admit(review, self.view, {})
         assert isinstance(verdict, PodVerdict)
         return verdict
 

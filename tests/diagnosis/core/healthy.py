@@ -8,6 +8,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
+from app.admission.core.rotation import Generation, fingerprints
 from app.diagnosis.core.facts import (
     AccountRight,
     Facts,
@@ -19,7 +20,6 @@ from app.diagnosis.core.facts import (
     Unasked,
 )
 from app.kube.manifests import documents
-from app.model.certificates import Generation, fingerprints
 from tests import make
 
 Json = dict[str, Any]

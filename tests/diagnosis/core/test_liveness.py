@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from app.admission.core.rotation import Generation
 from app.diagnosis.core.components import of_certificate, of_leases, of_metrics
 from app.diagnosis.core.facts import Facts, Level, Unasked
-from app.model.certificates import Generation
 from tests import make
 from tests.diagnosis.core.healthy import FACTS, deployment, generation, lease, with_one
 

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from app.model.pods import Resources
 from app.updater.core.decisions import Action, Decision, PodChange, Reason
 from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION, pending_since
 from app.updater.core.unboost import (
@@ -19,7 +18,6 @@ from app.updater.core.unboost import (
     is_news,
     look_after_failure,
     next_look,
-    original_resources,
     unboost_due,
 )
 from tests import make
@@ -155,28 +153,6 @@ def test_remaining(pod: Json, vpa: Mapping[str, Any], expected: float) -> None:
     """The shortest time until another container is due."""
     until = unboost_due(read(pod), make.vpa(**vpa), NOW).until
     assert ((until - NOW) // SECOND if until else 0) == expected
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        (
-            mark("100m/1Gi", "1"),
-            Resources(make.quantities(cpu="100m", memory="1Gi"), make.quantities(cpu="1")),
-        ),
-        ('{"requests":{}}', Resources({}, None)),
-        ("", None),
-        ("{}", None),
-        ("null", None),
-        ("[]", None),
-        ("{nonsense", None),
-        ('{"requests":{"cpu":"many"}}', None),
-        ('{"requests":7}', None),
-    ],
-)
-def test_original_resources(text: str, expected: Resources | None) -> None:
-    """A mark that cannot be read tells nothing."""
-    assert original_resources(read(boosted(marks={"app": text})), "app") == expected
 
 
 @pytest.mark.parametrize(

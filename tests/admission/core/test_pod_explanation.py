@@ -9,8 +9,8 @@ import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from app.admission.core.explain import explain
 from app.admission.core.mutate import PodVerdict
+from app.admission.core.pod_explanation import explain
 from tests import make
 from tests.admission.core.worlds import World, worlds
 from tests.sizing.shorthand import admit, advice, box, two, vpa_json

@@ -10,11 +10,10 @@ from __future__ import annotations
 from app.admission.core.mutate import ContainerVerdict, PodVerdict
 from app.model.fields import Json
 from app.model.pods import Container
-from app.model.quantity import CPU, SIZED, Quantity
-from app.model.vpa import Vpa
+from app.model.quantity import CPU, SIZED, Quantity, in_order
+from app.model.vpa import Vpa, limits_follow
 from app.sizing.boost import Boosted, BoostRefusal, Ceiling
 from app.sizing.matching import Match
-from app.sizing.scaling import in_order, limits_follow
 
 _CEILINGS = {
     Ceiling.FLAG: "--max-allowed-cpu-boost",
@@ -79,7 +78,7 @@ def _container(container: Container, verdict: ContainerVerdict, vpa: Vpa) -> Jso
     explanation: Json = {"name": container.name}
     if (silence := _silence(verdict, vpa)) is not None:
         explanation["recommendation"] = silence
-    spec, amounts = container.resources, verdict.amounts
+    spec, amounts = container.resources, verdict.recommendation
     named = {*SIZED, *(amounts.target if amounts is not None else ())}
     for resource in in_order(named):
         story: Json = {}
@@ -91,7 +90,7 @@ def _container(container: Container, verdict: ContainerVerdict, vpa: Vpa) -> Jso
             story["caps"] = [f"{cap.by}: {cap.amount}" for cap in caps]
         if resource == CPU and (boost := _boost(verdict, vpa)) is not None:
             story["boost"] = boost
-        request, limit = _granted(verdict, resource)
+        request, limit = verdict.requests.get(resource), verdict.limits.get(resource)
         _tell(story, "gets", request, limit)
         if request is not None:
             story["aboutLimit"] = _limit(container, vpa, resource, request, limit)
@@ -109,9 +108,9 @@ def _silence(verdict: ContainerVerdict, vpa: Vpa) -> str | None:
         return "the VPA has none yet"
     if policy is not None and policy.is_off:
         return "the container's policy is in mode Off"
-    if verdict.amounts is None:
+    if verdict.recommendation is None:
         return "the VPA has none for this container"
-    if verdict.amounts.is_own:
+    if verdict.recommendation.is_own:
         return None
     if verdict.sizes.requests:
         return "the VPA has none for this container, which makes room for others"
@@ -125,14 +124,16 @@ def _tell(story: Json, word: str, request: Quantity | None, limit: Quantity | No
 
 
 def _boost(verdict: ContainerVerdict, vpa: Vpa) -> Json | str | None:
-    boost, refusal = verdict.boost, verdict.boost_refusal
-    if boost is not None:
-        return _boosted(boost)
-    if isinstance(refusal, Ceiling):
-        return f"refused: {_CEILINGS[refusal]} leaves no room"
-    if refusal is not None:
-        return f"refused: {_REFUSALS[refusal]}"
-    return None if vpa.boost(verdict.container) is None else "refused: the feature gate is off"
+    match verdict.boost_outcome:
+        case Boosted() as boost:
+            return _boosted(boost)
+        case Ceiling() as ceiling:
+            return f"refused: {_CEILINGS[ceiling]} leaves no room"
+        case BoostRefusal() as refusal:
+            return f"refused: {_REFUSALS[refusal]}"
+        case _:
+            asked = vpa.boost(verdict.container)
+            return None if asked is None else "refused: the feature gate is off"
 
 
 def _boosted(boost: Boosted) -> Json:
@@ -140,15 +141,6 @@ def _boosted(boost: Boosted) -> Json:
     if boost.ceiling is not None:
         explanation["heldBy"] = _CEILINGS[boost.ceiling]
     return explanation
-
-
-def _granted(verdict: ContainerVerdict, resource: str) -> tuple[Quantity | None, Quantity | None]:
-    request, limit = (
-        amounts.get(resource) for amounts in (verdict.sizes.requests, verdict.sizes.limits)
-    )
-    if verdict.boost is not None and resource == CPU:
-        return verdict.boost.request, verdict.boost.limit or limit
-    return request, limit
 
 
 def _limit(

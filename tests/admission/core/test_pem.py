@@ -7,7 +7,13 @@ import hashlib
 
 import pytest
 
-from app.model.certificates import CertificateSet, fingerprint, fingerprints, joined, pem_blocks
+from app.admission.core.rotation import (
+    CertificateSet,
+    fingerprint,
+    fingerprints,
+    joined,
+    pem_blocks,
+)
 
 
 def pem(der: bytes, width: int = 64) -> str:
