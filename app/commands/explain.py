@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -271,7 +272,7 @@ class Explainer:
             for item in seen.objects_of(PODS)
             if isinstance(item.get("metadata"), dict)
         }
-        self._members = ask_with_lookups(seen.owners, clock, self._belonging)
+        self._members = ask_with_lookups(seen.owners, clock, partial(members, seen.snapshot))
         self._histories = histories(seen.objects_of(CHECKPOINTS))
 
     def explanation(self, asked: Subject) -> Json:
@@ -280,12 +281,6 @@ class Explainer:
         if asked.kind == PODS.kind:
             return self._pod(view.pods[asked.name])
         return self._vpa(view.vpas[asked.name])
-
-    def _belonging(
-        self, known: FoundByNamespace
-    ) -> tuple[Mapping[VpaKey, Sequence[Pod]], Sequence[Lookup]]:
-        found = members(self._seen.snapshot, known)
-        return found.pods, found.lookups
 
     def _pod(self, pod: Pod) -> Json:
         key = next((key for key, pods in self._members.items() if pod in pods), None)

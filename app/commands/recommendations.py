@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime, timedelta
-from itertools import chain
+from functools import partial
 from typing import Final
 
 from app.commands.flags import RecommendationsSettings
-from app.diagnosis.core.answers import answered_histories
 from app.diagnosis.core.comparisons import (
     RequestComparison,
     comparison_json,
     comparisons,
     histories,
 )
-from app.diagnosis.core.members import FoundByNamespace, Members, members
+from app.diagnosis.core.members import members
 from app.diagnosis.gathering import (
     GatheredObjects,
     GatherRequest,
@@ -24,7 +23,6 @@ from app.diagnosis.gathering import (
     chosen_namespace,
     gather_objects,
 )
-from app.diagnosis.recommendation_client import RecommenderAccess, answers
 from app.kube.files import RecordedCluster
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at
@@ -32,7 +30,6 @@ from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot, object_identity
 from app.model.text import amount, nearest, percent, span
-from app.model.workloads import Lookup
 from app.output import Json, Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
 from app.updater.webhook_lease import HEALTHY, LeaseRules
@@ -62,18 +59,22 @@ def recommendations_report(settings: RecommendationsSettings, clock: Clock) -> R
         namespace = chosen_namespace(settings.selection, settings.offline, settings.cluster)
     elif settings.selection.selector is not None:
         raise BadSetting("--selector needs --kubeconfig or --objects beside --from")
-    told = list(_answers(settings, namespace)) if settings.asking.url else None
+    asking, told = settings.asking, None
+    if asking.url:
+        # Only now, because httpx and pydantic take long to import.
+        from app.diagnosis.recommendation_client import RecommenderAccess, recommended_vpas
+
+        access = RecommenderAccess(asking.url, asking.token_file, asking.ca_file)
+        told = recommended_vpas(access, namespace)
     with _gathered(settings, namespace, clock) if knows_pods else nullcontext(_NO_OBJECTS) as seen:
         if told is not None:
-            seen = seen.with_answers(told)
-        found = ask_with_lookups(seen.owners, clock, lambda known: _asked(seen, known))
-    known = dict(chain.from_iterable(map(answered_histories, told or ())))
+            seen = seen.with_answers(told.items, told.problems)
+        pods = ask_with_lookups(seen.owners, clock, partial(members, seen.snapshot))
+    known = {**histories(seen.objects_of(CHECKPOINTS)), **(told.histories if told else {})}
     chosen = _selected(seen, settings.selection.selector)
     all_of_them = [
         one
-        for one in comparisons(
-            seen.snapshot, found.pods, {**histories(seen.objects_of(CHECKPOINTS)), **known}
-        )
+        for one in comparisons(seen.snapshot, pods, known)
         if namespace in ("", one.namespace)
         and (chosen is None or (one.namespace, one.vpa) in chosen)
     ]
@@ -89,23 +90,12 @@ def _knows_pods(settings: RecommendationsSettings) -> bool:
     return not settings.asking.url or bool(settings.offline.objects or reach.kubeconfig)
 
 
-def _answers(settings: RecommendationsSettings, namespace: str) -> Iterator[Json]:
-    asking = settings.asking
-    access = RecommenderAccess(asking.url, asking.token_file, asking.ca_file)
-    return answers(access, namespace)
-
-
 def _gathered(
     settings: RecommendationsSettings, namespace: str, clock: Clock
 ) -> AbstractContextManager[GatheredObjects]:
     keeps = (CHECKPOINTS, VPAS) if settings.selection.selector else (CHECKPOINTS,)
     wanted = GatherRequest(settings.offline, settings.cluster, namespace, _NO_LEASE, keeps)
     return gather_objects(wanted, clock, clock.now())
-
-
-def _asked(seen: GatheredObjects, known: FoundByNamespace) -> tuple[Members, Sequence[Lookup]]:
-    found = members(seen.snapshot, known)
-    return found, found.lookups
 
 
 def _selected(

@@ -13,7 +13,6 @@ from datetime import datetime
 from itertools import chain
 from typing import Final, TypeVar
 
-from app.diagnosis.core.answers import vpa_object
 from app.flags.shared import ClusterAccess, Offline, Selection
 from app.kube.client import KubeCluster, connect
 from app.kube.context import usual_namespace
@@ -46,6 +45,7 @@ from app.updater.metrics import LeaseTrouble
 from app.updater.updater import MOST_LEVELS, find_owners
 from app.updater.webhook_lease import HEALTHY, LeaseRules, WebhookHealth, webhook_health
 
+ANSWER: Final = "an answer"  # of a recommender, in problems
 _PAGE: Final = 500
 _CALL_SECONDS: Final = 5.0
 _NEEDED: Final = (VPAS, PODS, *WORKLOADS)
@@ -79,19 +79,21 @@ class GatheredObjects:
     kept: Sequence[Json] = ()
     problems: Sequence[RecordedProblem] = ()  # what could not be used, or not be read
 
-    def with_answers(self, answers: Iterable[Json]) -> GatheredObjects:
-        """Return the same with the VPAs that a recommender tells of; garbage is a problem."""
-        problems = list(self.problems)
+    def with_answers(
+        self, items: Iterable[Json], problems: Iterable[RecordedProblem]
+    ) -> GatheredObjects:
+        """Return the same with the VPAs of answers instead; garbage is a problem."""
+        problems = [*self.problems, *problems]
         changes = [
             removal(VPAS.api_version, VPAS.kind, namespace, name)
             for namespace, view in self.snapshot.namespaces.items()
             for name in view.vpas
         ]
-        for answer in answers:
+        for item in items:
             try:
-                changes.append(replacement(vpa_object(answer)))
+                changes.append(replacement(item))
             except BadObject as error:
-                problems.append(RecordedProblem("an answer", str(error)))
+                problems.append(RecordedProblem(ANSWER, str(error)))
         snapshot = self.snapshot.changed(filter(None, changes))
         return replace(self, snapshot=snapshot, problems=problems)
 

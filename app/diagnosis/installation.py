@@ -277,7 +277,8 @@ def _pods(reach: ClusterAccess, clock: Clock) -> Pods:
 
 def _needed(seen: GatheredObjects, known: FoundByNamespace) -> tuple[Pods, Sequence[Lookup]]:
     found = Pods(seen.snapshot, known)
-    return found, [*members(seen.snapshot, known).lookups, *targets(found)]
+    _, lookups = members(seen.snapshot, known)
+    return found, [*lookups, *targets(found)]
 
 
 # --- rights

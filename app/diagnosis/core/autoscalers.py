@@ -37,7 +37,7 @@ def of_vpas(facts: Facts) -> Iterator[Finding]:
         return
     for problem in pods.problems:
         yield Finding(Check.VPAS, Level.WARNING, "object", problem)
-    found = members(pods.snapshot, pods.looked_up).pods
+    found, _ = members(pods.snapshot, pods.looked_up)
     flaws = [
         flaw
         for namespace, view in sorted(pods.snapshot.namespaces.items())

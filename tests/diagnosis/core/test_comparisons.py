@@ -28,7 +28,8 @@ def told(
 ) -> list[RequestComparison]:
     """Return all comparisons of some objects."""
     snapshot = make.snapshot(*items)
-    return list(comparisons(snapshot, members(snapshot, {}).pods, histories or {}))
+    pods, _ = members(snapshot, {})
+    return list(comparisons(snapshot, pods, histories or {}))
 
 
 def of_pods(*requests: str | None) -> RequestComparison:

@@ -11,7 +11,7 @@ from tests import make
 
 def names(snapshot: Snapshot) -> dict[tuple[str, str], list[str]]:
     """Return the names of the pods by VPA."""
-    found = members(snapshot, {}).pods
+    found, _ = members(snapshot, {})
     return {key: [pod.name for pod in pods] for key, pods in found.items()}
 
 
@@ -43,12 +43,12 @@ def test_unknown_owners_are_asked_for_once() -> None:
     """Owners that are not known are named, and what was found of them is used."""
     pods = [make.pod_json(name=f"web-{index}", owner="Gadget/web") for index in range(2)]
     snapshot = make.snapshot(make.vpa_json(), *pods)
-    (lookup,) = members(snapshot, {}).lookups
+    _, (lookup,) = members(snapshot, {})
     assert lookup.key == ObjectKey("example.com", "Gadget", "web")
-    assert not members(snapshot, {"default": {lookup.key: Absent()}}).lookups
+    assert members(snapshot, {"default": {lookup.key: Absent()}}) == ({}, ())
 
 
 def test_namespaces_without_vpas_are_left_alone() -> None:
-    """Nobody is asked about pods that no VPA can be for."""
-    found = members(make.snapshot(make.pod_json(owner="Gadget/web")), {})
-    assert (found.pods, found.lookups) == ({}, ())
+    """The owners of pods that no VPA can be for are not looked up."""
+    snapshot = make.snapshot(make.pod_json(owner="Gadget/web"))
+    assert members(snapshot, {}) == ({}, ())
