@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import called_name, judge
 from app.diagnosis.core.autoscalers import targets
-from app.diagnosis.core.components import ADMISSION, command_line, flag, ours
+from app.diagnosis.core.deployments import ADMISSION, deployments, ours
 from app.diagnosis.core.facts import (
     OWN_SECRET,
     AccountRight,
@@ -26,8 +26,8 @@ from app.diagnosis.core.facts import (
     TrialResult,
     Unasked,
 )
+from app.diagnosis.core.hooks import hooks, trial_namespace
 from app.diagnosis.core.members import FoundByNamespace, members
-from app.diagnosis.core.registrations import hooks, is_looked_at, trial_namespace
 from app.diagnosis.gathering import (
     GatheredObjects,
     GatherRequest,
@@ -39,7 +39,7 @@ from app.flags.shared import ClusterAccess, Offline
 from app.kube.client import KubeCluster
 from app.kube.leases import lease
 from app.kube.manifests import documents as manifests
-from app.kube.manifests.rights import OPTIONS, RIGHTS, Right, RightScope, needed
+from app.kube.manifests.rights import OPTIONS, Right, RightScope, needed
 from app.model.certificates import Generation
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Json, object_at, time_at
@@ -122,10 +122,14 @@ def gather_facts(home: str, reach: ClusterAccess, patient: KubeCluster, clock: C
         tried=_tried(patient, trial_namespace(facts)),
         secret=secret,
         is_given=is_given,
-        endpoints={place: _ready(cluster, *place) for place in _services(facts)},
+        endpoints={
+            service: _ready(cluster, *service)
+            for one in hooks(facts)
+            if (service := one.service) is not None
+        },
         certificate=_asked(lambda: _certificate(cluster, facts, secret)),
         rights=_asked(lambda: _reviewed(cluster, _own_rights(_READ, home))),
-        accounts=_asked(lambda: _reviewed(cluster, _rights(_accounts(facts)))),
+        accounts=_asked(lambda: _reviewed(cluster, _rights(facts))),
     )
     server_time = _asked(lambda: _server_time(cluster, home))
     return replace(facts, now=clock.now(), server_time=server_time)
@@ -163,13 +167,6 @@ def _server_time(cluster: KubeCluster, namespace: str) -> datetime | Unasked:
 
 
 # --- the webhook
-
-
-def _services(facts: Facts) -> Iterator[tuple[str, str]]:
-    for _, hook in hooks(facts):
-        service = (hook.get("clientConfig") or {}).get("service")
-        if service is not None:
-            yield str(service.get("namespace")), str(service.get("name"))
 
 
 def _ready(cluster: KubeCluster, namespace: str, name: str) -> int | Unasked:
@@ -212,10 +209,10 @@ def _tried(cluster: KubeCluster, namespace: str | None) -> TrialResult | Unasked
 
 def _secret(facts: Facts) -> tuple[str, bool]:
     """Return the Secret with the certificate in use, and whether it is mounted, so given."""
-    for item in ours(ADMISSION, facts):
-        folder = flag(item, "tls-cert-dir") or _MOUNTED
-        mounted = _mounted(item["spec"]["template"]["spec"])
-        if item["metadata"].get("namespace") == facts.namespace and folder in mounted:
+    for one in ours(ADMISSION, facts):
+        folder = one.flag("tls-cert-dir") or _MOUNTED
+        mounted = _mounted(one.item["spec"]["template"]["spec"])
+        if one.namespace == facts.namespace and folder in mounted:
             return mounted[folder], True
     return OWN_SECRET, False
 
@@ -239,28 +236,12 @@ def _certificate(cluster: KubeCluster, facts: Facts, secret: str) -> Generation 
     current = SecretStore(cluster, facts.namespace, secret).read().ring.current
     if current is None:
         return None
-    looked_at = [hook for _, hook in hooks(facts) if is_looked_at(hook, facts)]
-    clients = [hook.get("clientConfig") or {} for hook in looked_at]
-    services = [client["service"] for client in clients if client.get("service")]
-    named = [called_name(str(one.get("name")), str(one.get("namespace"))) for one in services]
-    named += [called_name("", "", str(client["url"])) for client in clients if client.get("url")]
+    looked_at = [one for one in hooks(facts) if one.leads_to(facts.namespace)]
+    services = [one.service for one in looked_at if one.service is not None]
+    named = [called_name(name, namespace) for namespace, name in services]
+    urls = (str(one.client.get("url") or "") for one in looked_at)
+    named += [called_name("", "", url) for url in urls if url]
     return judge(current, tuple(filter(None, named)))
-
-
-# --- accounts
-
-
-def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
-    """Yield our processes, each with the account of its pods and the rights that it needs."""
-    for item in () if isinstance(facts.deployments, Unasked) else facts.deployments:
-        metadata = item.get("metadata") or {}
-        labels = metadata.get("labels") or {}
-        component = labels.get("app.kubernetes.io/component")
-        if labels.get("app.kubernetes.io/name") == "plumbline" and component in RIGHTS:
-            spec = ((item.get("spec") or {}).get("template") or {}).get("spec") or {}
-            account = spec.get("serviceAccountName") or "default"
-            who = f"system:serviceaccount:{metadata.get('namespace')}:{account}"
-            yield component, who, needed(component, command_line(item))
 
 
 # --- VPAs and pods
@@ -314,22 +295,25 @@ def _own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
         yield _Question(_SELF_REVIEWS, attributes, "look at it")
 
 
-def _rights(accounts: Iterable[tuple[str, str, Sequence[Right]]]) -> Iterator[_Question]:
-    """Yield whether the accounts of processes have the rights that these need."""
+def _rights(facts: Facts) -> Iterator[_Question]:
+    """Yield whether the accounts of our processes have the rights that these need."""
     documents = {option.right: name for name, option in OPTIONS.items()}
-    for process, account, wanted in accounts:
-        home = account.split(":")[2]
+    for one in deployments(facts):
+        if not one.is_ours:
+            continue
+        home, process = one.namespace, one.component
+        account = one.item["spec"]["template"]["spec"].get("serviceAccountName") or "default"
         who: Json = {
-            "user": account,
+            "user": f"system:serviceaccount:{home}:{account}",
             "groups": [
                 "system:serviceaccounts",
                 f"system:serviceaccounts:{home}",
                 "system:authenticated",
             ],
         }
-        for right in wanted:
+        for right in needed(process, one.command_line):
+            document = documents.get(right, process.partition("-")[0])
             for attributes in _attributes(right, home):
-                document = documents.get(right, process.partition("-")[0])
                 yield _Question(_REVIEWS, attributes, right.why, who, process, document)
 
 

@@ -19,7 +19,7 @@ import orjson
 import pytest
 import yaml
 
-from app.cli import VERBS
+from app.cli.verbs import VERBS
 from app.kube.manifests import documents
 from tests import make
 from tests.make import Json
@@ -325,7 +325,7 @@ def test_a_taken_port_of_run(flag: str) -> None:
 
 
 def test_a_taken_port(tmp_path: Path) -> None:
-    """A port that somebody else has is told with its flag, and nothing is left running."""
+    """A port that another process has is told with its flag, and nothing is left running."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         code, output, errors = plumbline(

@@ -117,7 +117,7 @@ def test_refusals(status: int, body: bytes, kind: type[ClusterError], sentence: 
             names(server)
 
 
-def test_nobody_there() -> None:
+def test_no_recommender() -> None:
     """A recommender that does not answer is told from a cluster that does not."""
     with recommending() as server:
         pass

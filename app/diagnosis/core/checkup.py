@@ -6,11 +6,12 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Final
 
+from app.diagnosis.core.api_server import of_clock, of_definitions, of_rights, of_server
 from app.diagnosis.core.autoscalers import of_vpas
-from app.diagnosis.core.components import of_certificate, of_components, of_leases, of_metrics
+from app.diagnosis.core.components import of_components
 from app.diagnosis.core.facts import Facts, Finding, Level, Unasked
+from app.diagnosis.core.liveness import of_certificate, of_leases, of_metrics
 from app.diagnosis.core.registrations import of_webhook
-from app.diagnosis.core.server import of_clock, of_definitions, of_rights, of_server
 
 _CHECKS: Final[Sequence[Callable[[Facts], Iterator[Finding]]]] = (
     of_server,

@@ -66,7 +66,7 @@ def unknown(check: Check, about: str, fact: Unasked) -> Finding:
 
 Objects = Sequence[Json] | Unasked
 OWN_SECRET: Final = "vpa-tls-certs"
-_NOT_ASKED = Unasked("nobody asked")
+_NOT_ASKED = Unasked("it was not asked for")
 
 
 class TrialOutcome(StrEnum):

@@ -70,7 +70,7 @@ def test_planted_faults(items: list[Json], message: str | None) -> None:
 
 
 def test_what_cannot_be_read() -> None:
-    """Objects that nobody can read are named beside the others."""
+    """Objects that cannot be read are named beside the others."""
     pods = Pods(make.snapshot(VPA, WORKLOAD, POD), problems=["VPA x: spec: expected an object"])
     (finding, *_) = of_vpas(replace(FACTS, pods=pods))
     assert (finding.level, finding.message) == (Level.WARNING, "VPA x: spec: expected an object")

@@ -80,7 +80,7 @@ def test_ten_planted_faults(facts: Facts, check: Check) -> None:
 
 
 def test_a_recommender_alone() -> None:
-    """Where nobody is installed who acts there need be no webhook; an updater waits for one."""
+    """Where only a recommender is installed a webhook is not missed; an updater waits for one."""
     alone = replace(FACTS, mutating=[], validating=[], leases=[], certificate=None)
     recommender, updater = deployment("recommender"), deployment("updater")
 

@@ -47,7 +47,7 @@ def of_pods(*requests: str | None) -> RequestComparison:
         pytest.param(["900m", "600m"], "900m", 0.6, id="to be saved"),
         pytest.param(["200m", "400m"], "0", 0.0, id="even in sum"),
         pytest.param([None, "300m"], "-300m", -1.0, id="one asks for nothing"),
-        pytest.param([None], "-300m", None, id="nobody asks for anything"),
+        pytest.param([None], "-300m", None, id="no request"),
     ],
 )
 def test_gaps_are_sums_over_pods(requests: list[str | None], gap: str, share: float | None) -> None:
@@ -143,7 +143,7 @@ def test_history_tells_confidence_and_age() -> None:
 @pytest.mark.parametrize(
     ("conditions", "problem"),
     [
-        pytest.param([], "no recommender has looked at it yet", id="nobody looked"),
+        pytest.param([], "no recommender has looked at it yet", id="not looked at"),
         pytest.param(
             [("RecommendationProvided", "False", "")], "nothing was learned yet", id="no word"
         ),

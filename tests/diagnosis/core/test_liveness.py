@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from app.diagnosis.core.components import of_certificate, of_leases, of_metrics
 from app.diagnosis.core.facts import Facts, Level, Unasked
+from app.diagnosis.core.liveness import of_certificate, of_leases, of_metrics
 from app.model.certificates import Generation
 from tests import make
 from tests.diagnosis.core.healthy import FACTS, deployment, generation, lease, with_one
@@ -37,7 +37,7 @@ def test_certificates(certificate: Generation | Unasked | None, level: Level, wo
 
 
 def test_who_renews_a_certificate() -> None:
-    """Ours is made anew when it is gone; one that is given is nobody's to delete."""
+    """Ours is made again when it is gone; one that is given must not be deleted."""
     facts = replace(FACTS, certificate=generation(days=3))
     (ours,) = of_certificate(facts)
     (given,) = of_certificate(replace(facts, secret="plumbline-webhook", is_given=True))
@@ -95,11 +95,11 @@ def test_leases(leases: list[Json] | Unasked, found: list[Level]) -> None:
         pytest.param([deployment("updater", "--leader-elect=true")], Level.SERIOUS, id="electing"),
         pytest.param([deployment("updater", "--leader-elect=false")], Level.NOTE, id="alone"),
         pytest.param([], Level.SERIOUS, id="none of ours"),
-        pytest.param(Unasked("refused"), Level.SERIOUS, id="nobody knows"),
+        pytest.param(Unasked("refused"), Level.SERIOUS, id="not known"),
     ],
 )
-def test_nobody_leads(deployments: list[Json] | Unasked, level: Level) -> None:
-    """A Lease that nobody renews is a fault where somebody should, and not yet before."""
+def test_a_lease_without_a_leader(deployments: list[Json] | Unasked, level: Level) -> None:
+    """A Lease that is not renewed is a fault unless the only replica runs without election."""
     leases = [lease(HEARTBEAT, timedelta()), lease("vpa-updater", timedelta(days=3))]
     facts = replace(FACTS, leases=leases, deployments=deployments)
     _, found = of_leases(facts)
@@ -111,7 +111,7 @@ def test_nobody_leads(deployments: list[Json] | Unasked, level: Level) -> None:
     ("metrics", "level", "word"),
     [
         (FACTS.metrics, Level.FINE, "20s old"),
-        (Unasked("404"), Level.SERIOUS, "nobody tells how much pods use: 404"),
+        (Unasked("404"), Level.SERIOUS, "it does not tell how much pods use: 404"),
         (Unasked("403", is_refused=True), Level.UNKNOWN, "could not be looked at: 403"),
         ([], Level.WARNING, "knows of no pod"),
         ([{"timestamp": "now"}], Level.WARNING, "knows of no pod"),
@@ -137,7 +137,7 @@ def test_metrics(metrics: list[Json] | Unasked, level: Level, word: str) -> None
         pytest.param(
             with_one(deployment("recommender", "--use-external-metrics=false")),
             Level.SERIOUS,
-            "nobody tells",
+            "does not tell",
             id="no external metrics",
         ),
         pytest.param(
@@ -147,13 +147,13 @@ def test_metrics(metrics: list[Json] | Unasked, level: Level, word: str) -> None
             id="Prometheus",
         ),
         pytest.param(
-            replace(FACTS, deployments=[]), Level.SERIOUS, "nobody tells", id="no recommender"
+            replace(FACTS, deployments=[]), Level.SERIOUS, "does not tell", id="no recommender"
         ),
         pytest.param(
             replace(FACTS, deployments=Unasked("403")),
             Level.SERIOUS,
-            "nobody tells",
-            id="nobody knows",
+            "does not tell",
+            id="not known",
         ),
     ],
 )

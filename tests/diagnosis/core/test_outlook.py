@@ -65,7 +65,7 @@ def test_a_hindrance_comes_after_the_time() -> None:
     assert reasons == [Reason.TOO_YOUNG, Reason.TOO_FEW_REPLICAS]
 
 
-def test_pods_that_nobody_controls_have_no_outlook() -> None:
+def test_pods_without_a_vpa_have_no_outlook() -> None:
     """Neither in a namespace without VPAs nor beside one."""
     assert turns(make.pod_json()) == []
     other = make.pod_json(name="other", owner=None)

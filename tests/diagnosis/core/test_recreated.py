@@ -1,4 +1,4 @@
-"""A pod as it would be created anew."""
+"""A pod as it would be created again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_a_template_outranks_the_running_pod() -> None:
 
 
 def test_without_a_template_it_stays_as_it_is() -> None:
-    """What nobody knows better is taken from the pod."""
+    """What no template says is taken from the pod."""
     pod = read_pod(created_again(make.pod_json(cpu="2"), ()))
     assert pod.containers[0].resources.requests == make.quantities(cpu="2")
 

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from app.diagnosis.core.components import ADMISSION
+from app.diagnosis.core.deployments import ADMISSION
 from app.diagnosis.core.facts import Facts, Level, TrialOutcome, TrialResult, Unasked
-from app.diagnosis.core.registrations import of_webhook, trial_namespace
+from app.diagnosis.core.hooks import trial_namespace
+from app.diagnosis.core.registrations import of_webhook
 from tests.diagnosis.core.healthy import (
     CA,
     FACTS,
@@ -98,7 +99,7 @@ def client(**changes: object) -> Json:
             id="a selector of expressions",
         ),
         pytest.param(
-            registered(**UPSTREAM), Level.WARNING, "was left behind", id="a judge of nobody"
+            registered(**UPSTREAM), Level.WARNING, "was left behind", id="left behind"
         ),
         pytest.param(
             registered(**client(caBundle=bundle(OTHER_CA))),
@@ -113,7 +114,7 @@ def client(**changes: object) -> Json:
             registered(**client(caBundle="%")), Level.SERIOUS, "carries no CA", id="no base64"
         ),
         pytest.param(
-            replace(FACTS, endpoints={SERVICE: 0}), Level.SERIOUS, "is ready to answer", id="nobody"
+            replace(FACTS, endpoints={SERVICE: 0}), Level.SERIOUS, "is ready to answer", id="no pod"
         ),
         pytest.param(
             replace(FACTS, endpoints={SERVICE: Unasked("refused")}),
@@ -184,7 +185,7 @@ def test_planted_faults(facts: Facts, level: Level, word: str) -> None:
             ),
             id="two CAs while one is rotated",
         ),
-        pytest.param(replace(FACTS, certificate=None), id="a certificate that nobody shows"),
+        pytest.param(replace(FACTS, certificate=None), id="a certificate that is not known"),
         pytest.param(
             replace(FACTS, mutating=[configuration("a-injector", INJECTOR), configuration()]),
             id="another webhook that comes first",

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from app.diagnosis.core.api_server import of_clock, of_definitions, of_rights, of_server
 from app.diagnosis.core.facts import AccountRight, Facts, Level, Unasked
-from app.diagnosis.core.server import of_clock, of_definitions, of_rights, of_server
 from tests import make
 from tests.diagnosis.core.healthy import FACTS, access, definitions, flaws
 
@@ -44,7 +44,7 @@ Json = dict[str, Any]
         ),
         pytest.param(
             replace(FACTS, version="main"),
-            [(Level.WARNING, 'nobody knows what version "main" can do')],
+            [(Level.WARNING, 'it is not known what version "main" can do')],
             id="a strange version",
         ),
         pytest.param(
@@ -88,7 +88,7 @@ def test_clocks(seconds: int, level: Level, word: str) -> None:
     assert word in finding.message
 
 
-def test_a_clock_that_nobody_knows() -> None:
+def test_a_clock_that_is_not_known() -> None:
     """Without the right to try, the server's time is not known."""
     (finding,) = of_clock(replace(FACTS, server_time=Unasked("refused")))
     assert finding.level is Level.UNKNOWN
@@ -206,7 +206,7 @@ def test_definitions_that_were_not_asked_for() -> None:
         pytest.param(
             [access(allowed=False, process="")],
             Level.WARNING,
-            "whoever asks may not list pods",
+            "the account that asks may not list pods",
             id="our own",
         ),
         pytest.param(
@@ -238,7 +238,7 @@ def test_every_account_has_its_finding() -> None:
     assert [one.about for one in found] == ["you", "system:serviceaccount:kube-system:vpa-updater"]
 
 
-def test_whoever_may_not_ask_about_others_is_told_of_itself() -> None:
+def test_rights_of_accounts_may_be_unknown() -> None:
     """Without the right to ask about accounts the own rights are judged all the same."""
     found = list(of_rights(replace(FACTS, accounts=Unasked("refused"))))
     assert [one.level for one in found] == [Level.FINE, Level.UNKNOWN]
