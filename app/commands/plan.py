@@ -52,7 +52,7 @@ def plan_report(settings: PlanSettings, clock: Clock) -> Report:
         found = decided(settings, seen, namespace, clock, now)
     notes = [str(problem) for problem in seen.problems]
     if not seen.webhook.is_healthy:
-        notes.append(f"nobody would be evicted now: {seen.webhook.message}")
+        notes.append(f"no pod would be evicted now: {seen.webhook.message}")
     if not found:
         where = f"in namespace {namespace}; -A looks at all namespaces" if namespace else "anywhere"
         notes.append(f"no pod under a VPA was found {where}")

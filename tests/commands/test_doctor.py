@@ -152,7 +152,7 @@ def plant(server: ApiServer, fault: str) -> None:
             )
         case "no webhook":
             server.remove(MUTATING_WEBHOOKS, "vpa-webhook-config")
-        case "nobody behind the service":
+        case "no pod behind the service":
             server.remove(SLICES, "one", "kube-system")
         case "another certificate":
             other = issue(serving_names(SERVICE, "kube-system"), make.NOW, 365)
@@ -178,7 +178,7 @@ def plant(server: ApiServer, fault: str) -> None:
     [
         ("no definition", Check.DEFINITIONS, Level.SERIOUS),
         ("no webhook", Check.WEBHOOK, Level.SERIOUS),
-        ("nobody behind the service", Check.WEBHOOK, Level.SERIOUS),
+        ("no pod behind the service", Check.WEBHOOK, Level.SERIOUS),
         ("another certificate", Check.WEBHOOK, Level.SERIOUS),
         ("no sign", Check.LEASES, Level.SERIOUS),
         ("no metrics", Check.METRICS, Level.SERIOUS),
@@ -210,7 +210,7 @@ def test_planted_faults(
 def test_what_becomes_of_the_trial(
     server: ApiServer, tmp_path: Path, status: int, body: Json, level: Level
 ) -> None:
-    """A webhook that is not asked is told from one that nobody may try."""
+    """A webhook that is not asked is told from one that may not be tried."""
     allow(server)
     server.fail("verticalpodautoscalers?fieldManager&dryRun", status, body=body)
     answer_trials(server)

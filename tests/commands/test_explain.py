@@ -100,7 +100,7 @@ CAP = make.policy_json(max_allowed={"cpu": "150m"})
             cluster(make.pod_json(name="other", owner=None)),
             ["other"],
             "  nothing: no VPA controls the pod",
-            id="nobody's",
+            id="without a VPA",
         ),
         pytest.param(
             [make.vpa_json(target=None)], ["web"], "  nothing: it has no pod", id="nothing at all"
@@ -154,7 +154,7 @@ def test_labels_choose_pods(tmp_path: Path) -> None:
     assert [item["name"] for item in report.items] == ["web-0", "web-1"]
 
 
-def test_pods_that_somebody_wrote_by_hand(tmp_path: Path) -> None:
+def test_pods_written_by_hand(tmp_path: Path) -> None:
     """Pods without a uid are told apart as well."""
     items = cluster()
     for item in items[:2]:
@@ -216,7 +216,7 @@ def test_a_cluster_tells_the_same(server: ApiServer, tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_a_webhook(server: ApiServer, tmp_path: Path) -> None:
-    """Where no Lease tells of a webhook nobody is evicted, and it is told what helps."""
+    """Where no Lease tells of a webhook no pod is evicted, and it is told what helps."""
     path = write(tmp_path / "config", kubeconfig(server.url))
     words = ["web-0", f"--kubeconfig={path}"]
     report = explain_report(parse(ExplainSettings, words, {}), SteppedClock(make.NOW))

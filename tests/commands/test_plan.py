@@ -308,7 +308,7 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
         ["no pod under a VPA was found anywhere"],
     )
     (stale,) = about(tmp_path, cluster(lease(STALE))).notes
-    assert stale.startswith("nobody would be evicted now: Lease kube-system/vpa-admission")
+    assert stale.startswith("no pod would be evicted now: Lease kube-system/vpa-admission")
 
 
 # --- a cluster
@@ -341,7 +341,7 @@ def test_a_cluster_is_only_read(server: ApiServer, tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_a_webhook(server: ApiServer, tmp_path: Path) -> None:
-    """Where no Lease tells of a webhook nobody would be evicted."""
+    """Where no Lease tells of a webhook no pod would be evicted."""
     assert of_server(server, tmp_path).items[0]["reason"] == "LeaseStale"
 
 

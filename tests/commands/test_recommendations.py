@@ -122,7 +122,7 @@ def test_what_is_looked_at(tmp_path: Path, flags: list[str], names: list[str]) -
     assert [item["vpa"] for item in found(tmp_path, *flags).items] == names
 
 
-def test_labels_that_nobody_can_read(tmp_path: Path) -> None:
+def test_labels_that_cannot_be_read(tmp_path: Path) -> None:
     """A VPA without readable labels is not chosen, and stops nothing."""
     broken = make.with_value(vpa("broken"), "metadata.labels", 7)
     objects = [*OBJECTS, broken, {"kind": "Pod", "apiVersion": "v1", "metadata": 7}]
@@ -187,7 +187,7 @@ def test_a_cluster_tells_the_same(server: ApiServer, tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_vpas(server: ApiServer, tmp_path: Path) -> None:
-    """Where nobody knows what a VPA is, it is told how that is mended."""
+    """Where VPAs are not defined, it is told how that is mended."""
     server.fail("verticalpodautoscalers", 404)
     with pytest.raises(NotFound, match=r"plumbline manifests crd \| kubectl apply -f -$"):
         of_server(server, tmp_path)
@@ -238,12 +238,12 @@ def test_a_recommender_in_a_namespace() -> None:
 
 
 def test_labels_are_not_told_by_a_recommender() -> None:
-    """A question that nobody can answer is refused with what would help."""
+    """A question that a recommender cannot answer is refused with what would help."""
     with pytest.raises(BadSetting, match=r"^--selector needs --kubeconfig or --objects"):
         of_recommender("http://localhost:1", "-l", "a=b")
 
 
-def test_an_answer_that_nobody_can_read() -> None:
+def test_an_answer_that_cannot_be_read() -> None:
     """Garbage is a note beside what can be read."""
     broken = answer_json("broken", cpu="x")
     with recommending(answer_json(), broken) as server:
