@@ -119,22 +119,22 @@ def chosen_namespace(selection: Selection, offline: Offline, reach: ClusterAcces
 @contextmanager
 def gather_objects(wanted: GatherRequest, clock: Clock, now: datetime) -> Iterator[GatheredObjects]:
     """Look once; what was found can be asked about its owners while this is open."""
-    kept: list[Json] = []
     if wanted.offline.objects:
-        yield _recorded(wanted, kept, now)
+        yield _recorded(wanted, now)
         return
     reach = wanted.reach
     cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
     owners = LiveOwners(cluster.within(_CALL_SECONDS), clock)
     try:
-        yield _live(cluster, owners, wanted, kept, now)
+        yield _live(cluster, owners, wanted, now)
     finally:
         owners.close()
         cluster.close()
 
 
-def _recorded(wanted: GatherRequest, kept: list[Json], now: datetime) -> GatheredObjects:
+def _recorded(wanted: GatherRequest, now: datetime) -> GatheredObjects:
     """Return what files tell; without the webhook's Lease it counts as healthy."""
+    kept: list[Json] = []
     found = chain.from_iterable(map(documents, map(str, wanted.offline.objects)))
     with without_collection():
         recorded = RecordedCluster(_keeping(found, kept, wanted, LEASES))
@@ -145,12 +145,9 @@ def _recorded(wanted: GatherRequest, kept: list[Json], now: datetime) -> Gathere
 
 
 def _live(
-    cluster: KubeCluster,
-    owners: LiveOwners,
-    wanted: GatherRequest,
-    kept: list[Json],
-    now: datetime,
+    cluster: KubeCluster, owners: LiveOwners, wanted: GatherRequest, now: datetime
 ) -> GatheredObjects:
+    kept: list[Json] = []
     problems: list[RecordedProblem] = []
     helpful = (*_HELPFUL, *(resource for resource in wanted.keeps if resource is CHECKPOINTS))
     needs = chain(((one, None) for one in _NEEDED), ((one, problems) for one in helpful))

@@ -7,10 +7,11 @@ with a mistake tells whether the webhook is asked, a Lease tells the server's ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Final, TypeVar
 
 from app.admission.certificate_stores import SecretStore
@@ -92,6 +93,7 @@ _SELF_REVIEWS: Final = Resource(
 
 
 T = TypeVar("T")
+_Question = tuple[Resource, Json, AccountRight]  # who reviews it, the spec, what is not known yet
 
 
 def gather_facts(home: str, reach: ClusterAccess, patient: KubeCluster, clock: Clock) -> Facts:
@@ -265,22 +267,18 @@ def _needed(seen: GatheredObjects, known: FoundByNamespace) -> tuple[Pods, Seque
 # --- rights
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """Whether an account may do something, as it is asked, and why that matters."""
-
-    reviews: Resource
-    attributes: Json
-    why: str
-    who: Json = field(default_factory=dict)  # empty for the account that asks
-    process: str = ""
-    document: str = ""  # of the manifests, that grants it
-
-
 def _reviewed(cluster: KubeCluster, questions: Iterable[_Question]) -> Sequence[AccountRight]:
     """Return the answers in the order of the questions, which are asked side by side."""
     with ThreadPoolExecutor(_ASKERS) as pool:
-        return list(pool.map(lambda one: _access(cluster, one), questions))
+        return list(pool.map(lambda question: _access(cluster, *question), questions))
+
+
+def _access(
+    cluster: KubeCluster, reviews: Resource, spec: Json, right: AccountRight
+) -> AccountRight:
+    body = {"apiVersion": reviews.api_version, "kind": reviews.kind, "spec": spec}
+    status = cluster.create(Ref(reviews), body).get("status") or {}
+    return replace(right, is_allowed=bool(status.get("allowed")))
 
 
 def _own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
@@ -292,7 +290,8 @@ def _own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
             "resource": resource.plural,
             "namespace": home if resource is SECRETS else "",
         }
-        yield _Question(_SELF_REVIEWS, attributes, "look at it")
+        right = AccountRight("you", attributes["verb"], _what(attributes), "look at it")
+        yield _SELF_REVIEWS, {"resourceAttributes": attributes}, right
 
 
 def _rights(facts: Facts) -> Iterator[_Question]:
@@ -302,48 +301,41 @@ def _rights(facts: Facts) -> Iterator[_Question]:
         if not one.is_ours:
             continue
         home, process = one.namespace, one.component
-        account = one.item["spec"]["template"]["spec"].get("serviceAccountName") or "default"
-        who: Json = {
-            "user": f"system:serviceaccount:{home}:{account}",
-            "groups": [
-                "system:serviceaccounts",
-                f"system:serviceaccounts:{home}",
-                "system:authenticated",
-            ],
-        }
+        name = one.item["spec"]["template"]["spec"].get("serviceAccountName") or "default"
+        account = f"system:serviceaccount:{home}:{name}"
+        groups = [
+            "system:serviceaccounts",
+            f"system:serviceaccounts:{home}",
+            "system:authenticated",
+        ]
         for right in needed(process, one.command_line):
             document = documents.get(right, process.partition("-")[0])
             for attributes in _attributes(right, home):
-                yield _Question(_REVIEWS, attributes, right.why, who, process, document)
+                spec = {"user": account, "groups": groups, "resourceAttributes": attributes}
+                what = _what(attributes)
+                yield (
+                    _REVIEWS,
+                    spec,
+                    AccountRight(account, attributes["verb"], what, right.why, process, document),
+                )
 
 
-def _attributes(right: Right, home: str) -> Iterator[Json]:
-    for resource in right.resources:
+def _attributes(right: Right, home: str) -> Iterator[dict[str, str]]:
+    at_home = home if right.reach is RightScope.AT_HOME else ""
+    for resource, verb, name in product(right.resources, right.verbs, right.names or ("",)):
         plural, _, subresource = resource.partition("/")
-        for verb in right.verbs:
-            for name in right.names or ("",):
-                yield {
-                    "verb": verb,
-                    "group": right.group,
-                    "resource": plural,
-                    "subresource": subresource,
-                    "namespace": home if right.reach is RightScope.AT_HOME else "",
-                    "name": name,
-                }
+        yield {
+            "verb": verb,
+            "group": right.group,
+            "resource": plural,
+            "subresource": subresource,
+            "namespace": at_home,
+            "name": name,
+        }
 
 
-def _access(cluster: KubeCluster, asked: _Question) -> AccountRight:
-    reviews, attributes = asked.reviews, asked.attributes
-    body = {
-        "apiVersion": reviews.api_version,
-        "kind": reviews.kind,
-        "spec": {**asked.who, "resourceAttributes": attributes},
-    }
-    status = cluster.create(Ref(reviews), body).get("status") or {}
-    subresource = attributes.get("subresource")
-    what = attributes["resource"] + (f"/{subresource}" if subresource else "")
-    what += f" of {attributes['group']}" if attributes["group"] else ""
-    account, is_allowed = asked.who.get("user", "you"), bool(status.get("allowed"))
-    return AccountRight(
-        account, attributes["verb"], what, asked.why, is_allowed, asked.process, asked.document
-    )
+def _what(attributes: Mapping[str, str]) -> str:
+    """Return a resource as people write it, with its group."""
+    subresource, group = attributes.get("subresource"), attributes["group"]
+    what = f"{attributes['resource']}/{subresource}" if subresource else attributes["resource"]
+    return f"{what} of {group}" if group else what

@@ -94,9 +94,9 @@ class AccountRight:
     verb: str
     what: str  # resource, with its group
     why: str  # what it is needed for
-    is_allowed: bool
-    process: str  # whose account it is; empty for the account that asks
+    process: str = ""  # whose account it is; empty for the account that asks
     document: str = ""  # of the manifests, that grants it
+    is_allowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

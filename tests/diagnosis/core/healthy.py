@@ -111,7 +111,7 @@ def deployment(
 def access(*, allowed: bool = True, process: str = "updater", verb: str = "list") -> AccountRight:
     """Return a right."""
     account = "system:serviceaccount:kube-system:vpa-updater" if process else "you"
-    return AccountRight(account, verb, "pods", "compare them", allowed, process, process)
+    return AccountRight(account, verb, "pods", "compare them", process, process, is_allowed=allowed)
 
 
 def charted(item: Json, namespace: str = "vpa") -> Json:
