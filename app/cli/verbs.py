@@ -159,7 +159,7 @@ def recommendations(settings: RecommendationsSettings, clock: Clock) -> Report:
 @_question(ExplainSettings)
 def explain(settings: ExplainSettings, clock: Clock) -> Report:
     """Tell what becomes of pods."""
-    from app.commands.explain import explain_report
+    from app.commands.explain_report import explain_report
 
     return explain_report(settings, clock)
 
@@ -167,9 +167,11 @@ def explain(settings: ExplainSettings, clock: Clock) -> Report:
 @_question(PlanSettings)
 def plan(settings: PlanSettings, clock: Clock) -> Report:
     """Tell what the updater would do now."""
-    from app.commands.plan import logged_plan_report
+    from app.commands.plan import plan_report
+    from app.runtime.logs import start_logging
 
-    return logged_plan_report(settings, clock)
+    start_logging(settings.logging.verbosity)
+    return plan_report(settings, clock)
 
 
 @_question(DoctorSettings)

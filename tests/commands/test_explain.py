@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.commands.explain import explain_report
+from app.commands.explain_report import explain_report
 from app.commands.flags import ExplainSettings
 from app.flags.command_line import parse
 from app.model.errors import BadSetting
