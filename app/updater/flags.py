@@ -223,7 +223,7 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class AdmissionCheck:
-    """The webhook's Lease: without fresh beats no pod is evicted."""
+    """The webhook's Lease: without fresh beats nobody is evicted."""
 
     is_on: Annotated[
         bool,

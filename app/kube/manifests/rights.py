@@ -117,7 +117,7 @@ _ADMISSION: Final = (
         "",
         ("events",),
         ("create",),
-        "tell that the registration was changed from outside",
+        "tell that somebody changed the registration",
         not_with=_REGISTERS_NOT,
     ),
     *_lease(
@@ -135,7 +135,7 @@ _ADMISSION: Final = (
     ),
     *_own_certificates(),
 )
-_ANSWER: Final = "say what a pod would get, on request"
+_ANSWER: Final = "say what a pod would get, when somebody asks"
 _RECOMMENDER: Final = (
     Right(_VPA_GROUP, (_VPAS,), _WATCH, "know what to recommend for"),
     Right(_VPA_GROUP, (f"{_VPAS}/status",), ("patch",), "publish recommendations"),
