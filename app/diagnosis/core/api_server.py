@@ -10,7 +10,16 @@ from itertools import groupby
 from typing import Final
 
 from app.diagnosis.core.deployments import with_rights
-from app.diagnosis.core.facts import AccountRight, Check, Facts, Finding, Level, Unasked, unknown
+from app.diagnosis.core.facts import (
+    AccountRight,
+    Check,
+    Facts,
+    Finding,
+    Level,
+    Unasked,
+    known,
+    unknown,
+)
 from app.model.fields import Json
 from app.model.text import span
 
@@ -28,16 +37,10 @@ _SERVED: Final = "v1"
 
 def of_server(facts: Facts) -> Iterator[Finding]:
     """Judge version and features."""
-    if isinstance(facts.version, Unasked):
-        yield unknown(Check.SERVER, _SERVER, facts.version)
-        return
-    level, told = _version(facts.version)
+    level, told = _version(known(facts.version, _SERVER))
     fix = "" if level is Level.FINE else "kubectl version"
     yield Finding(Check.SERVER, level, _SERVER, told, fix)
-    resources = facts.core_resources
-    if isinstance(resources, Unasked):
-        yield unknown(Check.SERVER, _SERVER, resources)
-        return
+    resources = known(facts.core_resources, _SERVER)
     if "pods/eviction" not in resources:
         yield Finding(Check.SERVER, Level.SERIOUS, _SERVER, "it knows no evictions")
     if "pods/resize" not in resources:
@@ -60,10 +63,7 @@ def _version(text: str) -> tuple[Level, str]:
 
 def of_clock(facts: Facts) -> Iterator[Finding]:
     """Judge how far the clocks are apart; Leases are compared by them."""
-    server = facts.server_time
-    if isinstance(server, Unasked):
-        yield unknown(Check.CLOCK, _SERVER, server)
-        return
+    server = known(facts.server_time, _SERVER)
     apart = abs(server - facts.now)
     if apart < _SMALL:
         yield Finding(Check.CLOCK, Level.FINE, _SERVER, "its clock and ours agree")
@@ -76,10 +76,7 @@ def of_clock(facts: Facts) -> Iterator[Finding]:
 
 def of_definitions(facts: Facts) -> Iterator[Finding]:
     """Judge the CustomResourceDefinitions."""
-    if isinstance(facts.definitions, Unasked):
-        yield unknown(Check.DEFINITIONS, "crd", facts.definitions)
-        return
-    live = {_name(item): item for item in facts.definitions}
+    live = {_name(item): item for item in known(facts.definitions, "crd")}
     for wanted in facts.wanted_definitions:
         name = _name(wanted)
         about = f"crd/{name}"

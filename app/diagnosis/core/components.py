@@ -7,7 +7,7 @@ from functools import partial
 from typing import Final
 
 from app.diagnosis.core.deployments import COMPONENTS, Deployment, deployments
-from app.diagnosis.core.facts import Check, Facts, Finding, Level, Unasked, unknown
+from app.diagnosis.core.facts import Check, Facts, Finding, Level, known
 
 # In its manifests and its chart anyway, and about how it is installed.
 _UNTOLD: Final = (
@@ -19,9 +19,7 @@ _finding = partial(Finding, Check.COMPONENTS)
 
 def of_components(facts: Facts) -> Iterator[Finding]:
     """Judge which processes run, ours and upstream's."""
-    if isinstance(facts.deployments, Unasked):
-        yield unknown(Check.COMPONENTS, "deployment", facts.deployments)
-        return
+    known(facts.deployments, "deployment")
     found = deployments(facts)
     yield from _elsewhere([one for one in found if one.is_ours], facts)
     for component in COMPONENTS:

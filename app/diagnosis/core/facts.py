@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from app.diagnosis.core.members import FoundByNamespace
 from app.model.certificates import Generation
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
+
+T = TypeVar("T")
 
 
 class Level(StrEnum):
@@ -57,6 +59,25 @@ class Unasked:
 
     why: str
     is_refused: bool = False  # the asking account may not know it
+
+
+class CouldNotLook(Exception):
+    """A check lacks a fact; it ends with a finding that says so."""
+
+    def __init__(self, about: str, fact: Unasked) -> None:
+        super().__init__(fact.why)
+        self.about, self.fact = about, fact
+
+
+def known(fact: T | Unasked, about: str) -> T:
+    """Return a fact about something.
+
+    Raises:
+        CouldNotLook: it could not be had.
+    """
+    if isinstance(fact, Unasked):
+        raise CouldNotLook(about, fact)
+    return fact
 
 
 def unknown(check: Check, about: str, fact: Unasked) -> Finding:

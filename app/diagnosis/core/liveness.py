@@ -13,7 +13,7 @@ from typing import Final
 
 from app.admission.core.rotation import defect
 from app.diagnosis.core.deployments import ADMISSION, logs_of, only_recommends, ours, place_of
-from app.diagnosis.core.facts import Check, Facts, Finding, Level, Unasked, unknown
+from app.diagnosis.core.facts import Check, CouldNotLook, Facts, Finding, Level, Unasked, known
 from app.model.certificates import Generation
 from app.model.errors import BadObject
 from app.model.fields import Json, object_at, time_at
@@ -41,10 +41,9 @@ _lease = partial(Finding, Check.LEASES)
 
 def of_certificate(facts: Facts) -> Iterator[Finding]:
     """Judge the certificate that the webhook serves."""
-    found, about = facts.certificate, f"secret/{facts.secret}"
-    if isinstance(found, Unasked):
-        yield unknown(Check.CERTIFICATE, about, found)
-    elif found is None:
+    about = f"secret/{facts.secret}"
+    found = known(facts.certificate, about)
+    if found is None:
         told = "there is none; it may be given by other means"
         yield _certificate(Level.NOTE, about, told, is_absence=True)
     else:
@@ -77,14 +76,12 @@ def _certificate_fix(about: str, facts: Facts) -> str:
 
 def of_leases(facts: Facts) -> Iterator[Finding]:
     """Judge which processes renew their Leases."""
-    if isinstance(facts.leases, Unasked):
-        yield unknown(Check.LEASES, "lease", facts.leases)
-        return
-    known = {str(item.get("metadata", {}).get("name")): item for item in facts.leases}
-    yield _heartbeat(known.get(HEARTBEAT), facts)
+    leases = known(facts.leases, "lease")
+    by_name = {str(item.get("metadata", {}).get("name")): item for item in leases}
+    yield _heartbeat(by_name.get(HEARTBEAT), facts)
     for component, names in LEADERS.items():
-        leases = {name: known[name] for name in names if name in known}
-        yield from _leaders(component, leases, facts)
+        found = {name: by_name[name] for name in names if name in by_name}
+        yield from _leaders(component, found, facts)
 
 
 def _heartbeat(item: Json | None, facts: Facts) -> Finding:
@@ -176,7 +173,7 @@ def _without_metrics(found: Unasked, facts: Facts) -> Finding:
             told = f"only Prometheus tells how much pods use, at a start: {found.why}"
             return _usage(Level.WARNING, told, _METRICS_SERVER)
     if found.is_refused:
-        return unknown(Check.METRICS, _METRICS, found)
+        raise CouldNotLook(_METRICS, found)
     told = f"it does not tell how much pods use: {found.why}"
     return _usage(Level.SERIOUS, told, _METRICS_SERVER)
 

@@ -25,6 +25,7 @@ from app.diagnosis.core.facts import (
     TrialOutcome,
     TrialResult,
     Unasked,
+    known,
     unknown,
 )
 from app.diagnosis.core.hooks import Hook, all_hooks, hooks, validating_hooks
@@ -47,9 +48,7 @@ _finding = partial(Finding, Check.WEBHOOK)
 
 def of_webhook(facts: Facts) -> Iterator[Finding]:
     """Judge how the webhook is registered, and whether it is asked."""
-    if isinstance(facts.mutating, Unasked):
-        yield unknown(Check.WEBHOOK, _ABOUT, facts.mutating)
-        return
+    known(facts.mutating, _ABOUT)
     found = hooks(facts)
     if not found:
         yield _absence(facts)
@@ -211,12 +210,12 @@ def _decoded(text: object) -> str:
 
 def _order(ours: Hook, facts: Facts) -> Iterator[Finding]:
     """Report webhooks that change pods after ours; API servers ask in the order of names."""
-    known = {hook.configuration for hook in hooks(facts)}
+    ours_by_name = {hook.configuration for hook in hooks(facts)}
     later = dict.fromkeys(
         hook.configuration
         for hook in all_hooks(facts.mutating, ours.kind)
         if hook.configuration > ours.configuration
-        and hook.configuration not in known
+        and hook.configuration not in ours_by_name
         and hook.covers(*_POD, "CREATE")
     )
     if later:

@@ -23,11 +23,6 @@ Json = dict[str, Any]
     [
         pytest.param(FACTS, [], id="as it should be"),
         pytest.param(
-            replace(FACTS, version=Unasked("refused")),
-            [(Level.UNKNOWN, "could not be looked at: refused")],
-            id="no version",
-        ),
-        pytest.param(
             replace(FACTS, version="v1.27.9"),
             [(Level.SERIOUS, "version v1.27.9 is too old: the webhook needs 1.30 or newer")],
             id="too old",
@@ -46,11 +41,6 @@ Json = dict[str, Any]
             replace(FACTS, version="main"),
             [(Level.WARNING, 'it is not known what version "main" can do')],
             id="a strange version",
-        ),
-        pytest.param(
-            replace(FACTS, core_resources=Unasked("refused")),
-            [(Level.UNKNOWN, "could not be looked at: refused")],
-            id="no discovery",
         ),
         pytest.param(
             replace(FACTS, core_resources=RESOURCES - {"pods/eviction"}),
@@ -86,12 +76,6 @@ def test_clocks(seconds: int, level: Level, word: str) -> None:
     (finding,) = of_clock(replace(FACTS, server_time=server_time))
     assert finding.level is level
     assert word in finding.message
-
-
-def test_a_clock_that_is_not_known() -> None:
-    """Without the right to try, the server's time is not known."""
-    (finding,) = of_clock(replace(FACTS, server_time=Unasked("refused")))
-    assert finding.level is Level.UNKNOWN
 
 
 def version(item: Json) -> Json:
@@ -182,12 +166,6 @@ def test_definitions_that_are_absent() -> None:
     found = list(of_definitions(replace(FACTS, definitions=[])))
     assert [one.is_absence for one in found] == [True, True]
     assert all(one.fix.startswith("plumbline manifests crd | kubectl apply") for one in found)
-
-
-def test_definitions_that_were_not_asked_for() -> None:
-    """Who may not see definitions is told so."""
-    (finding,) = of_definitions(replace(FACTS, definitions=Unasked("refused")))
-    assert finding.level is Level.UNKNOWN
 
 
 @pytest.mark.parametrize(

@@ -86,11 +86,6 @@ def theirs(component: str, *args: str, replicas: int = 1) -> Json:
             [(Level.NOTE, "it was not found; it may run by other means")] * 3,
             id="none",
         ),
-        pytest.param(
-            replace(FACTS, deployments=Unasked("refused")),
-            [(Level.UNKNOWN, "could not be looked at: refused")],
-            id="unasked",
-        ),
     ],
 )  # fmt: skip
 def test_components(facts: Facts, found: list[tuple[Level, str]]) -> None:

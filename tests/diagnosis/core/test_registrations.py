@@ -69,9 +69,6 @@ def client(**changes: object) -> Json:
     [
         pytest.param(replace(FACTS, mutating=[]), Level.SERIOUS, "no webhook is", id="absent"),
         pytest.param(
-            replace(FACTS, mutating=Unasked("refused")), Level.UNKNOWN, "refused", id="unasked"
-        ),
-        pytest.param(
             registered(rules=hook()["rules"][1:]), Level.SERIOUS, "about new pods", id="no pods"
         ),
         pytest.param(
