@@ -28,6 +28,9 @@ ROOT = Path(__file__).parents[2]
 SECONDS = 60
 RUN_PORTS = ["port", "admission-port", "recommender-port", "updater-port"]
 FREE_PORTS = [f"--{flag}=0" for flag in RUN_PORTS]  # whichever
+NO_REVIEW = "no review given: name files with AdmissionReviews, or - to read them"
+DOCUMENTS = "usage: plumbline manifests " + "|".join(documents.NAMES)
+WORD = 'unexpected word "x"; flags begin with --, and a switch is turned off with --switch=false'
 OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json()]
 # By uid; the second one has a VPA with mistakes, the third one is no business of anybody.
 REVIEWS = {
@@ -203,32 +206,11 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
             id="value",
         ),
         pytest.param(["admit", "--v"], "-v needs a value: a whole number", id="no value"),
-        pytest.param(
-            ["admission", "x"],
-            'unexpected word "x"; flags begin with --, and a switch is turned off '
-            "with --switch=false",
-            id="word",
-        ),
-        pytest.param(
-            ["admit"],
-            "no review given: name files with AdmissionReviews, or - to read them",
-            id="no review",
-        ),
-        pytest.param(
-            ["admit", "--objects", "{empty}"],
-            "no review given: name files with AdmissionReviews, or - to read them",
-            id="no review beside objects",
-        ),
-        pytest.param(
-            ["admit", "{empty}"],
-            "no review given: name files with AdmissionReviews, or - to read them",
-            id="an empty file",
-        ),
-        pytest.param(
-            ["admit", "-"],
-            "no review given: name files with AdmissionReviews, or - to read them",
-            id="empty input",
-        ),
+        pytest.param(["admission", "x"], WORD, id="word"),
+        pytest.param(["admit"], NO_REVIEW, id="no review"),
+        pytest.param(["admit", "--objects", "{empty}"], NO_REVIEW, id="no review beside objects"),
+        pytest.param(["admit", "{empty}"], NO_REVIEW, id="an empty file"),
+        pytest.param(["admit", "-"], NO_REVIEW, id="empty input"),
         pytest.param(
             ["admit", "/no/review"], "/no/review: No such file or directory", id="no such review"
         ),
@@ -268,22 +250,9 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
             "/proc/self/mem: Input/output error",
             id="a file that cannot be read",
         ),
-        pytest.param(
-            ["manifests"],
-            "usage: plumbline manifests " + "|".join(documents.NAMES),
-            id="no document",
-        ),
-        pytest.param(
-            ["manifests", "crds"],
-            "usage: plumbline manifests " + "|".join(documents.NAMES),
-            id="no such document",
-        ),
-        pytest.param(
-            ["version", "x"],
-            'unexpected word "x"; flags begin with --, and a switch is turned off '
-            "with --switch=false",
-            id="a word too many",
-        ),
+        pytest.param(["manifests"], DOCUMENTS, id="no document"),
+        pytest.param(["manifests", "crds"], DOCUMENTS, id="no such document"),
+        pytest.param(["version", "x"], WORD, id="a word too many"),
     ],
 )
 def test_wrong_usage(tmp_path: Path, words: Sequence[str], sentence: str) -> None:

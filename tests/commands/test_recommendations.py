@@ -17,6 +17,7 @@ from app.model.errors import BadSetting, NotFound
 from app.output import Output, Report, shown
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from tests import make
+from tests.diagnosis.core.healthy import checkpoint_json
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 from tests.kube.recommender_server import answer_json, recommending
@@ -43,26 +44,12 @@ def vpa(
     )
 
 
-def checkpoint() -> Json:
-    """Return half a day of history."""
-    histogram: Json = {"referenceTimestamp": None, "bucketWeights": {}, "totalWeight": 0}
-    return {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscalerCheckpoint",
-        "metadata": {"name": "web-app", "namespace": "default"},
-        "spec": {"vpaObjectName": "web", "containerName": "app"},
-        "status": {
-            "version": "v3",
-            "cpuHistogram": histogram,
-            "memoryHistogram": histogram,
-            "firstSampleStart": "2026-01-04T22:00:00Z",
-            "lastSampleStart": "2026-01-05T10:00:00Z",
-            "lastUpdateTime": "2026-01-05T09:58:00Z",
-            "totalSamplesCount": 720,
-        },
-    }
-
-
+HALF_A_DAY = checkpoint_json(
+    firstSampleStart="2026-01-04T22:00:00Z",
+    lastSampleStart="2026-01-05T10:00:00Z",
+    lastUpdateTime="2026-01-05T09:58:00Z",
+    totalSamplesCount=720,
+)
 OBJECTS = [
     vpa(labels={"team": "shop"}),
     make.workload_json(),
@@ -70,7 +57,7 @@ OBJECTS = [
     make.pod_json(name="web-1", cpu="250m"),
     make.vpa_json("db", target="StatefulSet/db"),
     vpa("far", namespace="bank"),
-    checkpoint(),
+    HALF_A_DAY,
 ]
 
 
