@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime, timedelta
 from functools import partial
@@ -30,7 +30,7 @@ from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot, object_identity
 from app.model.text import amount, nearest, percent, span
-from app.output import Json, Piece, Report, Table, Tone
+from app.output import Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
 from app.updater.webhook_lease import HEALTHY, LeaseRules
 
@@ -98,26 +98,17 @@ def _gathered(
     return gather_objects(wanted, clock, clock.now())
 
 
-def _selected(
-    seen: GatheredObjects, selector: Selector | None
-) -> frozenset[tuple[str, str]] | None:
+def _selected(seen: GatheredObjects, selector: Selector | None) -> Set[tuple[str, str]] | None:
     """Return the VPAs whose own labels are selected, None for all."""
     if selector is None:
         return None
-    return frozenset(
-        (namespace, name)
-        for item in seen.objects_of(VPAS)
-        for namespace, name, labels in _labelled(item)
-        if selector.matches(labels)
-    )
-
-
-def _labelled(item: Json) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    """Yield namespace, name and labels of an object; nothing of one that cannot be read."""
-    with suppress(BadObject):
-        _, _, namespace, name = object_identity(item)
-        labels = labels_at(object_at(item, "metadata", ""), "labels", "metadata")
-        yield namespace, name, labels
+    found = set()
+    for item in seen.objects_of(VPAS):
+        with suppress(BadObject):  # which is not chosen
+            _, _, namespace, name = object_identity(item)
+            if selector.matches(labels_at(object_at(item, "metadata", ""), "labels", "metadata")):
+                found.add((namespace, name))
+    return found
 
 
 def _named(
