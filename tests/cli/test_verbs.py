@@ -89,53 +89,32 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "uids"),
     [
+        pytest.param("--objects {objects} -- {a} {b}", "ab", id="parted by dashes"),
+        pytest.param("--objects {objects} {a} {b}", "ab", id="after the objects"),
+        pytest.param("{b} {a} --objects {objects}", "ba", id="before the objects"),
+        pytest.param("--objects {objects} {more} --decode {abc}", "abc", id="after another flag"),
         pytest.param(
-            "--objects {0}/objects.yaml -- {0}/a.json {0}/b.yaml", "ab", id="parted by dashes"
+            "--objects={objects} --objects={more} {abc} {a}", "abca", id="in several files"
+        ),
+        pytest.param("--objects {objects} - {b}", "cb", id="from standard input, in its place"),
+        pytest.param("{a} - --objects {objects}", "ac", id="from standard input at the end"),
+        pytest.param("--objects {objects} {broken}", "a.b.c.", id="beside broken ones"),
+        pytest.param(
+            "{broken} {garbage} {a} --objects {objects}", "a.b.c..a", id="beside broken files"
         ),
         pytest.param(
-            "--objects {0}/objects.yaml {0}/a.json {0}/b.yaml", "ab", id="after the objects"
-        ),
-        pytest.param(
-            "{0}/b.yaml {0}/a.json --objects {0}/objects.yaml", "ba", id="before the objects"
-        ),
-        pytest.param(
-            "--objects {0}/objects.yaml {0}/more.jsonl.gz --decode {0}/abc.jsonl",
-            "abc",
-            id="after another flag",
-        ),
-        pytest.param(
-            "--objects={0}/objects.yaml --objects={0}/more.jsonl.gz {0}/abc.jsonl {0}/a.json",
-            "abca",
-            id="in several files",
-        ),
-        pytest.param(
-            "--objects {0}/objects.yaml - {0}/b.yaml", "cb", id="from standard input, in its place"
-        ),
-        pytest.param(
-            "{0}/a.json - --objects {0}/objects.yaml", "ac", id="from standard input at the end"
-        ),
-        pytest.param(
-            "--objects {0}/objects.yaml {0}/broken.jsonl", "a.b.c.", id="beside broken ones"
-        ),
-        pytest.param(
-            "{0}/broken.jsonl {0}/garbage.json {0}/a.json --objects {0}/objects.yaml",
-            "a.b.c..a",
-            id="beside broken files",
-        ),
-        pytest.param(
-            "--objects {0}/objects.yaml {0}/a.json {0}/garbage.json {0}/b.yaml",
+            "--objects {objects} {a} {garbage} {b}",
             "a.b",
             id="beside broken files, after the objects",
         ),
-        pytest.param(
-            "--objects {0}/objects.yaml {0}/garbage.json", ".", id="nothing but a broken file"
-        ),
-        pytest.param("{0}/a.json", "a", id="without objects"),
+        pytest.param("--objects {objects} {garbage}", ".", id="nothing but a broken file"),
+        pytest.param("{a}", "a", id="without objects"),
     ],
 )
 def test_reviews_are_answered_in_their_order(folder: Path, words: str, uids: str) -> None:
     """Every review has one line, in the order in which they were named; a dot has no uid."""
-    responses = answered(*words.format(folder).split(), stdin=C)
+    paths = {path.name.partition(".")[0]: path for path in folder.iterdir()}
+    responses = answered(*words.format_map(paths).split(), stdin=C)
     assert "".join(response["uid"] or "." for response in responses) == uids
     for response in responses:
         assert response["allowed"] is (response["uid"] != "b")

@@ -78,22 +78,17 @@ def test_clocks(seconds: int, level: Level, word: str) -> None:
     assert word in finding.message
 
 
-def version(item: Json) -> Json:
-    """Return the served version of a definition."""
+def at(item: Json, *path: str) -> Json:
+    """Return a part of the served version of a definition, such as a field of its schema."""
     found: Json = item["spec"]["versions"][0]
+    for word in path:
+        found = found[word]
     return found
 
 
-def spec(item: Json) -> Json:
-    """Return the schema of its spec."""
-    found: Json = version(item)["schema"]["openAPIV3Schema"]["properties"]["spec"]["properties"]
-    return found
-
-
-def mode(item: Json) -> Json:
-    """Return the schema of the update mode."""
-    found: Json = spec(item)["updatePolicy"]["properties"]["updateMode"]
-    return found
+SPEC = ("schema", "openAPIV3Schema", "properties", "spec", "properties")
+MODE = (*SPEC, "updatePolicy", "properties", "updateMode")
+POLICY = (*SPEC, "resourcePolicy", "properties", "containerPolicies", "items", "properties")
 
 
 @pytest.mark.parametrize(
@@ -106,33 +101,31 @@ def mode(item: Json) -> Json:
             id="not established",
         ),
         pytest.param(
-            lambda item: version(item).update(served=False),
+            lambda item: at(item).update(served=False),
             Level.SERIOUS,
             "version v1 is not served",
             id="not served",
         ),
         pytest.param(
-            lambda item: version(item).pop("subresources"),
+            lambda item: at(item).pop("subresources"),
             Level.SERIOUS,
             "it has no status subresource, so nothing can be recommended",
             id="no status",
         ),
         pytest.param(
-            lambda item: spec(item).pop("selector"),
+            lambda item: at(item, *SPEC).pop("selector"),
             Level.WARNING,
             "these would be dropped or refused: spec.selector",
             id="a field",
         ),
         pytest.param(
-            lambda item: mode(item)["enum"].remove("UpscaleOnly"),
+            lambda item: at(item, *MODE)["enum"].remove("UpscaleOnly"),
             Level.WARNING,
             "these would be dropped or refused: spec.updatePolicy.updateMode: UpscaleOnly",
             id="a word",
         ),
         pytest.param(
-            lambda item: spec(item)["resourcePolicy"]["properties"]["containerPolicies"]["items"][
-                "properties"
-            ].clear(),
+            lambda item: at(item, *POLICY).clear(),
             Level.WARNING,
             "these would be dropped or refused: "
             "spec.resourcePolicy.containerPolicies[].containerName, "
@@ -157,7 +150,7 @@ def test_definitions_in_order() -> None:
 def test_a_schema_that_takes_everything() -> None:
     """What a schema does not list it may keep; it is not missing there."""
     live = definitions()
-    version(live[0])["schema"] = {"openAPIV3Schema": {"type": "object"}}
+    at(live[0])["schema"] = {"openAPIV3Schema": {"type": "object"}}
     assert flaws(list(of_definitions(replace(FACTS, definitions=live)))) == []
 
 
