@@ -167,6 +167,14 @@ def test_planted_faults(facts: Facts, level: Level, word: str) -> None:
     assert word in found[1]
 
 
+def test_the_validating_configuration_is_named() -> None:
+    """A release of the chart names it otherwise, and commands must reach it."""
+    slow = configuration("blue-webhook-config", hook(name="validate.vpa.k8s.io", timeoutSeconds=30))
+    found = list(of_webhook(replace(FACTS, validating=[slow])))
+    (told,) = [one for one in found if one.level is Level.WARNING]
+    assert told.about == "validatingwebhookconfiguration/blue-webhook-config"
+
+
 @pytest.mark.parametrize(
     "facts",
     [
