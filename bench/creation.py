@@ -31,7 +31,7 @@ _LONGEST_SECONDS: Final = 120
 
 
 def bench(options: Options) -> Result:
-    """Create pods with nobody asked, with upstream and with us, by turns."""
+    """Create pods without a webhook, with upstream and with us, by turns."""
     found = Found()
     with stage() as on:
         certificates(on.folder)
@@ -118,7 +118,7 @@ def _register(on: Stage, called: Called) -> None:
 
 def _unregister(on: Stage) -> None:
     on.admin.delete(MUTATING_WEBHOOKS, "", _NAME)
-    eventually(lambda: not _is_sized(on), "the API server asks nobody")
+    eventually(lambda: not _is_sized(on), "the API server asks no webhook")
 
 
 def _is_sized(on: Stage) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from statistics import median
+from statistics import linear_regression, median
 from typing import Any, Final
 
 SIDES: Final = ("upstream", "ours")
@@ -89,10 +89,7 @@ class Found:
 
 def exponent(sizes: Sequence[float], costs: Sequence[float]) -> float:
     """Return by which power of the size a cost grows: the slope of a line through logarithms."""
-    across, up = [math.log(size) for size in sizes], [math.log(cost) for cost in costs]
-    centre, height = sum(across) / len(across), sum(up) / len(up)
-    slope = sum((x - centre) * (y - height) for x, y in zip(across, up, strict=True))
-    return slope / sum((x - centre) ** 2 for x in across)
+    return linear_regression(list(map(math.log, sizes)), list(map(math.log, costs))).slope
 
 
 def table(rows: Sequence[Row]) -> str:

@@ -2,7 +2,7 @@
 
     python -m bench.metrics_stand_in PORT FOLDER PODS VPAS SECONDS
 
-Strategy: what pods use is chosen by chance from a seed, anew each so many seconds; the bodies are
+Strategy: what pods use is chosen by chance from a seed, again each so many seconds; the bodies are
 made before anybody asks. FOLDER holds the certificate; it is not checked by API servers.
 """
 
@@ -70,7 +70,7 @@ def body(crowd: Crowd, variant: int) -> bytes:
 
 
 def main() -> None:
-    """Serve until somebody ends it."""
+    """Serve until it is ended."""
     port, folder, pods, vpas, seconds = sys.argv[1:]
     crowd = Crowd(int(vpas), int(pods))
     bodies = [body(crowd, variant) for variant in range(_VARIANTS)]
@@ -104,7 +104,7 @@ def main() -> None:
             self.wfile.write(text)
 
         def log_message(self, *_: object) -> None:
-            """Tell nobody."""
+            """Write no log."""
 
     server = ThreadingHTTPServer(("127.0.0.1", int(port)), Handler)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)

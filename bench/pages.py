@@ -17,7 +17,7 @@ ORDER: Final = ("admission", "creation", "recommender", "updater", "growth")
 _INTRODUCTION: Final = """\
 # Beside upstream
 
-Made by `make bench`; `make bench-NAME` makes one part of it anew. It needs Go and wrk, builds
+Made by `make bench`; `make bench-NAME` makes one part of it again. It needs Go and wrk, builds
 upstream's programs itself, and leaves everything as it was.
 
 Both sides run on the same machine, by turns, against the same API server, objects and metrics, with
@@ -31,7 +31,7 @@ What a review's time is spent on stands on [a page of its own](PROFILE.md).
 
 
 def keep(result: Result) -> Path:
-    """Write what a bench found, and the page anew; return where the page is."""
+    """Write what a bench found, and the page; return where the page is."""
     place = QUICK if result.is_quick else HERE
     folder = place / "results"
     folder.mkdir(parents=True, exist_ok=True)

@@ -75,7 +75,7 @@ def bench(options: Options) -> Result:
 
 @contextmanager
 def _metrics(on: Stage, crowd: Crowd, interval: int) -> Iterator[None]:
-    """Let somebody answer for metrics.k8s.io."""
+    """Let an answer for metrics.k8s.io be served."""
     port = free_port()
     numbers = map(str, (port, on.folder, crowd.pod_count, crowd.vpas, interval))
     command = [sys.executable, "-m", "bench.metrics_stand_in", *numbers]
@@ -83,7 +83,7 @@ def _metrics(on: Stage, crowd: Crowd, interval: int) -> Iterator[None]:
     with running(program):
         announce_metrics(on.admin, port)
         path = "/apis/metrics.k8s.io/v1beta1/pods"
-        eventually(lambda: _is_served(on, path), f"somebody answers for {path}")
+        eventually(lambda: _is_served(on, path), f"{path} is served")
         yield
 
 

@@ -17,8 +17,8 @@ import yaml
 
 from app.admission.core.mutate import PodReason
 from app.admission.core.validate import VpaReason
-from app.cli import VERBS
 from app.cli.pages import PURPOSES
+from app.cli.verbs import VERBS
 from app.flags.command_line import schema
 from app.sizing.matching import MatchReason
 from app.updater.core.decisions import Reason

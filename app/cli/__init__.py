@@ -1,9 +1,9 @@
 """The command line: one verb a process.
 
-Strategy: a verb is a line in a table; its flags come from its settings, its work from the
-wiring. Errors are one sentence and an exit code: 1 problems were found, or the work failed, 2
-wrong usage, 3 the cluster cannot be reached, or does not let us. Where the cluster is belongs to
-the usage: a kubeconfig or a context that is not there is 2, a server that does not answer 3.
+Strategy: a verb is a function of its settings, which are read from its flags. Errors are one
+sentence and an exit code: 1 problems were found, or the work failed, 2 wrong usage, 3 the cluster
+cannot be reached, or does not let us. Where the cluster is belongs to the usage: a kubeconfig or a
+context that is not there is 2, a server that does not answer 3.
 """
 
 from __future__ import annotations
@@ -11,34 +11,15 @@ from __future__ import annotations
 import logging
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 
-from app.cli import verbs
 from app.cli.pages import overview
-from app.cli.verbs import program_name
+from app.cli.verbs import VERBS, program_name
 from app.model.errors import BadObject, BadSetting, ClusterError, NotFound, Refused
 from app.model.text import nearest
 
 log = logging.getLogger("cli")
 
-Verb = Callable[[Sequence[str], Mapping[str, str]], int]
-
-VERBS: Mapping[str, Verb] = {
-    "run": verbs.run,
-    "admission": verbs.admission,
-    "recommender": verbs.recommender,
-    "updater": verbs.updater,
-    "recommendations": verbs.recommendations,
-    "explain": verbs.explain,
-    "plan": verbs.plan,
-    "doctor": verbs.doctor,
-    "admit": verbs.admit,
-    "replay": verbs.replay,
-    "certs": verbs.certs,
-    "manifests": verbs.manifests,
-    "completion": verbs.completion,
-    "version": verbs.version,
-}
 _PROCESSES = ("admission", "recommender", "updater")
 _FORWARD = "'kubectl -n kube-system port-forward deployment/vpa-recommender 8942'"
 _TRACE = "PLUMBLINE_TRACE"

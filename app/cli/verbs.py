@@ -10,9 +10,10 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import wraps
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Final, Protocol, TextIO, TypeVar
+from typing import Final, TextIO, TypeVar
 
 from app.admission.flags import AdmissionSettings
 from app.cli.completion import CompletionSettings, Shell, Verb, script
@@ -29,7 +30,6 @@ from app.commands.flags import (
 )
 from app.commands.replay_flags import ReplaySettings
 from app.flags.command_line import asks_for_help, parse
-from app.flags.shared import OutputFormat
 from app.model.errors import BadSetting
 from app.output import Output, Report, Text, line, shown
 from app.ports import Clock
@@ -44,6 +44,15 @@ PROBLEMS_FOUND: Final = 1
 Arguments = Sequence[str]
 Environment = Mapping[str, str]
 S = TypeVar("S")
+Q = TypeVar(
+    "Q",
+    RecommendationsSettings,
+    ExplainSettings,
+    PlanSettings,
+    DoctorSettings,
+    CertsSettings,
+    VersionSettings,
+)
 
 
 def program_name() -> str:
@@ -52,44 +61,54 @@ def program_name() -> str:
     return "kubectl plumbline" if called == PLUGIN else "plumbline"
 
 
+Work = Callable[[Arguments, Environment], int]  # returns an exit code
+VERBS: Final[dict[str, Work]] = {}
+
+
+def _verb(
+    kind: type[S], more_help: Callable[[], str] = str
+) -> Callable[[Callable[[S, Environment], int]], Work]:
+    """Make a function the work of the command of its name, called once its flags are read."""
+
+    def register(work: Callable[[S, Environment], int]) -> Work:
+        command = work.__name__
+
+        def verb(words: Arguments, environment: Environment) -> int:
+            if asks_for_help(words):
+                page = help_text(kind, command, PURPOSES[command][1], program_name())
+                print(page + more_help(), end="")
+                return 0
+            return work(parse(kind, words, environment), environment)
+
+        VERBS[command] = verb
+        return verb
+
+    return register
+
+
+def _question(kind: type[Q]) -> Callable[[Callable[[Q, Clock], Report]], Work]:
+    """Make a function answer the command of its name with a report."""
+
+    def register(ask: Callable[[Q, Clock], Report]) -> Work:
+        @wraps(ask)
+        def work(settings: Q, environment: Environment) -> int:
+            from app.runtime.clock import SystemClock
+
+            # What people should know is in the report; commands that log as well begin to.
+            logging.getLogger().addHandler(logging.NullHandler())
+            return show(ask(settings, SystemClock()), settings.showing.output, environment)
+
+        return _verb(kind)(work)
+
+    return register
+
+
 # --- the processes
 
 
-def admission(words: Arguments, environment: Environment) -> int:
-    """Serve the webhook."""
-    settings = _settings(AdmissionSettings, "admission", words, environment)
-    if settings is None:
-        return 0
-    with metrics_folder() if settings.serving.processes > 1 else nullcontext():
-        from app.admission.knowledge import check_files
-        from app.admission.process import serve  # only now: see metrics_folder
-
-        check_files(settings.offline.objects)
-        return serve(settings)
-
-
-def recommender(words: Arguments, environment: Environment) -> int:
-    """Recommend."""
-    from app.diagnosis.pod_preview import PodPreviewer
-    from app.recommender.process import serve
-
-    settings = _settings(RecommenderSettings, "recommender", words, environment)
-    return 0 if settings is None else serve(settings, PodPreviewer)
-
-
-def updater(words: Arguments, environment: Environment) -> int:
-    """Update running pods."""
-    from app.updater.process import serve
-
-    settings = _settings(UpdaterSettings, "updater", words, environment)
-    return 0 if settings is None else serve(settings)
-
-
-def run(words: Arguments, environment: Environment) -> int:
+@_verb(RunSettings)
+def run(settings: RunSettings, environment: Environment) -> int:
     """Run everything in one process."""
-    settings = _settings(RunSettings, "run", words, environment)
-    if settings is None:
-        return 0
     from app.run.run import run as run_all
 
     # What libraries log before there is a screen would stand beside the sentence that ends it.
@@ -98,136 +117,114 @@ def run(words: Arguments, environment: Environment) -> int:
         return run_all(settings, sys.stdout or nowhere, environment)
 
 
+@_verb(AdmissionSettings)
+def admission(settings: AdmissionSettings, _environment: Environment) -> int:
+    """Serve the webhook."""
+    with metrics_folder() if settings.serving.processes > 1 else nullcontext():
+        from app.admission.knowledge import check_files
+        from app.admission.process import serve  # only now: see metrics_folder
+
+        check_files(settings.offline.objects)
+        return serve(settings)
+
+
+@_verb(RecommenderSettings)
+def recommender(settings: RecommenderSettings, _environment: Environment) -> int:
+    """Recommend."""
+    from app.diagnosis.pod_preview import PodPreviewer
+    from app.recommender.process import serve
+
+    return serve(settings, PodPreviewer)
+
+
+@_verb(UpdaterSettings)
+def updater(settings: UpdaterSettings, _environment: Environment) -> int:
+    """Update running pods."""
+    from app.updater.process import serve
+
+    return serve(settings)
+
+
 # --- what is asked
 
 
-class _HasOutputFormat(Protocol):
-    @property
-    def showing(self) -> OutputFormat: ...
-
-
-A = TypeVar("A", bound=_HasOutputFormat)
-
-
-def _show_answer(
-    command: str,
-    kind: type[A],
-    ask: Callable[[A, Clock], Report],
-    words: Arguments,
-    environment: Environment,
-) -> int:
-    """Read flags, ask, and show the answer."""
-    settings = _settings(kind, command, words, environment)
-    if settings is None:
-        return 0
-    from app.runtime.clock import SystemClock
-
-    # What people should know is in the report, so nothing is logged unless a command begins to.
-    logging.getLogger().addHandler(logging.NullHandler())
-    return show(ask(settings, SystemClock()), settings.showing.output, environment)
-
-
-def recommendations(words: Arguments, environment: Environment) -> int:
+@_question(RecommendationsSettings)
+def recommendations(settings: RecommendationsSettings, clock: Clock) -> Report:
     """List recommendations beside requests."""
+    from app.commands.recommendations import recommendations_report
 
-    def ask(settings: RecommendationsSettings, clock: Clock) -> Report:
-        from app.commands.recommendations import recommendations_report
-
-        return recommendations_report(settings, clock)
-
-    return _show_answer("recommendations", RecommendationsSettings, ask, words, environment)
+    return recommendations_report(settings, clock)
 
 
-def explain(words: Arguments, environment: Environment) -> int:
+@_question(ExplainSettings)
+def explain(settings: ExplainSettings, clock: Clock) -> Report:
     """Tell what becomes of pods."""
+    from app.commands.explain_report import explain_report
 
-    def ask(settings: ExplainSettings, clock: Clock) -> Report:
-        from app.commands.explain import explain_report
-
-        return explain_report(settings, clock)
-
-    return _show_answer("explain", ExplainSettings, ask, words, environment)
+    return explain_report(settings, clock)
 
 
-def plan(words: Arguments, environment: Environment) -> int:
+@_question(PlanSettings)
+def plan(settings: PlanSettings, clock: Clock) -> Report:
     """Tell what the updater would do now."""
+    from app.commands.plan import plan_report
+    from app.runtime.logs import start_logging
 
-    def ask(settings: PlanSettings, clock: Clock) -> Report:
-        from app.commands.plan import logged_plan_report
-
-        return logged_plan_report(settings, clock)
-
-    return _show_answer("plan", PlanSettings, ask, words, environment)
+    start_logging(settings.logging.verbosity)
+    return plan_report(settings, clock)
 
 
-def doctor(words: Arguments, environment: Environment) -> int:
+@_question(DoctorSettings)
+def doctor(settings: DoctorSettings, clock: Clock) -> Report:
     """Check an installation."""
+    from app.commands.doctor import doctor_report
 
-    def ask(settings: DoctorSettings, clock: Clock) -> Report:
-        from app.commands.doctor import doctor_report
-
-        return doctor_report(settings, clock)
-
-    return _show_answer("doctor", DoctorSettings, ask, words, environment)
+    return doctor_report(settings, clock)
 
 
-def certs(words: Arguments, environment: Environment) -> int:
-    """Make certificates for a webhook without a cluster."""
-
-    def ask(settings: CertsSettings, clock: Clock) -> Report:
-        from app.commands.certs import certs_report
-
-        return certs_report(settings, clock)
-
-    return _show_answer("certs", CertsSettings, ask, words, environment)
-
-
-def version(words: Arguments, environment: Environment) -> int:
-    """Print the version."""
-
-    def ask(_settings: VersionSettings, _clock: Clock) -> Report:
-        found = {"name": "plumbline", "version": installed_version("plumbline")}
-        return Report(Text([line(" ".join(found.values()))]), [found], [found["name"]])
-
-    return _show_answer("version", VersionSettings, ask, words, environment)
-
-
-def admit(words: Arguments, environment: Environment) -> int:
+@_verb(AdmitSettings)
+def admit(settings: AdmitSettings, environment: Environment) -> int:
     """Answer reviews from files."""
     from app.commands.admit import answer_lines, answer_report
 
-    settings = _settings(AdmitSettings, "admit", words, environment)
-    if settings is None:
-        return 0
     output = settings.answering.output
     if output is Output.JSON:
         return _print_lines(answer_lines(settings))
     return show(answer_report(settings), output, environment)
 
 
-def replay(words: Arguments, environment: Environment) -> int:
+@_verb(ReplaySettings)
+def replay(settings: ReplaySettings, environment: Environment) -> int:
     """Play recorded usage through the recommender."""
     from app.commands.replay import played, summed_up
 
-    settings = _settings(ReplaySettings, "replay", words, environment)
-    if settings is None:
-        return 0
     if settings.showing.is_streamed:
         return _print_lines(played(settings))
     return show(summed_up(settings), settings.showing.output, environment)
 
 
+@_question(CertsSettings)
+def certs(settings: CertsSettings, clock: Clock) -> Report:
+    """Make certificates for a webhook without a cluster."""
+    from app.commands.certs import certs_report
+
+    return certs_report(settings, clock)
+
+
 # --- what is printed
 
 
-def manifests(words: Arguments, environment: Environment) -> int:
+def _document_names() -> str:
+    from app.kube.manifests import documents
+
+    return f"\nDocuments: {', '.join(documents.NAMES)}\n"
+
+
+@_verb(ManifestsSettings, _document_names)
+def manifests(settings: ManifestsSettings, environment: Environment) -> int:
     """Print documents that are applied to a cluster."""
     from app.kube.manifests import documents
 
-    settings = _settings(ManifestsSettings, "manifests", words, environment)
-    if settings is None:
-        print(f"\nDocuments: {', '.join(documents.NAMES)}")
-        return 0
     if len(settings.names) != 1 or settings.names[0] not in documents.NAMES:
         raise BadSetting(f"usage: {program_name()} manifests {'|'.join(documents.NAMES)}")
     (name,) = settings.names
@@ -239,11 +236,9 @@ def manifests(words: Arguments, environment: Environment) -> int:
     return show(manifests_report(documents.objects(name)), settings.printing.output, environment)
 
 
-def completion(words: Arguments, environment: Environment) -> int:
+@_verb(CompletionSettings)
+def completion(settings: CompletionSettings, _environment: Environment) -> int:
     """Print a script that completes command lines in a shell."""
-    settings = _settings(CompletionSettings, "completion", words, environment)
-    if settings is None:
-        return 0
     if len(settings.shells) != 1 or settings.shells[0] not in tuple(Shell):
         raise BadSetting(f"usage: {program_name()} completion {'|'.join(Shell)}")
     from app.kube.manifests import documents
@@ -258,15 +253,14 @@ def completion(words: Arguments, environment: Environment) -> int:
     return 0
 
 
-# --- reading flags, and showing a report
+@_question(VersionSettings)
+def version(_settings: VersionSettings, _clock: Clock) -> Report:
+    """Print the version."""
+    found = {"name": "plumbline", "version": installed_version("plumbline")}
+    return Report(Text([line(" ".join(found.values()))]), [found], [found["name"]])
 
 
-def _settings(kind: type[S], command: str, words: Arguments, environment: Environment) -> S | None:
-    """Read the flags of a command; None when its help was asked for, and shown."""
-    if asks_for_help(words):
-        print(help_text(kind, command, PURPOSES[command][1], program_name()), end="")
-        return None
-    return parse(kind, words, environment)
+# --- showing a report
 
 
 def show(report: Report, output: Output, environment: Environment) -> int:

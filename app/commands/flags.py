@@ -36,14 +36,17 @@ def _moment(texts: Sequence[str]) -> datetime:
 MOMENT: Final = FlagKind("TIME", "a time such as 2026-01-05T10:00:00Z", _moment)
 
 
+At = Annotated[
+    datetime | None,
+    Flag("at", optional(MOMENT), "", "the time at which it is asked; empty for now"),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class PlannedRound:
     """What is asked."""
 
-    at: Annotated[
-        datetime | None,
-        Flag("at", optional(MOMENT), "", "the time at which it is asked; empty for now"),
-    ]
+    at: At
     interval: Interval
 
 
@@ -71,10 +74,7 @@ class PlanSettings:
 class Circumstances:
     """What is asked."""
 
-    at: Annotated[
-        datetime | None,
-        Flag("at", optional(MOMENT), "", "the time at which it is asked; empty for now"),
-    ]
+    at: At
     max_cpu_boost: Annotated[
         Quantity | None,
         Flag(

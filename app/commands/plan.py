@@ -14,9 +14,8 @@ from app.model.errors import BadSetting
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot
 from app.model.text import amount
-from app.output import Line, Piece, Report, Text, Tone, line
+from app.output import Line, Piece, Report, Table, Text, Tone, line, table_lines
 from app.ports import Clock
-from app.runtime.logs import start_logging
 from app.updater.core.decisions import Action, Decision, decision_json
 from app.updater.core.events import counted
 from app.updater.core.memory import Memory
@@ -25,7 +24,6 @@ from app.updater.updater import Planner
 from app.updater.work_queue import RateLimits, within_rates
 
 _COLUMNS: Final = ("NAMESPACE", "POD", "VPA", "ACTION", "REASON")
-_GAP: Final = "  "
 _INDENT: Final = "    "
 _WIDTH: Final = 96  # of what stands below a row, so that a hundred columns are enough
 _TONES: Final = {
@@ -34,12 +32,6 @@ _TONES: Final = {
     Action.UNBOOST: Tone.GOOD,
     Action.NONE: Tone.FAINT,
 }
-
-
-def logged_plan_report(settings: PlanSettings, clock: Clock) -> Report:
-    """Return the plan, and log what is to be logged."""
-    start_logging(settings.logging.verbosity)
-    return plan_report(settings, clock)
 
 
 def plan_report(settings: PlanSettings, clock: Clock) -> Report:
@@ -52,7 +44,7 @@ def plan_report(settings: PlanSettings, clock: Clock) -> Report:
         found = decided(settings, seen, namespace, clock, now)
     notes = [str(problem) for problem in seen.problems]
     if not seen.webhook.is_healthy:
-        notes.append(f"nobody would be evicted now: {seen.webhook.message}")
+        notes.append(f"no pod would be evicted now: {seen.webhook.message}")
     if not found:
         where = f"in namespace {namespace}; -A looks at all namespaces" if namespace else "anywhere"
         notes.append(f"no pod under a VPA was found {where}")
@@ -103,17 +95,12 @@ def _check_asked(namespace: str, vpas: Sequence[str], snapshot: Snapshot) -> Non
 
 def page(decisions: Sequence[Decision]) -> Iterator[Line]:
     """Yield decisions for people: a row for each pod, and below it what changes and why."""
-    columns = tuple(Piece(column, Tone.STRONG) for column in _COLUMNS)
-    rows = [columns, *map(_row, decisions)]
-    widths = [max(len(piece.text) for piece in column) for column in zip(*rows, strict=True)]
-    for row, decision in zip(rows, (None, *decisions), strict=True):
-        yield tuple(
-            Piece(piece.text.ljust(width) + _GAP, piece.tone)
-            for piece, width in zip(row, widths, strict=True)
-        )
-        if decision is not None:
-            told = ": ".join(filter(None, (_changes(decision), decision.message)))
-            yield from (line(_INDENT + part, Tone.FAINT) for part in wrap(told, _WIDTH))
+    head, *rows = table_lines(Table(_COLUMNS, list(map(_row, decisions))))
+    yield head
+    for row, decision in zip(rows, decisions, strict=True):
+        yield row
+        told = ": ".join(filter(None, (_changes(decision), decision.message)))
+        yield from (line(_INDENT + part, Tone.FAINT) for part in wrap(told, _WIDTH))
     yield line(_counted(decisions))
 
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext, suppress
 from datetime import datetime
-from itertools import chain
+from functools import partial
 from typing import Final
 
 from app.commands.flags import RecommendationsSettings
-from app.diagnosis.core.answers import answered_histories
 from app.diagnosis.core.comparisons import (
     RequestComparison,
     comparison_json,
     comparisons,
     histories,
 )
-from app.diagnosis.core.members import FoundByNamespace, Members, members
+from app.diagnosis.core.members import members
 from app.diagnosis.gathering import (
     GatheredObjects,
     GatherRequest,
@@ -24,7 +23,6 @@ from app.diagnosis.gathering import (
     chosen_namespace,
     gather_objects,
 )
-from app.diagnosis.recommendation_client import RecommenderAccess, answers
 from app.kube.files import RecordedCluster
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at
@@ -32,8 +30,7 @@ from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot, object_identity
 from app.model.text import amount, nearest, percent, span
-from app.model.workloads import Lookup
-from app.output import Json, Piece, Report, Table, Tone
+from app.output import Piece, Report, Table, Tone
 from app.ports import CHECKPOINTS, VPAS, Clock
 from app.updater.flags import UNCHECKED
 from app.updater.webhook_lease import HEALTHY
@@ -62,18 +59,22 @@ def recommendations_report(settings: RecommendationsSettings, clock: Clock) -> R
         namespace = chosen_namespace(settings.selection, settings.offline, settings.cluster)
     elif settings.selection.selector is not None:
         raise BadSetting("--selector needs --kubeconfig or --objects beside --from")
-    told = list(_answers(settings, namespace)) if settings.asking.url else None
+    asking, told = settings.asking, None
+    if asking.url:
+        # Only now, because httpx and pydantic take long to import.
+        from app.diagnosis.recommendation_client import RecommenderAccess, recommended_vpas
+
+        access = RecommenderAccess(asking.url, asking.token_file, asking.ca_file)
+        told = recommended_vpas(access, namespace)
     with _gathered(settings, namespace, clock) if knows_pods else nullcontext(_NO_OBJECTS) as seen:
         if told is not None:
-            seen = seen.with_answers(told)
-        found = ask_with_lookups(seen.owners, clock, lambda known: _asked(seen, known))
-    known = dict(chain.from_iterable(map(answered_histories, told or ())))
+            seen = seen.with_answers(told.items, told.problems)
+        pods = ask_with_lookups(seen.owners, clock, partial(members, seen.snapshot))
+    known = {**histories(seen.objects_of(CHECKPOINTS)), **(told.histories if told else {})}
     chosen = _selected(seen, settings.selection.selector)
     all_of_them = [
         one
-        for one in comparisons(
-            seen.snapshot, found.pods, {**histories(seen.objects_of(CHECKPOINTS)), **known}
-        )
+        for one in comparisons(seen.snapshot, pods, known)
         if namespace in ("", one.namespace)
         and (chosen is None or (one.namespace, one.vpa) in chosen)
     ]
@@ -89,12 +90,6 @@ def _knows_pods(settings: RecommendationsSettings) -> bool:
     return not settings.asking.url or bool(settings.offline.objects or reach.kubeconfig)
 
 
-def _answers(settings: RecommendationsSettings, namespace: str) -> Iterator[Json]:
-    asking = settings.asking
-    access = RecommenderAccess(asking.url, asking.token_file, asking.ca_file)
-    return answers(access, namespace)
-
-
 def _gathered(
     settings: RecommendationsSettings, namespace: str, clock: Clock
 ) -> AbstractContextManager[GatheredObjects]:
@@ -103,31 +98,17 @@ def _gathered(
     return gather_objects(wanted, clock, clock.now())
 
 
-def _asked(seen: GatheredObjects, known: FoundByNamespace) -> tuple[Members, Sequence[Lookup]]:
-    found = members(seen.snapshot, known)
-    return found, found.lookups
-
-
-def _selected(
-    seen: GatheredObjects, selector: Selector | None
-) -> frozenset[tuple[str, str]] | None:
+def _selected(seen: GatheredObjects, selector: Selector | None) -> Set[tuple[str, str]] | None:
     """Return the VPAs whose own labels are selected, None for all."""
     if selector is None:
         return None
-    return frozenset(
-        (namespace, name)
-        for item in seen.objects_of(VPAS)
-        for namespace, name, labels in _labelled(item)
-        if selector.matches(labels)
-    )
-
-
-def _labelled(item: Json) -> Iterator[tuple[str, str, Mapping[str, str]]]:
-    """Yield namespace, name and labels of an object; nothing of one that cannot be read."""
-    with suppress(BadObject):
-        _, _, namespace, name = object_identity(item)
-        labels = labels_at(object_at(item, "metadata", ""), "labels", "metadata")
-        yield namespace, name, labels
+    found = set()
+    for item in seen.objects_of(VPAS):
+        with suppress(BadObject):  # which is not chosen
+            _, _, namespace, name = object_identity(item)
+            if selector.matches(labels_at(object_at(item, "metadata", ""), "labels", "metadata")):
+                found.add((namespace, name))
+    return found
 
 
 def _named(

@@ -13,7 +13,6 @@ from datetime import datetime
 from itertools import chain
 from typing import Final, TypeVar
 
-from app.diagnosis.core.answers import vpa_object
 from app.flags.shared import ClusterAccess, Offline, Selection
 from app.kube.client import KubeCluster, connect
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
@@ -46,6 +45,7 @@ from app.updater.metrics import LeaseTrouble
 from app.updater.updater import MOST_LEVELS, find_owners
 from app.updater.webhook_lease import HEALTHY, WebhookHealth, webhook_health
 
+ANSWER: Final = "an answer"  # of a recommender, in problems
 _PAGE: Final = 500
 _CALL_SECONDS: Final = 5.0
 _NEEDED: Final = (VPAS, PODS, *WORKLOADS)
@@ -79,19 +79,21 @@ class GatheredObjects:
     kept: Sequence[Json] = ()
     problems: Sequence[Unreadable] = ()  # what could not be used, or not be read
 
-    def with_answers(self, answers: Iterable[Json]) -> GatheredObjects:
-        """Return the same with the VPAs that a recommender tells of; garbage is a problem."""
-        problems = list(self.problems)
+    def with_answers(
+        self, items: Iterable[Json], problems: Iterable[Unreadable]
+    ) -> GatheredObjects:
+        """Return the same with the VPAs of answers instead; garbage is a problem."""
+        problems = [*self.problems, *problems]
         changes = [
             removal(VPAS.api_version, VPAS.kind, namespace, name)
             for namespace, view in self.snapshot.namespaces.items()
             for name in view.vpas
         ]
-        for answer in answers:
+        for item in items:
             try:
-                changes.append(replacement(vpa_object(answer)))
+                changes.append(replacement(item))
             except BadObject as error:
-                problems.append(Unreadable("an answer", str(error)))
+                problems.append(Unreadable(ANSWER, str(error)))
         snapshot = self.snapshot.changed(filter(None, changes))
         return replace(self, snapshot=snapshot, problems=problems)
 
@@ -117,22 +119,22 @@ def chosen_namespace(selection: Selection, offline: Offline, reach: ClusterAcces
 @contextmanager
 def gather_objects(wanted: GatherRequest, clock: Clock, now: datetime) -> Iterator[GatheredObjects]:
     """Look once; what was found can be asked about its owners while this is open."""
-    kept: list[Json] = []
     if wanted.offline.objects:
-        yield _recorded(wanted, kept, now)
+        yield _recorded(wanted, now)
         return
     reach = wanted.reach
     cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
     owners = LiveOwners(cluster.within(_CALL_SECONDS), clock)
     try:
-        yield _live(cluster, owners, wanted, kept, now)
+        yield _live(cluster, owners, wanted, now)
     finally:
         owners.close()
         cluster.close()
 
 
-def _recorded(wanted: GatherRequest, kept: list[Json], now: datetime) -> GatheredObjects:
+def _recorded(wanted: GatherRequest, now: datetime) -> GatheredObjects:
     """Return what files tell; without the webhook's Lease it counts as healthy."""
+    kept: list[Json] = []
     found = chain.from_iterable(map(documents, map(str, wanted.offline.objects)))
     with without_collection():
         recorded = RecordedCluster(_keeping(found, kept, wanted, LEASES))
@@ -143,12 +145,9 @@ def _recorded(wanted: GatherRequest, kept: list[Json], now: datetime) -> Gathere
 
 
 def _live(
-    cluster: KubeCluster,
-    owners: LiveOwners,
-    wanted: GatherRequest,
-    kept: list[Json],
-    now: datetime,
+    cluster: KubeCluster, owners: LiveOwners, wanted: GatherRequest, now: datetime
 ) -> GatheredObjects:
+    kept: list[Json] = []
     problems: list[Unreadable] = []
     helpful = (*_HELPFUL, *(resource for resource in wanted.keeps if resource is CHECKPOINTS))
     needs = chain(((one, None) for one in _NEEDED), ((one, problems) for one in helpful))

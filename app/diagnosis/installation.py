@@ -7,17 +7,18 @@ with a mistake tells whether the webhook is asked, a Lease tells the server's ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import datetime, timedelta
+from itertools import product
 from typing import Final, TypeVar
 
 from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import called_name, judge
 from app.admission.core.rotation import Generation
 from app.diagnosis.core.autoscalers import targets
-from app.diagnosis.core.components import ADMISSION, command_line, flag, ours
+from app.diagnosis.core.deployments import ADMISSION, deployments, ours
 from app.diagnosis.core.facts import (
     OWN_SECRET,
     AccountRight,
@@ -27,8 +28,8 @@ from app.diagnosis.core.facts import (
     TrialResult,
     Unasked,
 )
+from app.diagnosis.core.hooks import hooks, trial_namespace
 from app.diagnosis.core.members import FoundByNamespace, members
-from app.diagnosis.core.registrations import hooks, is_looked_at, trial_namespace
 from app.diagnosis.gathering import (
     GatheredObjects,
     GatherRequest,
@@ -40,7 +41,7 @@ from app.flags.shared import ClusterAccess, Offline
 from app.kube.client import KubeCluster
 from app.kube.leases import lease
 from app.kube.manifests import documents as manifests
-from app.kube.manifests.rights import OPTIONS, RIGHTS, Right, RightScope, needed
+from app.kube.manifests.rights import OPTIONS, Right, RightScope, needed
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
 from app.model.fields import Json, object_at, time_at
 from app.model.workloads import Lookup
@@ -92,6 +93,7 @@ _SELF_REVIEWS: Final = Resource(
 
 
 T = TypeVar("T")
+_Question = tuple[Resource, Json, AccountRight]  # who reviews it, the spec, what is not known yet
 
 
 def gather_facts(home: str, reach: ClusterAccess, patient: KubeCluster, clock: Clock) -> Facts:
@@ -122,10 +124,14 @@ def gather_facts(home: str, reach: ClusterAccess, patient: KubeCluster, clock: C
         tried=_tried(patient, trial_namespace(facts)),
         secret=secret,
         is_given=is_given,
-        endpoints={place: _ready(cluster, *place) for place in _services(facts)},
+        endpoints={
+            service: _ready(cluster, *service)
+            for one in hooks(facts)
+            if (service := one.service) is not None
+        },
         certificate=_asked(lambda: _certificate(cluster, facts, secret)),
         rights=_asked(lambda: _reviewed(cluster, _own_rights(_READ, home))),
-        accounts=_asked(lambda: _reviewed(cluster, _rights(_accounts(facts)))),
+        accounts=_asked(lambda: _reviewed(cluster, _rights(facts))),
     )
     server_time = _asked(lambda: _server_time(cluster, home))
     return replace(facts, now=clock.now(), server_time=server_time)
@@ -163,13 +169,6 @@ def _server_time(cluster: KubeCluster, namespace: str) -> datetime | Unasked:
 
 
 # --- the webhook
-
-
-def _services(facts: Facts) -> Iterator[tuple[str, str]]:
-    for _, hook in hooks(facts):
-        service = (hook.get("clientConfig") or {}).get("service")
-        if service is not None:
-            yield str(service.get("namespace")), str(service.get("name"))
 
 
 def _ready(cluster: KubeCluster, namespace: str, name: str) -> int | Unasked:
@@ -212,10 +211,10 @@ def _tried(cluster: KubeCluster, namespace: str | None) -> TrialResult | Unasked
 
 def _secret(facts: Facts) -> tuple[str, bool]:
     """Return the Secret with the certificate in use, and whether it is mounted, so given."""
-    for item in ours(ADMISSION, facts):
-        folder = flag(item, "tls-cert-dir") or _MOUNTED
-        mounted = _mounted(item["spec"]["template"]["spec"])
-        if item["metadata"].get("namespace") == facts.namespace and folder in mounted:
+    for one in ours(ADMISSION, facts):
+        folder = one.flag("tls-cert-dir") or _MOUNTED
+        mounted = _mounted(one.item["spec"]["template"]["spec"])
+        if one.namespace == facts.namespace and folder in mounted:
             return mounted[folder], True
     return OWN_SECRET, False
 
@@ -239,28 +238,12 @@ def _certificate(cluster: KubeCluster, facts: Facts, secret: str) -> Generation 
     current = SecretStore(cluster, facts.namespace, secret).read().ring.current
     if current is None:
         return None
-    looked_at = [hook for _, hook in hooks(facts) if is_looked_at(hook, facts)]
-    clients = [hook.get("clientConfig") or {} for hook in looked_at]
-    services = [client["service"] for client in clients if client.get("service")]
-    named = [called_name(str(one.get("name")), str(one.get("namespace"))) for one in services]
-    named += [called_name("", "", str(client["url"])) for client in clients if client.get("url")]
+    looked_at = [one for one in hooks(facts) if one.leads_to(facts.namespace)]
+    services = [one.service for one in looked_at if one.service is not None]
+    named = [called_name(name, namespace) for namespace, name in services]
+    urls = (str(one.client.get("url") or "") for one in looked_at)
+    named += [called_name("", "", url) for url in urls if url]
     return judge(current, tuple(filter(None, named)))
-
-
-# --- accounts
-
-
-def _accounts(facts: Facts) -> Iterator[tuple[str, str, Sequence[Right]]]:
-    """Yield our processes, each with the account of its pods and the rights that it needs."""
-    for item in () if isinstance(facts.deployments, Unasked) else facts.deployments:
-        metadata = item.get("metadata") or {}
-        labels = metadata.get("labels") or {}
-        component = labels.get("app.kubernetes.io/component")
-        if labels.get("app.kubernetes.io/name") == "plumbline" and component in RIGHTS:
-            spec = ((item.get("spec") or {}).get("template") or {}).get("spec") or {}
-            account = spec.get("serviceAccountName") or "default"
-            who = f"system:serviceaccount:{metadata.get('namespace')}:{account}"
-            yield component, who, needed(component, command_line(item))
 
 
 # --- VPAs and pods
@@ -276,28 +259,25 @@ def _pods(reach: ClusterAccess, clock: Clock) -> Pods:
 
 def _needed(seen: GatheredObjects, known: FoundByNamespace) -> tuple[Pods, Sequence[Lookup]]:
     found = Pods(seen.snapshot, known)
-    return found, [*members(seen.snapshot, known).lookups, *targets(found)]
+    _, lookups = members(seen.snapshot, known)
+    return found, [*lookups, *targets(found)]
 
 
 # --- rights
 
 
-@dataclass(frozen=True, slots=True)
-class _Question:
-    """Whether an account may do something, as it is asked, and why that matters."""
-
-    reviews: Resource
-    attributes: Json
-    why: str
-    who: Json = field(default_factory=dict)  # empty for the account that asks
-    process: str = ""
-    document: str = ""  # of the manifests, that grants it
-
-
 def _reviewed(cluster: KubeCluster, questions: Iterable[_Question]) -> Sequence[AccountRight]:
     """Return the answers in the order of the questions, which are asked side by side."""
     with ThreadPoolExecutor(_ASKERS) as pool:
-        return list(pool.map(lambda one: _access(cluster, one), questions))
+        return list(pool.map(lambda question: _access(cluster, *question), questions))
+
+
+def _access(
+    cluster: KubeCluster, reviews: Resource, spec: Json, right: AccountRight
+) -> AccountRight:
+    body = {"apiVersion": reviews.api_version, "kind": reviews.kind, "spec": spec}
+    status = cluster.create(Ref(reviews), body).get("status") or {}
+    return replace(right, is_allowed=bool(status.get("allowed")))
 
 
 def _own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
@@ -309,55 +289,52 @@ def _own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
             "resource": resource.plural,
             "namespace": home if resource is SECRETS else "",
         }
-        yield _Question(_SELF_REVIEWS, attributes, "look at it")
+        right = AccountRight("you", attributes["verb"], _what(attributes), "look at it")
+        yield _SELF_REVIEWS, {"resourceAttributes": attributes}, right
 
 
-def _rights(accounts: Iterable[tuple[str, str, Sequence[Right]]]) -> Iterator[_Question]:
-    """Yield whether the accounts of processes have the rights that these need."""
+def _rights(facts: Facts) -> Iterator[_Question]:
+    """Yield whether the accounts of our processes have the rights that these need."""
     documents = {option.right: name for name, option in OPTIONS.items()}
-    for process, account, wanted in accounts:
-        home = account.split(":")[2]
-        who: Json = {
-            "user": account,
-            "groups": [
-                "system:serviceaccounts",
-                f"system:serviceaccounts:{home}",
-                "system:authenticated",
-            ],
-        }
-        for right in wanted:
+    for one in deployments(facts):
+        if not one.is_ours:
+            continue
+        home, process = one.namespace, one.component
+        name = one.item["spec"]["template"]["spec"].get("serviceAccountName") or "default"
+        account = f"system:serviceaccount:{home}:{name}"
+        groups = [
+            "system:serviceaccounts",
+            f"system:serviceaccounts:{home}",
+            "system:authenticated",
+        ]
+        for right in needed(process, one.command_line):
+            document = documents.get(right, process.partition("-")[0])
             for attributes in _attributes(right, home):
-                document = documents.get(right, process.partition("-")[0])
-                yield _Question(_REVIEWS, attributes, right.why, who, process, document)
+                spec = {"user": account, "groups": groups, "resourceAttributes": attributes}
+                what = _what(attributes)
+                yield (
+                    _REVIEWS,
+                    spec,
+                    AccountRight(account, attributes["verb"], what, right.why, process, document),
+                )
 
 
-def _attributes(right: Right, home: str) -> Iterator[Json]:
-    for resource in right.resources:
+def _attributes(right: Right, home: str) -> Iterator[dict[str, str]]:
+    at_home = home if right.reach is RightScope.AT_HOME else ""
+    for resource, verb, name in product(right.resources, right.verbs, right.names or ("",)):
         plural, _, subresource = resource.partition("/")
-        for verb in right.verbs:
-            for name in right.names or ("",):
-                yield {
-                    "verb": verb,
-                    "group": right.group,
-                    "resource": plural,
-                    "subresource": subresource,
-                    "namespace": home if right.reach is RightScope.AT_HOME else "",
-                    "name": name,
-                }
+        yield {
+            "verb": verb,
+            "group": right.group,
+            "resource": plural,
+            "subresource": subresource,
+            "namespace": at_home,
+            "name": name,
+        }
 
 
-def _access(cluster: KubeCluster, asked: _Question) -> AccountRight:
-    reviews, attributes = asked.reviews, asked.attributes
-    body = {
-        "apiVersion": reviews.api_version,
-        "kind": reviews.kind,
-        "spec": {**asked.who, "resourceAttributes": attributes},
-    }
-    status = cluster.create(Ref(reviews), body).get("status") or {}
-    subresource = attributes.get("subresource")
-    what = attributes["resource"] + (f"/{subresource}" if subresource else "")
-    what += f" of {attributes['group']}" if attributes["group"] else ""
-    account, is_allowed = asked.who.get("user", "you"), bool(status.get("allowed"))
-    return AccountRight(
-        account, attributes["verb"], what, asked.why, is_allowed, asked.process, asked.document
-    )
+def _what(attributes: Mapping[str, str]) -> str:
+    """Return a resource as people write it, with its group."""
+    subresource, group = attributes.get("subresource"), attributes["group"]
+    what = f"{attributes['resource']}/{subresource}" if subresource else attributes["resource"]
+    return f"{what} of {group}" if group else what

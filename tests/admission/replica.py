@@ -11,7 +11,7 @@ from app.admission.core.rotation import CertificateSet, KeyRing, RotationRules
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
 from app.admission.registrar import Registrar
 from app.admission.rotator import Rotator
-from app.kube.manifests.registration import Registration
+from app.kube.manifests.registration import Registration, webhook_configurations
 from app.ports import EVENTS, LEASES, MUTATING_WEBHOOKS, Json, Ref, Resource
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import SteppedClock

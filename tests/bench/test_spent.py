@@ -10,7 +10,7 @@ from bench.spent import resident_kb
 @pytest.mark.parametrize(
     ("processes", "memory"),
     [
-        pytest.param([], 0, id="nobody"),
+        pytest.param([], 0, id="none"),
         pytest.param([(100, 70)], 100, id="one-alone"),
         pytest.param([(100, 100), (50, 50)], 150, id="nothing-shared"),
         pytest.param([(100, 60), (90, 70), (80, 80)], 60 + 70 + 80 + 40, id="the-largest-share"),

@@ -19,8 +19,8 @@ from typing import Any
 import orjson
 import pytest
 
-from app.cli import VERBS, main
-from app.cli.verbs import PLUGIN, show
+from app.cli import main
+from app.cli.verbs import PLUGIN, VERBS, show
 from app.output import Output, Report, Text, line
 from tests import make
 from tests.kube.connecting import kubeconfig, write
@@ -79,7 +79,7 @@ def test_formats(objects: str, words: list[str], start: str) -> None:
     assert output.startswith(start)
 
 
-def test_formats_of_verbs_that_ask_nobody(tmp_path: Path) -> None:
+def test_formats_of_verbs_without_a_cluster(tmp_path: Path) -> None:
     """Also what is printed for machines anyway has the formats of the others."""
     assert plumbline("version", "-o", "name") == (0, "plumbline\n", "")
     assert orjson.loads(plumbline("version", "-ojson")[1])["name"] == "plumbline"
@@ -139,7 +139,7 @@ def test_problems_have_an_exit_code(is_bad: bool, capsys: pytest.CaptureFixture[
     [({}, True), ({"NO_COLOR": "1"}, False), ({"TERM": "dumb"}, False), ({"NO_COLOR": ""}, True)],
 )
 def test_colours(objects: str, environment: Mapping[str, str], is_coloured: bool) -> None:
-    """There are colours on a terminal alone, and only if nobody said no."""
+    """There are colours on a terminal alone, and only if they are not refused."""
     shown = on_terminal("recommendations", "--objects", objects, **environment)
     assert (b"\033[" in shown) is is_coloured
     assert b"\033" not in plumbline("recommendations", "--objects", objects)[1].encode()
@@ -193,7 +193,7 @@ def test_a_user_who_is_not_logged_in(tmp_path: Path) -> None:
     [["recommendations"], ["plan"], ["explain", "web-0"], ["doctor"], ["updater"], ["recommender"]],
     ids=lambda words: words[0],
 )
-def test_a_cluster_that_nobody_named(
+def test_a_cluster_that_is_not_named(
     tmp_path: Path, verb: list[str], words: list[str], sentence: str
 ) -> None:
     """Not to say where the cluster is, or to say it wrong, is wrong usage, whatever the verb."""
@@ -230,14 +230,14 @@ def test_wrong_usage(words: list[str], sentence: str, objects: str) -> None:
 def test_a_mistake_of_the_program(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Even what nobody foresaw is a sentence, unless its traceback is asked for."""
+    """Even a defect is a sentence, unless its traceback is asked for."""
 
     def broken(_words: object, _environment: object) -> int:
-        raise RuntimeError("nobody foresaw this")
+        raise RuntimeError("a defect")
 
     monkeypatch.setitem(VERBS, "version", broken)
     assert main(["version"]) == 1
-    told = "this is a mistake of the program: RuntimeError: nobody foresaw this"
+    told = "this is a mistake of the program: RuntimeError: a defect"
     assert capsys.readouterr().err.startswith(f"plumbline: {told}")
     monkeypatch.setenv("PLUMBLINE_TRACE", "1")
     with pytest.raises(RuntimeError):

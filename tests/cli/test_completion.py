@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from app.cli import VERBS, main
+from app.cli import main
 from app.cli.completion import Shell
 from app.cli.pages import PURPOSES
+from app.cli.verbs import VERBS
 from app.flags.command_line import schema
 
 ROOT = Path(__file__).parents[2]
@@ -105,6 +106,6 @@ def test_fish_offers_what_fits(tmp_path: Path) -> None:
 
 
 def test_unknown_shells(capsys: pytest.CaptureFixture[str]) -> None:
-    """A shell that nobody knows is refused with those that are known."""
+    """An unknown shell is refused with those that are known."""
     assert main(["completion", "tcsh"]) == 2
     assert capsys.readouterr().err == "plumbline: usage: plumbline completion bash|zsh|fish\n"

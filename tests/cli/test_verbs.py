@@ -19,7 +19,7 @@ import orjson
 import pytest
 import yaml
 
-from app.cli import VERBS
+from app.cli.verbs import VERBS
 from app.kube.manifests import documents
 from tests import make
 from tests.make import Json
@@ -28,6 +28,9 @@ ROOT = Path(__file__).parents[2]
 SECONDS = 60
 RUN_PORTS = ["port", "admission-port", "recommender-port", "updater-port"]
 FREE_PORTS = [f"--{flag}=0" for flag in RUN_PORTS]  # whichever
+NO_REVIEW = "no review given: name files with AdmissionReviews, or - to read them"
+DOCUMENTS = "usage: plumbline manifests " + "|".join(documents.NAMES)
+WORD = 'unexpected word "x"; flags begin with --, and a switch is turned off with --switch=false'
 OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json()]
 # By uid; the second one has a VPA with mistakes, the third one is no business of anybody.
 REVIEWS = {
@@ -86,53 +89,32 @@ def folder(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("words", "uids"),
     [
+        pytest.param("--objects {objects} -- {a} {b}", "ab", id="parted by dashes"),
+        pytest.param("--objects {objects} {a} {b}", "ab", id="after the objects"),
+        pytest.param("{b} {a} --objects {objects}", "ba", id="before the objects"),
+        pytest.param("--objects {objects} {more} --decode {abc}", "abc", id="after another flag"),
         pytest.param(
-            "--objects {0}/objects.yaml -- {0}/a.json {0}/b.yaml", "ab", id="parted by dashes"
+            "--objects={objects} --objects={more} {abc} {a}", "abca", id="in several files"
+        ),
+        pytest.param("--objects {objects} - {b}", "cb", id="from standard input, in its place"),
+        pytest.param("{a} - --objects {objects}", "ac", id="from standard input at the end"),
+        pytest.param("--objects {objects} {broken}", "a.b.c.", id="beside broken ones"),
+        pytest.param(
+            "{broken} {garbage} {a} --objects {objects}", "a.b.c..a", id="beside broken files"
         ),
         pytest.param(
-            "--objects {0}/objects.yaml {0}/a.json {0}/b.yaml", "ab", id="after the objects"
-        ),
-        pytest.param(
-            "{0}/b.yaml {0}/a.json --objects {0}/objects.yaml", "ba", id="before the objects"
-        ),
-        pytest.param(
-            "--objects {0}/objects.yaml {0}/more.jsonl.gz --decode {0}/abc.jsonl",
-            "abc",
-            id="after another flag",
-        ),
-        pytest.param(
-            "--objects={0}/objects.yaml --objects={0}/more.jsonl.gz {0}/abc.jsonl {0}/a.json",
-            "abca",
-            id="in several files",
-        ),
-        pytest.param(
-            "--objects {0}/objects.yaml - {0}/b.yaml", "cb", id="from standard input, in its place"
-        ),
-        pytest.param(
-            "{0}/a.json - --objects {0}/objects.yaml", "ac", id="from standard input at the end"
-        ),
-        pytest.param(
-            "--objects {0}/objects.yaml {0}/broken.jsonl", "a.b.c.", id="beside broken ones"
-        ),
-        pytest.param(
-            "{0}/broken.jsonl {0}/garbage.json {0}/a.json --objects {0}/objects.yaml",
-            "a.b.c..a",
-            id="beside broken files",
-        ),
-        pytest.param(
-            "--objects {0}/objects.yaml {0}/a.json {0}/garbage.json {0}/b.yaml",
+            "--objects {objects} {a} {garbage} {b}",
             "a.b",
             id="beside broken files, after the objects",
         ),
-        pytest.param(
-            "--objects {0}/objects.yaml {0}/garbage.json", ".", id="nothing but a broken file"
-        ),
-        pytest.param("{0}/a.json", "a", id="without objects"),
+        pytest.param("--objects {objects} {garbage}", ".", id="nothing but a broken file"),
+        pytest.param("{a}", "a", id="without objects"),
     ],
 )
 def test_reviews_are_answered_in_their_order(folder: Path, words: str, uids: str) -> None:
     """Every review has one line, in the order in which they were named; a dot has no uid."""
-    responses = answered(*words.format(folder).split(), stdin=C)
+    paths = {path.name.partition(".")[0]: path for path in folder.iterdir()}
+    responses = answered(*words.format_map(paths).split(), stdin=C)
     assert "".join(response["uid"] or "." for response in responses) == uids
     for response in responses:
         assert response["allowed"] is (response["uid"] != "b")
@@ -203,32 +185,11 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
             id="value",
         ),
         pytest.param(["admit", "--v"], "-v needs a value: a whole number", id="no value"),
-        pytest.param(
-            ["admission", "x"],
-            'unexpected word "x"; flags begin with --, and a switch is turned off '
-            "with --switch=false",
-            id="word",
-        ),
-        pytest.param(
-            ["admit"],
-            "no review given: name files with AdmissionReviews, or - to read them",
-            id="no review",
-        ),
-        pytest.param(
-            ["admit", "--objects", "{empty}"],
-            "no review given: name files with AdmissionReviews, or - to read them",
-            id="no review beside objects",
-        ),
-        pytest.param(
-            ["admit", "{empty}"],
-            "no review given: name files with AdmissionReviews, or - to read them",
-            id="an empty file",
-        ),
-        pytest.param(
-            ["admit", "-"],
-            "no review given: name files with AdmissionReviews, or - to read them",
-            id="empty input",
-        ),
+        pytest.param(["admission", "x"], WORD, id="word"),
+        pytest.param(["admit"], NO_REVIEW, id="no review"),
+        pytest.param(["admit", "--objects", "{empty}"], NO_REVIEW, id="no review beside objects"),
+        pytest.param(["admit", "{empty}"], NO_REVIEW, id="an empty file"),
+        pytest.param(["admit", "-"], NO_REVIEW, id="empty input"),
         pytest.param(
             ["admit", "/no/review"], "/no/review: No such file or directory", id="no such review"
         ),
@@ -268,22 +229,9 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
             "/proc/self/mem: Input/output error",
             id="a file that cannot be read",
         ),
-        pytest.param(
-            ["manifests"],
-            "usage: plumbline manifests " + "|".join(documents.NAMES),
-            id="no document",
-        ),
-        pytest.param(
-            ["manifests", "crds"],
-            "usage: plumbline manifests " + "|".join(documents.NAMES),
-            id="no such document",
-        ),
-        pytest.param(
-            ["version", "x"],
-            'unexpected word "x"; flags begin with --, and a switch is turned off '
-            "with --switch=false",
-            id="a word too many",
-        ),
+        pytest.param(["manifests"], DOCUMENTS, id="no document"),
+        pytest.param(["manifests", "crds"], DOCUMENTS, id="no such document"),
+        pytest.param(["version", "x"], WORD, id="a word too many"),
     ],
 )
 def test_wrong_usage(tmp_path: Path, words: Sequence[str], sentence: str) -> None:
@@ -325,7 +273,7 @@ def test_a_taken_port_of_run(flag: str) -> None:
 
 
 def test_a_taken_port(tmp_path: Path) -> None:
-    """A port that somebody else has is told with its flag, and nothing is left running."""
+    """A port that another process has is told with its flag, and nothing is left running."""
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         code, output, errors = plumbline(

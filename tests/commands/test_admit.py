@@ -158,7 +158,7 @@ def test_gates_and_caps(objects: Path, tmp_path: Path) -> None:
     ("review", "reason"),
     [
         pytest.param(REVIEWS[0], "Sized", id="a pod that is sized"),
-        pytest.param(REVIEWS[2], "OwnerUnknown", id="a pod whose owner nobody knows"),
+        pytest.param(REVIEWS[2], "OwnerUnknown", id="a pod whose owner is not known"),
         pytest.param(REVIEWS[3], "NoVPAInNamespace", id="a pod without a VPA"),
         pytest.param(make.review_json(make.pod_json(cpu="x")), "UnreadablePod", id="no pod"),
         pytest.param(REVIEWS[4], "NotAPod", id="a VPA"),

@@ -115,6 +115,14 @@ def answer_trials(server: ApiServer) -> None:
     server.fail("leases?fieldManager&dryRun", 201, body=created)
 
 
+@pytest.fixture
+def healthy(server: ApiServer) -> ApiServer:
+    """The same, with an account that may do everything."""
+    allow(server)
+    answer_trials(server)
+    return server
+
+
 def of_server(server: ApiServer, folder: Path, *flags: str) -> Report:
     """Return what is found in a cluster."""
     path = write(folder / "config", kubeconfig(server.url))
@@ -131,15 +139,13 @@ def levels(found: Report) -> dict[str, set[str]]:
     return told
 
 
-def test_in_order(server: ApiServer, tmp_path: Path) -> None:
+def test_in_order(healthy: ApiServer, tmp_path: Path) -> None:
     """Where all is well nothing is bad, and nothing was written."""
-    allow(server)
-    answer_trials(server)
-    found = of_server(server, tmp_path)
+    found = of_server(healthy, tmp_path)
     assert levels(found) == {}
     assert not found.is_bad
     assert {item["check"] for item in found.items} == set(Check)
-    writes = [one for one in server.requests if one.method != "GET"]
+    writes = [one for one in healthy.requests if one.method != "GET"]
     assert all("dryRun" in one.query or "accessreviews" in one.path for one in writes)
 
 
@@ -152,7 +158,7 @@ def plant(server: ApiServer, fault: str) -> None:
             )
         case "no webhook":
             server.remove(MUTATING_WEBHOOKS, "vpa-webhook-config")
-        case "nobody behind the service":
+        case "no pod behind the service":
             server.remove(SLICES, "one", "kube-system")
         case "another certificate":
             other = issue(serving_names(SERVICE, "kube-system"), make.NOW, 365)
@@ -178,7 +184,7 @@ def plant(server: ApiServer, fault: str) -> None:
     [
         ("no definition", Check.DEFINITIONS, Level.SERIOUS),
         ("no webhook", Check.WEBHOOK, Level.SERIOUS),
-        ("nobody behind the service", Check.WEBHOOK, Level.SERIOUS),
+        ("no pod behind the service", Check.WEBHOOK, Level.SERIOUS),
         ("another certificate", Check.WEBHOOK, Level.SERIOUS),
         ("no sign", Check.LEASES, Level.SERIOUS),
         ("no metrics", Check.METRICS, Level.SERIOUS),
@@ -188,13 +194,11 @@ def plant(server: ApiServer, fault: str) -> None:
     ],
 )
 def test_planted_faults(
-    server: ApiServer, tmp_path: Path, fault: str, check: Check, level: Level
+    healthy: ApiServer, tmp_path: Path, fault: str, check: Check, level: Level
 ) -> None:
     """Each fault is found by the check that is for it, and by no other."""
-    allow(server)
-    answer_trials(server)
-    plant(server, fault)
-    found = of_server(server, tmp_path)
+    plant(healthy, fault)
+    found = of_server(healthy, tmp_path)
     assert levels(found) == {check: {level}}
     assert found.is_bad is (level is Level.SERIOUS)
 
@@ -210,7 +214,7 @@ def test_planted_faults(
 def test_what_becomes_of_the_trial(
     server: ApiServer, tmp_path: Path, status: int, body: Json, level: Level
 ) -> None:
-    """A webhook that is not asked is told from one that nobody may try."""
+    """A webhook that is not asked is told from one that may not be tried."""
     allow(server)
     server.fail("verticalpodautoscalers?fieldManager&dryRun", status, body=body)
     answer_trials(server)
@@ -241,15 +245,13 @@ def test_rights_that_a_flag_needs(server: ApiServer, tmp_path: Path) -> None:
     assert f"{both} | kubectl auth reconcile -f -" in fixes
 
 
-def test_a_certificate_that_is_given(server: ApiServer, tmp_path: Path) -> None:
+def test_a_certificate_that_is_given(healthy: ApiServer, tmp_path: Path) -> None:
     """What is mounted counts, whatever else lies about, as from before cert-manager came."""
-    allow(server)
-    answer_trials(server)
-    plant(server, "another certificate")
+    plant(healthy, "another certificate")
     texts = (CERTIFICATES.ca_pem, CERTIFICATES.cert_pem, CERTIFICATES.key_pem)
     named = zip(("ca.crt", "tls.crt", "tls.key"), texts, strict=True)
     encoded = {name: b64encode(text.encode()).decode() for name, text in named}
-    server.put(SECRETS, "plumbline-webhook", "kube-system", data=encoded)
+    healthy.put(SECRETS, "plumbline-webhook", "kube-system", data=encoded)
     item = deployment("admission-controller", "--tls-cert-dir=/given")
     pod = item["spec"]["template"]["spec"]
     pod["volumes"] = [
@@ -260,20 +262,18 @@ def test_a_certificate_that_is_given(server: ApiServer, tmp_path: Path) -> None:
         {"name": "tmp", "mountPath": "/tmp"},
         {"name": "tls", "mountPath": "/given"},
     ]
-    server.store(DEPLOYMENTS, item)
-    found = of_server(server, tmp_path)
+    healthy.store(DEPLOYMENTS, item)
+    found = of_server(healthy, tmp_path)
     assert levels(found) == {}
     assert "secret/plumbline-webhook" in {one["about"] for one in found.items}
 
 
-def test_a_webhook_for_some_namespaces(server: ApiServer, tmp_path: Path) -> None:
+def test_a_webhook_for_some_namespaces(healthy: ApiServer, tmp_path: Path) -> None:
     """The VPA with a mistake is tried where the webhook is asked about it."""
-    allow(server)
-    answer_trials(server)
-    stored(server, namespaceSelector=scope("In", "web"))
-    assert levels(of_server(server, tmp_path)) == {Check.WEBHOOK: {Level.NOTE}}
+    stored(healthy, namespaceSelector=scope("In", "web"))
+    assert levels(of_server(healthy, tmp_path)) == {Check.WEBHOOK: {Level.NOTE}}
     tried = [
-        one.path for one in server.requests if "/verticalp" in one.path and one.method == "POST"
+        one.path for one in healthy.requests if "/verticalp" in one.path and one.method == "POST"
     ]
     assert tried == ["/apis/autoscaling.k8s.io/v1/namespaces/web/verticalpodautoscalers"]
 

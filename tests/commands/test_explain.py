@@ -11,7 +11,7 @@ from typing import Any
 import orjson
 import pytest
 
-from app.commands.explain import explain_report
+from app.commands.explain_report import explain_report
 from app.commands.flags import ExplainSettings
 from app.flags.command_line import parse
 from app.model.errors import BadSetting
@@ -24,6 +24,7 @@ from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import container, recommended, running, several
 
 Json = dict[str, Any]
+UNCHECKED = "--use-admission-controller-status=false"
 
 
 def cluster(*others: Json, bounds: str = "= =", count: int = 2, **vpa: object) -> list[Json]:
@@ -41,6 +42,13 @@ def found(folder: Path, objects: Sequence[Json], *words: str) -> Report:
     path = folder / "objects.jsonl"
     path.write_bytes(b"\n".join(orjson.dumps(item) for item in objects))
     settings = parse(ExplainSettings, [*words, f"--objects={path}"], {})
+    return explain_report(settings, SteppedClock(make.NOW))
+
+
+def of_server(server: ApiServer, folder: Path, *words: str) -> Report:
+    """Return what is told about a cluster."""
+    path = write(folder / "config", kubeconfig(server.url))
+    settings = parse(ExplainSettings, [*words, f"--kubeconfig={path}"], {})
     return explain_report(settings, SteppedClock(make.NOW))
 
 
@@ -100,7 +108,7 @@ CAP = make.policy_json(max_allowed={"cpu": "150m"})
             cluster(make.pod_json(name="other", owner=None)),
             ["other"],
             "  nothing: no VPA controls the pod",
-            id="nobody's",
+            id="without a VPA",
         ),
         pytest.param(
             [make.vpa_json(target=None)], ["web"], "  nothing: it has no pod", id="nothing at all"
@@ -134,27 +142,22 @@ def test_stories(tmp_path: Path, items: list[Json], words: list[str], line: str)
 
 
 @pytest.mark.parametrize(
-    "words", [["pod/web-0", "vpa/web"], ["web-0", "web"], ["po/web-0", "vpas/web"]]
+    ("words", "names"),
+    [
+        (["pod/web-0", "vpa/web"], ["web-0", "web"]),
+        (["web-0", "web"], ["web-0", "web"]),
+        (["po/web-0", "vpas/web"], ["web-0", "web"]),
+        (["pods", "web-0", "web-1"], ["web-0", "web-1"]),
+        (["-l", "app=web"], ["web-0", "web-1"]),
+    ],
 )
-def test_several_things(tmp_path: Path, words: list[str]) -> None:
-    """Each name is explain_report, in the order in which they were named."""
-    assert [item["name"] for item in found(tmp_path, cluster(), *words).items] == ["web-0", "web"]
-
-
-def test_words_as_kubectl_has_them(tmp_path: Path) -> None:
-    """A kind before the names is for all of them."""
-    report = found(tmp_path, cluster(), "pods", "web-0", "web-1")
-    assert [item["name"] for item in report.items] == ["web-0", "web-1"]
-
-
-def test_labels_choose_pods(tmp_path: Path) -> None:
-    """Without names all pods with some labels are explain_report, of which each is asked once."""
+def test_several_things(tmp_path: Path, words: list[str], names: list[str]) -> None:
+    """Each name is explained in order, a kind before names is for all, labels choose pods."""
     other = make.pod_json(name="other", labels={"app": "other"}, owner=None)
-    report = found(tmp_path, cluster(other), "-l", "app=web")
-    assert [item["name"] for item in report.items] == ["web-0", "web-1"]
+    assert [item["name"] for item in found(tmp_path, cluster(other), *words).items] == names
 
 
-def test_pods_that_somebody_wrote_by_hand(tmp_path: Path) -> None:
+def test_pods_written_by_hand(tmp_path: Path) -> None:
     """Pods without a uid are told apart as well."""
     items = cluster()
     for item in items[:2]:
@@ -188,7 +191,7 @@ SAME = make.pod_json(name="web", owner=None)
 def test_wrong_questions(
     tmp_path: Path, items: list[Json], words: list[str], sentence: str
 ) -> None:
-    """What cannot be explain_report is told in a sentence that says what can."""
+    """What cannot be explained is told in a sentence that says what can."""
     with pytest.raises(BadSetting, match=f"^{re.escape(sentence)}"):
         found(tmp_path, cluster(*items), *words)
 
@@ -208,19 +211,15 @@ def server() -> Iterator[ApiServer]:
 
 def test_a_cluster_tells_the_same(server: ApiServer, tmp_path: Path) -> None:
     """A cluster is only read, and tells what files of it tell."""
-    path = write(tmp_path / "config", kubeconfig(server.url))
-    words = ["web-0", f"--kubeconfig={path}", "--use-admission-controller-status=false"]
-    report = explain_report(parse(ExplainSettings, words, {}), SteppedClock(make.NOW))
+    report = of_server(server, tmp_path, "web-0", UNCHECKED)
     assert list(report.items) == list(found(tmp_path, cluster(), "web-0").items)
     assert {request.method for request in server.requests} == {"GET"}
 
 
 def test_a_cluster_without_a_webhook(server: ApiServer, tmp_path: Path) -> None:
-    """Where no Lease tells of a webhook nobody is evicted, and it is told what helps."""
-    path = write(tmp_path / "config", kubeconfig(server.url))
-    words = ["web-0", f"--kubeconfig={path}"]
-    report = explain_report(parse(ExplainSettings, words, {}), SteppedClock(make.NOW))
-    assert "What helps: see whether the admission webhook runs" in text(report)
+    """Where no Lease tells of a webhook no pod is evicted, and it is told what helps."""
+    told = text(of_server(server, tmp_path, "web-0"))
+    assert "What helps: see whether the admission webhook runs" in told
 
 
 @pytest.mark.parametrize(
@@ -235,9 +234,7 @@ def test_of_a_large_cluster_little_is_read(
     server: ApiServer, tmp_path: Path, words: list[str], selector: Json
 ) -> None:
     """A server is asked where something is, and that namespace alone is read."""
-    path = write(tmp_path / "config", kubeconfig(server.url))
-    asked = [*words, "-A", f"--kubeconfig={path}", "--use-admission-controller-status=false"]
-    report = explain_report(parse(ExplainSettings, asked, {}), SteppedClock(make.NOW))
+    report = of_server(server, tmp_path, *words, "-A", UNCHECKED)
     plurals = (PODS.plural, VPAS.plural)
     (everywhere,) = (
         one
@@ -250,7 +247,5 @@ def test_of_a_large_cluster_little_is_read(
 
 def test_a_name_that_is_nowhere(server: ApiServer, tmp_path: Path) -> None:
     """Also a whole cluster is asked in vain in one sentence."""
-    path = write(tmp_path / "config", kubeconfig(server.url))
-    settings = parse(ExplainSettings, ["-A", "none", f"--kubeconfig={path}"], {})
     with pytest.raises(BadSetting, match='there is no pod or VPA "none" in any namespace'):
-        explain_report(settings, SteppedClock(make.NOW))
+        of_server(server, tmp_path, "-A", "none")

@@ -17,6 +17,7 @@ from app.model.errors import BadSetting, NotFound
 from app.output import Output, Report, shown
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from tests import make
+from tests.diagnosis.core.healthy import checkpoint_json
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 from tests.kube.recommender_server import answer_json, recommending
@@ -43,26 +44,12 @@ def vpa(
     )
 
 
-def checkpoint() -> Json:
-    """Return half a day of history."""
-    histogram: Json = {"referenceTimestamp": None, "bucketWeights": {}, "totalWeight": 0}
-    return {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscalerCheckpoint",
-        "metadata": {"name": "web-app", "namespace": "default"},
-        "spec": {"vpaObjectName": "web", "containerName": "app"},
-        "status": {
-            "version": "v3",
-            "cpuHistogram": histogram,
-            "memoryHistogram": histogram,
-            "firstSampleStart": "2026-01-04T22:00:00Z",
-            "lastSampleStart": "2026-01-05T10:00:00Z",
-            "lastUpdateTime": "2026-01-05T09:58:00Z",
-            "totalSamplesCount": 720,
-        },
-    }
-
-
+HALF_A_DAY = checkpoint_json(
+    firstSampleStart="2026-01-04T22:00:00Z",
+    lastSampleStart="2026-01-05T10:00:00Z",
+    lastUpdateTime="2026-01-05T09:58:00Z",
+    totalSamplesCount=720,
+)
 OBJECTS = [
     vpa(labels={"team": "shop"}),
     make.workload_json(),
@@ -70,7 +57,7 @@ OBJECTS = [
     make.pod_json(name="web-1", cpu="250m"),
     make.vpa_json("db", target="StatefulSet/db"),
     vpa("far", namespace="bank"),
-    checkpoint(),
+    HALF_A_DAY,
 ]
 
 
@@ -122,7 +109,7 @@ def test_what_is_looked_at(tmp_path: Path, flags: list[str], names: list[str]) -
     assert [item["vpa"] for item in found(tmp_path, *flags).items] == names
 
 
-def test_labels_that_nobody_can_read(tmp_path: Path) -> None:
+def test_labels_that_cannot_be_read(tmp_path: Path) -> None:
     """A VPA without readable labels is not chosen, and stops nothing."""
     broken = make.with_value(vpa("broken"), "metadata.labels", 7)
     objects = [*OBJECTS, broken, {"kind": "Pod", "apiVersion": "v1", "metadata": 7}]
@@ -187,7 +174,7 @@ def test_a_cluster_tells_the_same(server: ApiServer, tmp_path: Path) -> None:
 
 
 def test_a_cluster_without_vpas(server: ApiServer, tmp_path: Path) -> None:
-    """Where nobody knows what a VPA is, it is told how that is mended."""
+    """Where VPAs are not defined, it is told how that is mended."""
     server.fail("verticalpodautoscalers", 404)
     with pytest.raises(NotFound, match=r"plumbline manifests crd \| kubectl apply -f -$"):
         of_server(server, tmp_path)
@@ -238,12 +225,12 @@ def test_a_recommender_in_a_namespace() -> None:
 
 
 def test_labels_are_not_told_by_a_recommender() -> None:
-    """A question that nobody can answer is refused with what would help."""
+    """A question that a recommender cannot answer is refused with what would help."""
     with pytest.raises(BadSetting, match=r"^--selector needs --kubeconfig or --objects"):
         of_recommender("http://localhost:1", "-l", "a=b")
 
 
-def test_an_answer_that_nobody_can_read() -> None:
+def test_an_answer_that_cannot_be_read() -> None:
     """Garbage is a note beside what can be read."""
     broken = answer_json("broken", cpu="x")
     with recommending(answer_json(), broken) as server:
@@ -253,4 +240,4 @@ def test_an_answer_that_nobody_can_read() -> None:
         worse = of_recommender(server.url)
     assert [item["vpa"] for item in (*report.items, *worse.items)] == ["web", "web"]
     assert "containerRecommendations[0].target" in report.notes[0]
-    assert worse.notes == ["an answer: containers: expected a list, found the number 7"]
+    assert worse.notes == ["an answer: namespace: Field required"]

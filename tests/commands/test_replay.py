@@ -97,7 +97,7 @@ def test_packed_and_plain_files(run: Run) -> None:
     assert outs[0] == outs[1] == outs[2]
 
 
-def test_a_table(run: Run) -> None:
+def test_csv(run: Run) -> None:
     """`--csv` gives a row for each tick, or for each moment that is named."""
     found = run("--csv", "--until=2026-01-05T00:03:00Z", events=story().lines)
     assert found.out == [
@@ -309,9 +309,3 @@ def test_the_page_shows_what_a_reader_gets(
     command, _, expected = shown("console")[example].partition("\n")
     assert main(command.split()[2:]) == 0
     assert capsysbinary.readouterr().out.decode() == expected
-
-
-def test_help(capsysbinary: Capture) -> None:
-    """The help names what can be played."""
-    assert main(["replay", "--help"]) == 0
-    assert b"--events PATH" in capsysbinary.readouterr().out

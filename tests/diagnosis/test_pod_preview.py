@@ -204,7 +204,7 @@ def test_faults(
 
 
 class Odd:
-    """A cluster whose lists hold something that nobody can read, and come in pages."""
+    """A cluster whose lists hold something that cannot be read, and come in pages."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster

@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import orjson
 import pytest
 
-from app.diagnosis.recommendation_client import RECOMMENDER, RecommenderAccess, answers
+from app.diagnosis.core.comparisons import LearnedHistory
+from app.diagnosis.recommendation_client import (
+    RECOMMENDER,
+    RecommendedVpas,
+    RecommenderAccess,
+    answers,
+    recommended_vpas,
+)
 from app.model.errors import BadSetting, ClusterError, Refused, Unavailable
-from tests.kube.recommender_server import RecommenderServer, answer_json, recommending
+from app.model.vpa import read_vpa
+from tests import make
+from tests.kube.recommender_server import Json, RecommenderServer, answer_json, recommending
 
 NAMES = ["a", "b", "c", "d", "e"]
 
@@ -19,6 +29,51 @@ def names(
     """Return the names of the VPAs that are told of."""
     access = RecommenderAccess(server.url, token_file)
     return [item["name"] for item in answers(access, namespace)]
+
+
+def recommended(*items: Json) -> RecommendedVpas:
+    """Return what is read from answers."""
+    with recommending() as server:
+        server.refusal = 200, orjson.dumps({"items": items, "next": ""})
+        return recommended_vpas(RecommenderAccess(server.url), "")
+
+
+def test_an_answer_is_its_vpa() -> None:
+    """Target, mode and amounts are those that the VPA has in the cluster."""
+    (item,) = recommended(answer_json()).items
+    vpa = read_vpa(item)
+    assert (vpa.namespace, vpa.name, vpa.mode) == ("default", "web", "Recreate")
+    assert vpa.target is not None
+    assert str(vpa.target.key) == "StatefulSet/web"
+    amounts = vpa.recommended("app")
+    assert amounts is not None
+    assert amounts.target == make.quantities(cpu="350m")
+    assert amounts.upper_bound == make.quantities(cpu="1")
+
+
+def test_an_answer_without_amounts_recommends_nothing() -> None:
+    """A container of which nothing is known is no recommendation of nothing."""
+    found = recommended(answer_json(cpu=None))
+    assert read_vpa(found.items[0]).recommendation is None
+    assert found.histories == {}
+
+
+def test_evidence_is_history() -> None:
+    """Confidence is that of the resource which is known least."""
+    history = LearnedHistory(720, make.NOW.replace(hour=9, minute=59), 0.5)
+    assert recommended(answer_json()).histories == {("default", "web", "app"): history}
+
+
+def test_a_newer_recommender_is_understood() -> None:
+    """Fields that are not known here are ignored."""
+    assert recommended(answer_json() | {"mood": "fine"}) == recommended(answer_json())
+
+
+def test_an_answer_of_another_shape_is_a_problem() -> None:
+    """It is named by the field that is wrong, and the other answers are read."""
+    found = recommended(answer_json("broken") | {"containers": 7}, answer_json())
+    assert [item["metadata"]["name"] for item in found.items] == ["web"]
+    assert list(map(str, found.problems)) == ["an answer: containers: Input should be a valid list"]
 
 
 def test_all_pages_are_read() -> None:
@@ -62,7 +117,7 @@ def test_refusals(status: int, body: bytes, kind: type[ClusterError], sentence: 
             names(server)
 
 
-def test_nobody_there() -> None:
+def test_no_recommender() -> None:
     """A recommender that does not answer is told from a cluster that does not."""
     with recommending() as server:
         pass

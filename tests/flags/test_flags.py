@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 
 from app.admission.core.overlap import Disjointness
 from app.admission.flags import AdmissionSettings
-from app.cli import VERBS
 from app.cli.pages import EXAMPLES, PURPOSES, flags_page, help_text
+from app.cli.verbs import VERBS
 from app.commands.flags import AdmitSettings, PlanSettings
 from app.commands.replay_flags import ReplaySettings
 from app.flags.command_line import asks_for_help, parse, schema

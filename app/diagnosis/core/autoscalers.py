@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from app.diagnosis.core.comparisons import why_none
-from app.diagnosis.core.facts import Check, Facts, Finding, Level, Pods, Unasked, unknown
+from app.diagnosis.core.facts import Check, Facts, Finding, Level, Pods, known
 from app.diagnosis.core.members import VpaKey, members
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
@@ -31,13 +31,10 @@ def targets(pods: Pods) -> Iterator[Lookup]:
 
 def of_vpas(facts: Facts) -> Iterator[Finding]:
     """Judge the VPAs of all namespaces."""
-    pods = facts.pods
-    if isinstance(pods, Unasked):
-        yield unknown(Check.VPAS, "vpa", pods)
-        return
+    pods = known(facts.pods, "vpa")
     for problem in pods.problems:
         yield Finding(Check.VPAS, Level.WARNING, "object", problem)
-    found = members(pods.snapshot, pods.looked_up).pods
+    found, _ = members(pods.snapshot, pods.looked_up)
     flaws = [
         flaw
         for namespace, view in sorted(pods.snapshot.namespaces.items())

@@ -2,42 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
+from app.diagnosis.core.api_server import of_clock, of_definitions, of_rights, of_server
 from app.diagnosis.core.autoscalers import of_vpas
-from app.diagnosis.core.components import of_certificate, of_components, of_leases, of_metrics
-from app.diagnosis.core.facts import Facts, Finding, Level, Unasked
+from app.diagnosis.core.components import of_components
+from app.diagnosis.core.facts import Check, CouldNotLook, Facts, Finding, Level, Unasked, unknown
+from app.diagnosis.core.liveness import of_certificate, of_leases, of_metrics
 from app.diagnosis.core.registrations import of_webhook
-from app.diagnosis.core.server import of_clock, of_definitions, of_rights, of_server
 
-_CHECKS: Final[Sequence[Callable[[Facts], Iterator[Finding]]]] = (
-    of_server,
-    of_clock,
-    of_definitions,
-    of_components,
-    of_rights,
-    of_webhook,
-    of_certificate,
-    of_leases,
-    of_metrics,
-    of_vpas,
-)
+_CHECKS: Final[Mapping[Check, Callable[[Facts], Iterator[Finding]]]] = {
+    Check.SERVER: of_server,
+    Check.CLOCK: of_clock,
+    Check.DEFINITIONS: of_definitions,
+    Check.COMPONENTS: of_components,
+    Check.RIGHTS: of_rights,
+    Check.WEBHOOK: of_webhook,
+    Check.CERTIFICATE: of_certificate,
+    Check.LEASES: of_leases,
+    Check.METRICS: of_metrics,
+    Check.VPAS: of_vpas,
+}
 
 
 def checkup(facts: Facts, *, is_before: bool = False) -> tuple[Finding, ...]:
     """Return all findings; before an installation what it will bring is no problem."""
-    found = (finding for check in _CHECKS for finding in check(_timed(check, facts)))
+    found = (finding for check in _CHECKS for finding in _findings(check, facts))
     return tuple(_softened(finding) if is_before else finding for finding in found)
 
 
-def _timed(check: Callable[[Facts], Iterator[Finding]], facts: Facts) -> Facts:
-    """Return facts by the server's time, because the clock of the asking machine may be wrong."""
-    server = facts.server_time
-    if check is of_clock or isinstance(server, Unasked):
-        return facts
-    return replace(facts, now=server)
+def _findings(check: Check, facts: Facts) -> Iterator[Finding]:
+    """Check by the server's time, because the clock of the asking machine may be wrong."""
+    if check is not Check.CLOCK and not isinstance(facts.server_time, Unasked):
+        facts = replace(facts, now=facts.server_time)
+    try:
+        yield from _CHECKS[check](facts)
+    except CouldNotLook as error:
+        yield unknown(check, error.about, error.fact)
 
 
 def _softened(finding: Finding) -> Finding:

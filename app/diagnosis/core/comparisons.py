@@ -9,7 +9,7 @@ Checkpoints say on how much history a recommendation rests.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -19,9 +19,9 @@ from app.diagnosis.core.members import VpaKey
 from app.model.errors import BadObject
 from app.model.fields import Json, Object
 from app.model.kinds import Condition
-from app.model.pods import Container, Pod
+from app.model.pods import Pod, Resources
 from app.model.quantity import ZERO, Quantity, in_order
-from app.model.snapshot import Snapshot
+from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
 from app.recommender.core.estimation import confidence
@@ -128,74 +128,70 @@ def comparisons(
     for namespace in sorted(snapshot.namespaces):
         view = snapshot.of(namespace)
         for name in sorted(view.vpas):
-            vpa = view.vpas[name]
-            workload = view.workloads.get(vpa.target.key) if vpa.target is not None else None
-            template = workload.template if workload is not None else ()
-            yield from _of_vpa(vpa, members.get((namespace, name), ()), template, histories)
+            pods = members.get((namespace, name), ())
+            yield from vpa_comparisons(view.vpas[name], pods, view, histories)
 
 
-def _of_vpa(
+def vpa_comparisons(
     vpa: Vpa,
     pods: Sequence[Pod],
-    template: Sequence[Container],
+    view: NamespaceView,
     histories: Mapping[ContainerKey, LearnedHistory],
 ) -> Iterator[RequestComparison]:
+    """Yield the comparisons of some pods with their VPA, by container and resource."""
+    workload = view.workloads.get(vpa.target.key) if vpa.target is not None else None
+    template = workload.template if workload is not None else ()
+    base = RequestComparison(
+        vpa.namespace, vpa.name, vpa.mode, _workload(vpa), len(pods), as_of=_provided(vpa)
+    )
     if not vpa.recommendation:
-        yield RequestComparison(
-            vpa.namespace,
-            vpa.name,
-            vpa.mode,
-            _workload(vpa),
-            len(pods),
-            as_of=_provided(vpa),
-            problem=why_none(vpa),
-        )
-        return
-    for found in sorted(vpa.recommendation, key=lambda one: one.container):
+        yield replace(base, problem=why_none(vpa))
+    for found in sorted(vpa.recommendation or (), key=lambda one: one.container):
+        running = [
+            pod.current_resources(container)
+            for pod in pods
+            for container in pod.containers
+            if container.name == found.container
+        ]
+        written = [one.resources for one in template if one.name == found.container]
         history = histories.get((vpa.namespace, vpa.name, found.container))
         for resource in in_order(found.target):
-            yield _comparison(vpa, pods, template, found, resource, history)
+            one = replace(
+                _comparison(base, found, resource, running, written),
+                capped_by=_capped_by(vpa, found, resource),
+            )
+            yield one if history is None else _with_history(one, history)
 
 
 def _comparison(
-    vpa: Vpa,
-    pods: Sequence[Pod],
-    template: Sequence[Container],
+    base: RequestComparison,
     found: ContainerRecommendation,
     resource: str,
-    history: LearnedHistory | None,
+    running: Sequence[Resources],
+    written: Sequence[Resources],
 ) -> RequestComparison:
-    requests = [
-        pod.current_resources(container).request(resource)
-        for pod in pods
-        for container in pod.containers
-        if container.name == found.container
-    ]
-    shown = requests or [
-        one.resources.request(resource) for one in template if one.name == found.container
-    ]
-    known = [request for request in shown if request is not None]
+    """Compare what pods request, or without pods what the template does."""
+    requests = [one.request(resource) for one in running or written]
+    known = [request for request in requests if request is not None]
     target = found.target[resource]
-    return RequestComparison(
-        namespace=vpa.namespace,
-        vpa=vpa.name,
-        mode=vpa.mode,
-        workload=_workload(vpa),
-        pods=len(pods),
+    return replace(
+        base,
         container=found.container,
         resource=resource,
-        lowest=min(known) if known and len(known) == len(shown) else None,
+        lowest=min(known) if known and len(known) == len(requests) else None,
         highest=max(known, default=None),
         target=target,
         lower=found.lower_bound.get(resource),
         upper=found.upper_bound.get(resource),
         uncapped=found.uncapped_target.get(resource),
-        capped_by=_capped_by(vpa, found, resource),
-        gap=_gap(requests, target) if requests else None,
-        confidence=history.confidence if history else None,
-        samples=history.samples if history else None,
-        as_of=_newest(_provided(vpa), history.updated if history else None),
+        gap=_gap(requests, target) if running else None,
     )
+
+
+def _with_history(one: RequestComparison, history: LearnedHistory) -> RequestComparison:
+    moments = filter(None, (one.as_of, history.updated))
+    as_of = max(moments, default=None)
+    return replace(one, confidence=history.confidence, samples=history.samples, as_of=as_of)
 
 
 def _capped_by(vpa: Vpa, found: ContainerRecommendation, resource: str) -> str:
@@ -210,10 +206,6 @@ def _gap(requests: Sequence[Quantity | None], target: Quantity) -> Gap:
     now = sum(request.nano for request in requests if request is not None)
     nano = now - target.nano * len(requests)
     return Gap(Quantity(nano, target.format), nano / now if now else None)
-
-
-def _newest(*moments: datetime | None) -> datetime | None:
-    return max((moment for moment in moments if moment is not None), default=None)
 
 
 def _workload(vpa: Vpa) -> str:
@@ -284,7 +276,7 @@ def vpa_json(vpa: Vpa) -> Json:
             "namespace": vpa.namespace,
             "name": vpa.name,
             "mode": vpa.mode,
-            "workload": str(vpa.target.key) if vpa.target is not None else None,
+            "workload": _workload(vpa) or None,
             "selector": str(vpa.selector) if vpa.selector is not None else None,
             "created": vpa.created.isoformat() if vpa.created is not None else None,
             "recommenders": list(vpa.recommenders) or None,

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, TypeVar
 
 from app.admission.core.rotation import Generation
 from app.diagnosis.core.members import FoundByNamespace
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
+
+T = TypeVar("T")
 
 
 class Level(StrEnum):
@@ -59,6 +61,25 @@ class Unasked:
     is_refused: bool = False  # the asking account may not know it
 
 
+class CouldNotLook(Exception):
+    """A check lacks a fact; it ends with a finding that says so."""
+
+    def __init__(self, about: str, fact: Unasked) -> None:
+        super().__init__(fact.why)
+        self.about, self.fact = about, fact
+
+
+def known(fact: T | Unasked, about: str) -> T:
+    """Return a fact about something.
+
+    Raises:
+        CouldNotLook: it could not be had.
+    """
+    if isinstance(fact, Unasked):
+        raise CouldNotLook(about, fact)
+    return fact
+
+
 def unknown(check: Check, about: str, fact: Unasked) -> Finding:
     """Return the finding for a fact that could not be had."""
     return Finding(check, Level.UNKNOWN, about, f"could not be looked at: {fact.why}")
@@ -66,7 +87,7 @@ def unknown(check: Check, about: str, fact: Unasked) -> Finding:
 
 Objects = Sequence[Json] | Unasked
 OWN_SECRET: Final = "vpa-tls-certs"
-_NOT_ASKED = Unasked("nobody asked")
+_NOT_ASKED = Unasked("it was not asked for")
 
 
 class TrialOutcome(StrEnum):
@@ -94,9 +115,9 @@ class AccountRight:
     verb: str
     what: str  # resource, with its group
     why: str  # what it is needed for
-    is_allowed: bool
-    process: str  # whose account it is; empty for the account that asks
+    process: str = ""  # whose account it is; empty for the account that asks
     document: str = ""  # of the manifests, that grants it
+    is_allowed: bool = False
 
 
 @dataclass(frozen=True, slots=True)

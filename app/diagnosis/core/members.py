@@ -8,7 +8,6 @@ as it is.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 from app.model.fields import Json, Object, labels_at, object_at, objects_at
@@ -23,7 +22,7 @@ from app.model.pods import (
     Resources,
 )
 from app.model.review import AdmissionRequest, GroupVersionWord
-from app.model.snapshot import NamespaceView, Snapshot
+from app.model.snapshot import Snapshot
 from app.model.workloads import NOTHING_LOOKED_UP, Lookup, LookupResult
 from app.sizing.matching import LookupNeeded, match_pod
 
@@ -37,38 +36,23 @@ _RESOURCE: Final = GroupVersionWord("", "v1", "pods")
 _OURS: Final = (OBSERVED_ANNOTATION, UPDATES_ANNOTATION, IN_PLACE_ANNOTATION)
 
 
-@dataclass(frozen=True, slots=True)
-class Members:
-    """Live pods by VPA, and the owners that would have to be known for more."""
-
-    pods: Mapping[VpaKey, tuple[Pod, ...]]
-    lookups: tuple[Lookup, ...]
-
-
-def members(snapshot: Snapshot, looked_up: FoundByNamespace) -> Members:
-    """Return the pods of all VPAs."""
+def members(
+    snapshot: Snapshot, looked_up: FoundByNamespace
+) -> tuple[Mapping[VpaKey, Sequence[Pod]], Sequence[Lookup]]:
+    """Return the live pods of all VPAs, and the owners that would have to be known for more."""
     found: dict[VpaKey, list[Pod]] = {}
     lookups: dict[Lookup, None] = {}
     for namespace, view in snapshot.namespaces.items():
-        if view.vpas:
-            _of_namespace(view, looked_up.get(namespace, NOTHING_LOOKED_UP), found, lookups)
-    return Members({key: tuple(pods) for key, pods in found.items()}, tuple(lookups))
-
-
-def _of_namespace(
-    view: NamespaceView,
-    looked_up: Mapping[ObjectKey, LookupResult],
-    found: dict[VpaKey, list[Pod]],
-    lookups: dict[Lookup, None],
-) -> None:
-    for pod in view.pods.values():
-        if pod.phase in _ENDED or pod.deleted is not None:
-            continue
-        match = match_pod(pod, view, looked_up, boosts=True, with_off=True)
-        if isinstance(match, LookupNeeded):
-            lookups[match.lookup] = None
-        elif match.vpa is not None:
-            found.setdefault((match.vpa.namespace, match.vpa.name), []).append(pod)
+        known = looked_up.get(namespace, NOTHING_LOOKED_UP)
+        for pod in view.pods.values() if view.vpas else ():
+            if pod.phase in _ENDED or pod.deleted is not None:
+                continue
+            match = match_pod(pod, view, known, boosts=True, with_off=True)
+            if isinstance(match, LookupNeeded):
+                lookups[match.lookup] = None
+            elif match.vpa is not None:
+                found.setdefault((match.vpa.namespace, match.vpa.name), []).append(pod)
+    return found, tuple(lookups)
 
 
 def created_again(pod: Object, template: Sequence[Container]) -> Json:

@@ -111,7 +111,7 @@ def deployment(
 def access(*, allowed: bool = True, process: str = "updater", verb: str = "list") -> AccountRight:
     """Return a right."""
     account = "system:serviceaccount:kube-system:vpa-updater" if process else "you"
-    return AccountRight(account, verb, "pods", "compare them", allowed, process, process)
+    return AccountRight(account, verb, "pods", "compare them", process, process, is_allowed=allowed)
 
 
 def charted(item: Json, namespace: str = "vpa") -> Json:
@@ -129,6 +129,27 @@ def generation(
     """Return a certificate that is good for so many days."""
     life = make.NOW - timedelta(days=1), make.NOW + timedelta(days=days)
     return Generation(fingerprints(ca), *life, missing_names=missing_names)
+
+
+def checkpoint_json(**status: object) -> Json:
+    """Return a checkpoint of container `app` of VPA `web`, of two days with a sample a minute."""
+    histogram: Json = {"referenceTimestamp": None, "bucketWeights": {}, "totalWeight": 0}
+    usual = {
+        "version": "v3",
+        "cpuHistogram": histogram,
+        "memoryHistogram": histogram,
+        "firstSampleStart": "2026-01-01T00:00:00Z",
+        "lastSampleStart": "2026-01-03T00:00:00Z",
+        "lastUpdateTime": "2026-01-03T00:01:00Z",
+        "totalSamplesCount": 2880,
+    }
+    return {
+        "apiVersion": "autoscaling.k8s.io/v1",
+        "kind": "VerticalPodAutoscalerCheckpoint",
+        "metadata": {"namespace": "default", "name": "web-app"},
+        "spec": {"vpaObjectName": "web", "containerName": "app"},
+        "status": usual | status,
+    }
 
 
 VPA = make.vpa_json(cpu="1")

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from app.diagnosis.core.autoscalers import of_vpas, targets
-from app.diagnosis.core.facts import Level, Pods, Unasked
+from app.diagnosis.core.facts import Level, Pods
 from app.model.kinds import ObjectKey
 from app.model.workloads import Failed
 from tests import make
@@ -70,16 +70,10 @@ def test_planted_faults(items: list[Json], message: str | None) -> None:
 
 
 def test_what_cannot_be_read() -> None:
-    """Objects that nobody can read are named beside the others."""
+    """Objects that cannot be read are named beside the others."""
     pods = Pods(make.snapshot(VPA, WORKLOAD, POD), problems=["VPA x: spec: expected an object"])
     (finding, *_) = of_vpas(replace(FACTS, pods=pods))
     assert (finding.level, finding.message) == (Level.WARNING, "VPA x: spec: expected an object")
-
-
-def test_unasked() -> None:
-    """Who may not see VPAs is told so."""
-    (finding,) = of_vpas(replace(FACTS, pods=Unasked("refused")))
-    assert finding.level is Level.UNKNOWN
 
 
 def test_targets_that_have_to_be_looked_up() -> None:

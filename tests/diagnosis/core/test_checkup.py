@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -79,8 +80,32 @@ def test_ten_planted_faults(facts: Facts, check: Check) -> None:
     assert all(one.fix for one in serious)
 
 
+@pytest.mark.parametrize(
+    ("field", "about"),
+    [
+        ("version", "API server"),
+        ("core_resources", "API server"),
+        ("server_time", "API server"),
+        ("definitions", "crd"),
+        ("deployments", "deployment"),
+        ("mutating", "mutatingwebhookconfiguration/vpa-webhook-config"),
+        ("certificate", "secret/vpa-tls-certs"),
+        ("leases", "lease"),
+        ("metrics", "apiservice/v1beta1.metrics.k8s.io"),
+        ("pods", "vpa"),
+    ],
+)
+def test_facts_that_are_refused(field: str, about: str) -> None:
+    """What could not be asked is unknown, with the reason, and every other check has its say."""
+    refused: dict[str, Any] = {field: Unasked("403", is_refused=True)}
+    found = checkup(replace(FACTS, **refused))
+    unknown = [(one.about, one.message) for one in found if one.level is Level.UNKNOWN]
+    assert unknown == [(about, "could not be looked at: 403")]
+    assert {one.check for one in found} == set(Check)
+
+
 def test_a_recommender_alone() -> None:
-    """Where nobody is installed who acts there need be no webhook; an updater waits for one."""
+    """Where only a recommender is installed a webhook is not missed; an updater waits for one."""
     alone = replace(FACTS, mutating=[], validating=[], leases=[], certificate=None)
     recommender, updater = deployment("recommender"), deployment("updater")
 

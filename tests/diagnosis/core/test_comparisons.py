@@ -1,4 +1,4 @@
-"""How far requests are from what is recommended."""
+"""How far requests are from what is recommended, and on how much history that rests."""
 
 from __future__ import annotations
 
@@ -13,22 +13,25 @@ from app.diagnosis.core.comparisons import (
     RequestComparison,
     comparison_json,
     comparisons,
+    histories,
     vpa_json,
 )
 from app.diagnosis.core.members import members
 from app.model.vpa import read_vpa
 from tests import make
+from tests.diagnosis.core.healthy import checkpoint_json
 from tests.make import quantity
 
 Json = dict[str, Any]
 
 
 def told(
-    *items: Json, histories: dict[tuple[str, str, str], LearnedHistory] | None = None
+    *items: Json, learned: dict[tuple[str, str, str], LearnedHistory] | None = None
 ) -> list[RequestComparison]:
     """Return all comparisons of some objects."""
     snapshot = make.snapshot(*items)
-    return list(comparisons(snapshot, members(snapshot, {}).pods, histories or {}))
+    pods, _ = members(snapshot, {})
+    return list(comparisons(snapshot, pods, learned or {}))
 
 
 def of_pods(*requests: str | None) -> RequestComparison:
@@ -46,7 +49,7 @@ def of_pods(*requests: str | None) -> RequestComparison:
         pytest.param(["900m", "600m"], "900m", 0.6, id="to be saved"),
         pytest.param(["200m", "400m"], "0", 0.0, id="even in sum"),
         pytest.param([None, "300m"], "-300m", -1.0, id="one asks for nothing"),
-        pytest.param([None], "-300m", None, id="nobody asks for anything"),
+        pytest.param([None], "-300m", None, id="no request"),
     ],
 )
 def test_gaps_are_sums_over_pods(requests: list[str | None], gap: str, share: float | None) -> None:
@@ -130,7 +133,7 @@ def test_history_tells_confidence_and_age() -> None:
     history = LearnedHistory(720, make.NOW - timedelta(minutes=2), 0.5)
     vpa = make.vpa_json(cpu="300m", status={"conditions": [provided]})
     (plain,) = told(vpa)
-    (known,) = told(vpa, histories={("default", "web", "app"): history})
+    (known,) = told(vpa, learned={("default", "web", "app"): history})
     assert (plain.confidence, plain.samples, plain.as_of) == (
         None,
         None,
@@ -142,7 +145,7 @@ def test_history_tells_confidence_and_age() -> None:
 @pytest.mark.parametrize(
     ("conditions", "problem"),
     [
-        pytest.param([], "no recommender has looked at it yet", id="nobody looked"),
+        pytest.param([], "no recommender has looked at it yet", id="not looked at"),
         pytest.param(
             [("RecommendationProvided", "False", "")], "nothing was learned yet", id="no word"
         ),
@@ -210,3 +213,34 @@ def test_a_vpa_as_json() -> None:
     assert (told["workload"], told["conditions"]) == ("StatefulSet/web", conditions)
     bare = vpa_json(read_vpa(make.vpa_json(target=None, created=None)))
     assert bare.keys() == {"kind", "namespace", "name", "mode", "conditions"}
+
+
+@pytest.mark.parametrize(
+    ("status", "days"),
+    [
+        pytest.param({}, 2.0, id="two days of samples each minute"),
+        pytest.param({"totalSamplesCount": 720}, 0.5, id="few samples"),
+        pytest.param({"lastSampleStart": "2026-01-01T06:00:00Z"}, 0.25, id="a short time"),
+        pytest.param({"totalSamplesCount": 0}, 0.0, id="no sample"),
+        pytest.param({"firstSampleStart": None, "lastSampleStart": None}, 0.0, id="no time"),
+    ],
+)
+def test_confidence(status: Json, days: float) -> None:
+    """Confidence is days of history, by age or by number of samples, whichever is less."""
+    found = histories([checkpoint_json(**status)])["default", "web", "app"]
+    assert found.confidence == pytest.approx(days)
+
+
+def test_count_and_time() -> None:
+    """It is told how many samples there were, and when the checkpoint was written."""
+    found = histories([checkpoint_json()])["default", "web", "app"]
+    assert found.samples == 2880
+    assert found.updated is not None
+    assert make.time(found.updated) == "2026-01-03T00:01:00Z"
+
+
+def test_what_cannot_be_read_tells_nothing() -> None:
+    """One garbled checkpoint takes nothing from the others."""
+    assert list(histories([checkpoint_json(version="v2"), checkpoint_json()])) == [
+        ("default", "web", "app")
+    ]

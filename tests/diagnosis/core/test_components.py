@@ -7,14 +7,8 @@ from typing import Any
 
 import pytest
 
-from app.diagnosis.core.components import (
-    ADMISSION,
-    logs_of,
-    of_components,
-    place_of,
-    with_flag,
-    with_rights,
-)
+from app.diagnosis.core.components import of_components
+from app.diagnosis.core.deployments import ADMISSION, logs_of, place_of, with_flag, with_rights
 from app.diagnosis.core.facts import Facts, Level, Unasked
 from tests.diagnosis.core.healthy import FACTS, charted, deployment, flaws, with_one
 
@@ -92,11 +86,6 @@ def theirs(component: str, *args: str, replicas: int = 1) -> Json:
             [(Level.NOTE, "it was not found; it may run by other means")] * 3,
             id="none",
         ),
-        pytest.param(
-            replace(FACTS, deployments=Unasked("refused")),
-            [(Level.UNKNOWN, "could not be looked at: refused")],
-            id="unasked",
-        ),
     ],
 )  # fmt: skip
 def test_components(facts: Facts, found: list[tuple[Level, str]]) -> None:
@@ -148,7 +137,7 @@ def named(name: str, item: Json) -> Json:
             Unasked("refused"),
             ("kube-system", "deployment/vpa-admission-controller"),
             "kubectl -n kube-system logs deployment/vpa-admission-controller --tail=50",
-            id="nobody knows",
+            id="not known",
         ),
         pytest.param(
             [],
@@ -197,7 +186,7 @@ def test_names(deployments: list[Json] | Unasked, place: tuple[str, str], comman
     ],
 )
 def test_what_grants_rights(facts: Facts, namespace: str, command: str) -> None:
-    """Only rights are granted, by whoever granted the others."""
+    """Only rights are granted, by the means that granted the others."""
     assert with_rights("updater", namespace, ["updater", "trials"], facts) == command
 
 

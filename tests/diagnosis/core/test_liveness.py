@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from app.admission.core.rotation import Generation
-from app.diagnosis.core.components import of_certificate, of_leases, of_metrics
 from app.diagnosis.core.facts import Facts, Level, Unasked
+from app.diagnosis.core.liveness import of_certificate, of_leases, of_metrics
 from tests import make
 from tests.diagnosis.core.healthy import FACTS, deployment, generation, lease, with_one
 
@@ -26,10 +26,9 @@ HEARTBEAT = "vpa-admission-controller"
         (generation(days=-0.5), Level.SERIOUS, "the certificate expired at"),
         (generation(missing_names=("a.b.svc",)), Level.SERIOUS, "not made out to a.b.svc"),
         (None, Level.NOTE, "there is none"),
-        (Unasked("refused"), Level.UNKNOWN, "refused"),
     ],
 )
-def test_certificates(certificate: Generation | Unasked | None, level: Level, word: str) -> None:
+def test_certificates(certificate: Generation | None, level: Level, word: str) -> None:
     """A certificate is judged by its life and its names."""
     (finding,) = of_certificate(replace(FACTS, certificate=certificate))
     assert finding.level is level
@@ -37,7 +36,7 @@ def test_certificates(certificate: Generation | Unasked | None, level: Level, wo
 
 
 def test_who_renews_a_certificate() -> None:
-    """Ours is made anew when it is gone; one that is given is nobody's to delete."""
+    """Ours is made again when it is gone; one that is given must not be deleted."""
     facts = replace(FACTS, certificate=generation(days=3))
     (ours,) = of_certificate(facts)
     (given,) = of_certificate(replace(facts, secret="plumbline-webhook", is_given=True))
@@ -81,10 +80,9 @@ def test_who_renews_a_certificate() -> None:
             [Level.FINE, Level.FINE, Level.NOTE],
             id="a leader of another installation",
         ),
-        pytest.param(Unasked("refused"), [Level.UNKNOWN], id="unasked"),
     ],
 )
-def test_leases(leases: list[Json] | Unasked, found: list[Level]) -> None:
+def test_leases(leases: list[Json], found: list[Level]) -> None:
     """Who gives no sign of life is named; who stepped down is not."""
     assert [one.level for one in of_leases(replace(FACTS, leases=leases))] == found
 
@@ -95,11 +93,11 @@ def test_leases(leases: list[Json] | Unasked, found: list[Level]) -> None:
         pytest.param([deployment("updater", "--leader-elect=true")], Level.SERIOUS, id="electing"),
         pytest.param([deployment("updater", "--leader-elect=false")], Level.NOTE, id="alone"),
         pytest.param([], Level.SERIOUS, id="none of ours"),
-        pytest.param(Unasked("refused"), Level.SERIOUS, id="nobody knows"),
+        pytest.param(Unasked("refused"), Level.SERIOUS, id="not known"),
     ],
 )
-def test_nobody_leads(deployments: list[Json] | Unasked, level: Level) -> None:
-    """A Lease that nobody renews is a fault where somebody should, and not yet before."""
+def test_a_lease_without_a_leader(deployments: list[Json] | Unasked, level: Level) -> None:
+    """A Lease that is not renewed is a fault unless the only replica runs without election."""
     leases = [lease(HEARTBEAT, timedelta()), lease("vpa-updater", timedelta(days=3))]
     facts = replace(FACTS, leases=leases, deployments=deployments)
     _, found = of_leases(facts)
@@ -111,49 +109,37 @@ def test_nobody_leads(deployments: list[Json] | Unasked, level: Level) -> None:
     ("metrics", "level", "word"),
     [
         (FACTS.metrics, Level.FINE, "20s old"),
-        (Unasked("404"), Level.SERIOUS, "nobody tells how much pods use: 404"),
-        (Unasked("403", is_refused=True), Level.UNKNOWN, "could not be looked at: 403"),
         ([], Level.WARNING, "knows of no pod"),
         ([{"timestamp": "now"}], Level.WARNING, "knows of no pod"),
         ([{"timestamp": make.time(timedelta(hours=1))}], Level.SERIOUS, "60m old"),
     ],
 )
-def test_metrics(metrics: list[Json] | Unasked, level: Level, word: str) -> None:
+def test_metrics(metrics: list[Json], level: Level, word: str) -> None:
     """The source of usage is judged by its newest word."""
     (finding,) = of_metrics(replace(FACTS, metrics=metrics))
     assert finding.level is level
     assert word in finding.message
 
 
+EXTERNAL = deployment("recommender", "--use-external-metrics=true")
+INTERNAL = deployment("recommender", "--use-external-metrics=false")
+PROMETHEUS = deployment("recommender", "--storage=prometheus")
+
+
 @pytest.mark.parametrize(
     ("facts", "level", "word"),
     [
+        pytest.param(with_one(EXTERNAL), Level.NOTE, "external metrics", id="external metrics"),
+        pytest.param(with_one(INTERNAL), Level.SERIOUS, "does not tell", id="no external metrics"),
+        pytest.param(with_one(PROMETHEUS), Level.WARNING, "only Prometheus", id="Prometheus"),
         pytest.param(
-            with_one(deployment("recommender", "--use-external-metrics=true")),
-            Level.NOTE,
-            "external metrics",
-            id="external metrics",
-        ),
-        pytest.param(
-            with_one(deployment("recommender", "--use-external-metrics=false")),
-            Level.SERIOUS,
-            "nobody tells",
-            id="no external metrics",
-        ),
-        pytest.param(
-            with_one(deployment("recommender", "--storage=prometheus")),
-            Level.WARNING,
-            "only Prometheus",
-            id="Prometheus",
-        ),
-        pytest.param(
-            replace(FACTS, deployments=[]), Level.SERIOUS, "nobody tells", id="no recommender"
+            replace(FACTS, deployments=[]), Level.SERIOUS, "does not tell", id="no recommender"
         ),
         pytest.param(
             replace(FACTS, deployments=Unasked("403")),
             Level.SERIOUS,
-            "nobody tells",
-            id="nobody knows",
+            "it does not tell how much pods use: 404",
+            id="not known",
         ),
     ],
 )

@@ -5,8 +5,15 @@ from __future__ import annotations
 from datetime import datetime, timedelta
 from typing import Any
 
-from app.diagnosis.core.outlook import UpcomingDecision, outlook, upcoming_json
+from app.diagnosis.core.outlook import (
+    MATCHES,
+    UPDATES,
+    UpcomingDecision,
+    outlook,
+    upcoming_json,
+)
 from app.model.gates import FeatureGates
+from app.sizing.matching import MatchReason
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory
 from app.updater.core.plan import Plan, plan
@@ -65,7 +72,7 @@ def test_a_hindrance_comes_after_the_time() -> None:
     assert reasons == [Reason.TOO_YOUNG, Reason.TOO_FEW_REPLICAS]
 
 
-def test_pods_that_nobody_controls_have_no_outlook() -> None:
+def test_pods_without_a_vpa_have_no_outlook() -> None:
     """Neither in a namespace without VPAs nor beside one."""
     assert turns(make.pod_json()) == []
     other = make.pod_json(name="other", owner=None)
@@ -85,3 +92,9 @@ def test_an_upcoming_decision_as_json() -> None:
         "reason",
         "message",
     }
+
+
+def test_every_reason_has_its_advice() -> None:
+    """No reason is forgotten; an empty advice says that nothing needs to be done."""
+    assert set(UPDATES) == set(Reason)
+    assert set(MATCHES) == set(MatchReason)

@@ -5,11 +5,21 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
+from functools import partial
 from itertools import groupby
 from typing import Final
 
-from app.diagnosis.core.components import with_rights
-from app.diagnosis.core.facts import AccountRight, Check, Facts, Finding, Level, Unasked, unknown
+from app.diagnosis.core.deployments import with_rights
+from app.diagnosis.core.facts import (
+    AccountRight,
+    Check,
+    Facts,
+    Finding,
+    Level,
+    Unasked,
+    known,
+    unknown,
+)
 from app.model.fields import Json
 from app.model.text import span
 
@@ -27,14 +37,10 @@ _SERVED: Final = "v1"
 
 def of_server(facts: Facts) -> Iterator[Finding]:
     """Judge version and features."""
-    if isinstance(facts.version, Unasked):
-        yield unknown(Check.SERVER, _SERVER, facts.version)
-        return
-    yield _version_finding(facts.version)
-    resources = facts.core_resources
-    if isinstance(resources, Unasked):
-        yield unknown(Check.SERVER, _SERVER, resources)
-        return
+    level, told = _version(known(facts.version, _SERVER))
+    fix = "" if level is Level.FINE else "kubectl version"
+    yield Finding(Check.SERVER, level, _SERVER, told, fix)
+    resources = known(facts.core_resources, _SERVER)
     if "pods/eviction" not in resources:
         yield Finding(Check.SERVER, Level.SERIOUS, _SERVER, "it knows no evictions")
     if "pods/resize" not in resources:
@@ -43,27 +49,21 @@ def of_server(facts: Facts) -> Iterator[Finding]:
         yield Finding(Check.SERVER, Level.WARNING, _SERVER, told, fix)
 
 
-def _version_finding(text: str) -> Finding:
+def _version(text: str) -> tuple[Level, str]:
     found = _VERSION.match(text)
-    version = (int(found[1]), int(found[2])) if found else None
-    if version is None:
-        told = f'nobody knows what version "{text[:40]}" can do'
-        return Finding(Check.SERVER, Level.WARNING, _SERVER, told, "kubectl version")
+    if found is None:
+        return Level.WARNING, f'it is not known what version "{text[:40]}" can do'
+    version = int(found[1]), int(found[2])
     if version < _LEAST:
-        told = f"version {text} is too old: the webhook needs 1.30 or newer"
-        return Finding(Check.SERVER, Level.SERIOUS, _SERVER, told, "kubectl version")
+        return Level.SERIOUS, f"version {text} is too old: the webhook needs 1.30 or newer"
     if version < _RESIZES:
-        told = f"version {text} resizes no running pods; that needs 1.33 or newer"
-        return Finding(Check.SERVER, Level.NOTE, _SERVER, told, "kubectl version")
-    return Finding(Check.SERVER, Level.FINE, _SERVER, f"version {text}")
+        return Level.NOTE, f"version {text} resizes no running pods; that needs 1.33 or newer"
+    return Level.FINE, f"version {text}"
 
 
 def of_clock(facts: Facts) -> Iterator[Finding]:
     """Judge how far the clocks are apart; Leases are compared by them."""
-    server = facts.server_time
-    if isinstance(server, Unasked):
-        yield unknown(Check.CLOCK, _SERVER, server)
-        return
+    server = known(facts.server_time, _SERVER)
     apart = abs(server - facts.now)
     if apart < _SMALL:
         yield Finding(Check.CLOCK, Level.FINE, _SERVER, "its clock and ours agree")
@@ -76,10 +76,7 @@ def of_clock(facts: Facts) -> Iterator[Finding]:
 
 def of_definitions(facts: Facts) -> Iterator[Finding]:
     """Judge the CustomResourceDefinitions."""
-    if isinstance(facts.definitions, Unasked):
-        yield unknown(Check.DEFINITIONS, "crd", facts.definitions)
-        return
-    live = {_name(item): item for item in facts.definitions}
+    live = {_name(item): item for item in known(facts.definitions, "crd")}
     for wanted in facts.wanted_definitions:
         name = _name(wanted)
         about = f"crd/{name}"
@@ -95,21 +92,24 @@ def of_definitions(facts: Facts) -> Iterator[Finding]:
 
 
 def _flaws(about: str, live: Json, wanted: Json) -> Iterator[Finding]:
+    serious = partial(Finding, Check.DEFINITIONS, Level.SERIOUS, about)
     if not _is_established(live):
-        told = "the API server has not taken it over"
-        yield Finding(Check.DEFINITIONS, Level.SERIOUS, about, told, f"kubectl describe {about}")
-    version, ours = _version(live), _version(wanted)
+        yield serious("the API server has not taken it over", f"kubectl describe {about}")
+    version, ours = _served(live), _served(wanted)
     if version is None or ours is None:
-        yield Finding(Check.DEFINITIONS, Level.SERIOUS, about, "version v1 is not served", _APPLY)
+        yield serious("version v1 is not served", _APPLY)
         return
     if "status" in ours.get("subresources", {}) and "status" not in version.get("subresources", {}):
-        told = "it has no status subresource, so nothing can be recommended"
-        yield Finding(Check.DEFINITIONS, Level.SERIOUS, about, told, _APPLY)
-    missing = list(_missing(_schema(version), _schema(ours), ""))
-    if missing:
-        more = f" and {len(missing) - _MOST_FIELDS} more" if len(missing) > _MOST_FIELDS else ""
-        told = f"these would be dropped or refused: {', '.join(missing[:_MOST_FIELDS])}{more}"
+        yield serious("it has no status subresource, so nothing can be recommended", _APPLY)
+    if missing := list(_missing(_schema(version), _schema(ours), "")):
+        told = f"these would be dropped or refused: {_first(missing, _MOST_FIELDS)}"
         yield Finding(Check.DEFINITIONS, Level.WARNING, about, told, _APPLY, is_absence=True)
+
+
+def _first(words: Sequence[str], most: int) -> str:
+    """Return the first words, and how many more there are."""
+    more = f" and {len(words) - most} more" if len(words) > most else ""
+    return ", ".join(words[:most]) + more
 
 
 def _name(item: Json) -> str:
@@ -123,7 +123,7 @@ def _is_established(item: Json) -> bool:
     )
 
 
-def _version(item: Json) -> Json | None:
+def _served(item: Json) -> Json | None:
     versions = item.get("spec", {}).get("versions") or ()
     return next((one for one in versions if one.get("name") == _SERVED and one.get("served")), None)
 
@@ -164,13 +164,12 @@ def _account(process: str, account: str, found: Sequence[AccountRight], facts: F
     if not missing:
         told = f"it may do all {len(found)} things that are needed"
         return Finding(Check.RIGHTS, Level.FINE, account, told)
-    named = ", ".join(f"{one.verb} {one.what}" for one in missing[:_MOST_RIGHTS])
-    more = f" and {len(missing) - _MOST_RIGHTS} more" if len(missing) > _MOST_RIGHTS else ""
+    named = _first([f"{one.verb} {one.what}" for one in missing], _MOST_RIGHTS)
     if not process:
-        told = f"whoever asks may not {named}{more}, so not everything is looked at"
+        told = f"the account that asks may not {named}, so not everything is looked at"
         fix = f"kubectl auth can-i {missing[0].verb} {missing[0].what.partition(' ')[0]}"
         return Finding(Check.RIGHTS, Level.WARNING, account, told, fix)
-    told = f"the {process} may not {named}{more}; needed to {missing[0].why}"
+    told = f"the {process} may not {named}; needed to {missing[0].why}"
     documents = dict.fromkeys(one.document for one in missing)
     fix = with_rights(process, account.split(":")[2], documents, facts)
     return Finding(Check.RIGHTS, Level.SERIOUS, account, told, fix)

@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Final
 
@@ -20,15 +21,13 @@ from app.admission.core.pod_explanation import explain
 from app.commands.explain_text import explanation_lines
 from app.commands.flags import ExplainSettings
 from app.diagnosis.core.comparisons import (
-    RequestComparison,
     comparison_json,
-    comparisons,
     histories,
+    vpa_comparisons,
     vpa_json,
 )
 from app.diagnosis.core.members import (
     FoundByNamespace,
-    VpaKey,
     created_again,
     creation_request,
     members,
@@ -271,7 +270,7 @@ class Explainer:
             for item in seen.objects_of(PODS)
             if isinstance(item.get("metadata"), dict)
         }
-        self._members = ask_with_lookups(seen.owners, clock, self._belonging)
+        self._members = ask_with_lookups(seen.owners, clock, partial(members, seen.snapshot))
         self._histories = histories(seen.objects_of(CHECKPOINTS))
 
     def explanation(self, asked: Subject) -> Json:
@@ -281,26 +280,20 @@ class Explainer:
             return self._pod(view.pods[asked.name])
         return self._vpa(view.vpas[asked.name])
 
-    def _belonging(
-        self, known: FoundByNamespace
-    ) -> tuple[Mapping[VpaKey, Sequence[Pod]], Sequence[Lookup]]:
-        found = members(self._seen.snapshot, known)
-        return found.pods, found.lookups
-
     def _pod(self, pod: Pod) -> Json:
-        key = next((key for key, pods in self._members.items() if pod in pods), None)
+        name = next((name for (_, name), pods in self._members.items() if pod in pods), None)
+        vpas = self._seen.snapshot.of(pod.namespace).vpas
         return {
             "kind": PODS.kind,
             "namespace": pod.namespace,
             "name": pod.name,
             "creation": self._creation(pod),
-            "recommendation": [] if key is None else self._comparisons(key, [pod]),
+            "recommendation": [] if name is None else self._comparisons(vpas[name], [pod]),
             "updater": list(map(upcoming_json, self._upcoming(pod))),
         }
 
     def _vpa(self, vpa: Vpa) -> Json:
-        key = vpa.namespace, vpa.name
-        pods = sorted(self._members.get(key, ()), key=lambda pod: pod.name)
+        pods = sorted(self._members.get((vpa.namespace, vpa.name), ()), key=lambda pod: pod.name)
         turns = [(pod.name, turn) for pod in pods for turn in islice(self._upcoming(pod), 1)]
         view = self._seen.snapshot.of(vpa.namespace)
         rivals = view.rivals(vpa.target.key) if vpa.target is not None else ()
@@ -308,17 +301,16 @@ class Explainer:
         return {
             **vpa_json(vpa),
             "rivals": [rival.name for rival in rivals if rival.name != vpa.name],
-            "recommendation": self._comparisons(key, pods),
+            "recommendation": self._comparisons(vpa, pods),
             "creation": self._creation(pods[0]) if pods else None,
             "reasons": dict(counts.most_common()),
             "pods": [{"pod": name, **upcoming_json(turn)} for name, turn in turns],
         }
 
-    def _comparisons(self, key: VpaKey, pods: Sequence[Pod]) -> list[Json]:
-        found: Iterator[RequestComparison] = comparisons(
-            self._seen.snapshot, {key: pods}, self._histories
-        )
-        return [comparison_json(one) for one in found if (one.namespace, one.vpa) == key]
+    def _comparisons(self, vpa: Vpa, pods: Sequence[Pod]) -> list[Json]:
+        view = self._seen.snapshot.of(vpa.namespace)
+        found = vpa_comparisons(vpa, pods, view, self._histories)
+        return list(map(comparison_json, found))
 
     # --- what it gets
 

@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from app.diagnosis.core.registrations import are_apart, is_asked, named
+from app.diagnosis.core.hooks import Hook
 from tests.diagnosis.core.healthy import scope
 
 Json = dict[str, Any]
 BLUE: Json = {"matchLabels": {"team": "blue"}}
 
 
-def of(selector: Json | None) -> Json:
+def of(selector: Json | None) -> Hook:
     """Return a webhook with a selector."""
-    return {"namespaceSelector": selector}
+    return Hook("ours", "mutatingwebhookconfiguration", {"namespaceSelector": selector})
 
 
 @pytest.mark.parametrize(
@@ -37,7 +37,7 @@ def of(selector: Json | None) -> Json:
 )
 def test_is_asked(selector: Json | None, answer: bool | None) -> None:
     """Names are known, other labels of a namespace are not."""
-    assert is_asked(of(selector), "web") is answer
+    assert of(selector).is_asked("web") is answer
 
 
 @pytest.mark.parametrize(
@@ -56,10 +56,10 @@ def test_is_asked(selector: Json | None, answer: bool | None) -> None:
 )
 def test_are_apart(one: Json, other: Json, answer: bool) -> None:
     """Two webhooks meet unless one label cannot have what both want."""
-    assert are_apart(of(one), of(other)) is are_apart(of(other), of(one)) is answer
+    assert of(one).is_apart(of(other)) is of(other).is_apart(of(one)) is answer
 
 
 def test_named() -> None:
     """The namespaces that a selector names are known, whatever else it wants."""
-    assert named(of(BLUE | scope("In", "web", "shop"))) == ["shop", "web"]
-    assert named(of(scope("NotIn", "web"))) == []
+    assert of(BLUE | scope("In", "web", "shop")).named_namespaces == ["shop", "web"]
+    assert of(scope("NotIn", "web")).named_namespaces == []
