@@ -154,7 +154,7 @@ def test_programs_that_fail_come_again(only: Only) -> None:
 
 
 def test_out_of_memory(only: Only, clock: Clock) -> None:
-    """Who uses more than the limit is killed, again and again, with longer and longer pauses."""
+    """A container that uses more than its limit is killed each time, with longer pauses."""
     only.start(container(resources=SMALL), load=TOO_MUCH)
     status = only.await_restarts(1)
     last = status["lastState"]["terminated"]

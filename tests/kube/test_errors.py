@@ -50,7 +50,7 @@ def test_status(status: int, expected: type[ClusterError]) -> None:
 
 
 def test_everything_is_kept() -> None:
-    """Reason, causes and the time to wait reach who has to decide."""
+    """Reason, causes and the time to wait reach the code that decides."""
     body = {
         "message": 'pods "web-0" is forbidden: node didn\'t have enough allocatable resources',
         "reason": "Forbidden",
