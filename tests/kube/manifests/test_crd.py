@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from app.kube.manifests.documents import objects
+from app.ports import Json
 from tests.kube.manifests.definitions import QUANTITY
 from tests.kube.manifests.structural import fields
 
@@ -52,10 +53,10 @@ def test_versions() -> None:
         for crd in (VPA, CHECKPOINT)
         for version in crd["spec"]["versions"]
     ]
-    status = {"subresources": {"status": {}}}
+    status: Json = {"subresources": {"status": {}}}
     warning = "autoscaling.k8s.io/v1beta2 API is deprecated"
-    first = {"name": "v1", "served": True, "storage": True}
-    old = {"name": "v1beta2", "served": False, "storage": False}
+    first: Json = {"name": "v1", "served": True, "storage": True}
+    old: Json = {"name": "v1beta2", "served": False, "storage": False}
 
     assert found == [
         first | status,
