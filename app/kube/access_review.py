@@ -1,4 +1,4 @@
-"""Asks an API server who a token belongs to, and what its owner may do.
+"""Asks an API server which user a token belongs to, and what this user may do.
 
 Strategy: what was answered counts for some seconds, so that frequent requests cost little, and
 a right that was taken away is soon gone. Tokens are remembered by their digest alone. Without an
@@ -32,7 +32,7 @@ _Value = TypeVar("_Value")
 
 
 class AccessReviews:
-    """An API server as the one who knows; any thread may ask."""
+    """What an API server says of tokens and rights; any thread may ask."""
 
     def __init__(self, cluster: Cluster, clock: Clock) -> None:
         self._cluster = cluster
@@ -120,7 +120,7 @@ class _Believed(Generic[_Value]):
 
 
 def _identity(user: Object) -> Identity | None:
-    """Read who it is; one without a name is no user."""
+    """Read a user; one without a name is none."""
     name, extra = user.get("username"), user.get("extra")
     if not isinstance(name, str) or not name:
         return None

@@ -8,15 +8,16 @@ beginnings come to equal ends. What talks over sockets keeps its own threads, as
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from datetime import datetime
+from typing import Unpack
 
 from app.flags.shared import ClusterAccess
 from app.kube.watch_cache import Listener, Reader, SnapshotFold, WatchedResource, WatchState
 from app.model.snapshot import Snapshot
 from app.ports import Cluster, Delta, Resource, Sink
 from app.runtime.live import Connection, Mirrored, Running
-from app.runtime.loop import LONGEST_RETRY_SECONDS, Loop, Tick
+from app.runtime.loop import Loop, LoopRules, Tick
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 
@@ -45,18 +46,9 @@ class SimulatedRuntime:
         """Tell a sink what happens."""
         return self._sandbox.follow(resource, namespace, fields, sink)
 
-    def loop(
-        self,
-        name: str,
-        tick: Tick,
-        *,
-        longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
-        at_end: Callable[[datetime], None] = lambda _now: None,
-    ) -> Loop:
+    def loop(self, name: str, tick: Tick, **rules: Unpack[LoopRules]) -> Loop:
         """Return a task of the clock's agenda."""
-        return SteppedLoop(
-            name, tick, self.clock, longest_retry_seconds=longest_retry_seconds, at_end=at_end
-        )
+        return SteppedLoop(name, tick, self.clock, **rules)
 
 
 class SharedCluster:

@@ -25,7 +25,7 @@ _HINT: Final = "bind the recommender's account to the ClusterRole system:auth-de
 
 
 class Guard:
-    """Lets in who may see VPAs; without an API server to ask it lets all in."""
+    """Lets in users that may see VPAs; without an API server to ask it lets all in."""
 
     def __init__(self, access: AccessReviews | None = None) -> None:
         self._access = access

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from starlette.types import ASGIApp
 
-# API servers keep idle connections for 90 s; who closes first should be they.
+# API servers keep idle connections for 90 s, and should be the first to close them.
 _KEEP_ALIVE_SECONDS = 120
 _DRAIN_SECONDS = 10
 _BACKLOG = 2048

@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, Unpack
 
 from app.flags.shared import ClusterAccess
 from app.kube.client import connect
@@ -18,7 +18,7 @@ from app.kube.watch_cache import Transition, WatchCache, WatchedResource, WatchS
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Resource, Sink
 from app.runtime.clock import SystemClock
-from app.runtime.loop import LONGEST_RETRY_SECONDS, Loop, Tick
+from app.runtime.loop import Loop, LoopRules, Tick
 
 
 class Connection(Cluster, Protocol):
@@ -106,14 +106,7 @@ class Runtime(Protocol):
         """Tell a sink every change of the objects of which some fields have certain values."""
         ...
 
-    def loop(
-        self,
-        name: str,
-        tick: Tick,
-        *,
-        longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
-        at_end: Callable[[datetime], None] = lambda _now: None,
-    ) -> Loop:
+    def loop(self, name: str, tick: Tick, **rules: Unpack[LoopRules]) -> Loop:
         """Return a task that is to be done again and again."""
         ...
 
@@ -140,15 +133,6 @@ class LiveRuntime:
             cluster, resource, namespace, fields, self.clock, sink, jitter=random.random
         )
 
-    def loop(
-        self,
-        name: str,
-        tick: Tick,
-        *,
-        longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
-        at_end: Callable[[datetime], None] = lambda _now: None,
-    ) -> Loop:
+    def loop(self, name: str, tick: Tick, **rules: Unpack[LoopRules]) -> Loop:
         """Return a task with a thread of its own."""
-        return Loop(
-            name, tick, self.clock, longest_retry_seconds=longest_retry_seconds, at_end=at_end
-        )
+        return Loop(name, tick, self.clock, **rules)

@@ -11,6 +11,7 @@ import logging
 import threading
 from collections.abc import Callable
 from datetime import datetime
+from typing import TypedDict
 
 from app.model.errors import PlumblineError
 from app.ports import Clock
@@ -20,8 +21,14 @@ log = logging.getLogger("runtime.loop")
 Tick = Callable[[datetime], float]  # does what is due, returns the seconds until the next call
 
 _FIRST_RETRY_SECONDS = 1.0
-LONGEST_RETRY_SECONDS = 60.0
 _STEP_SECONDS = 0.2  # how late a stop may be noticed
+
+
+class LoopRules(TypedDict, total=False):
+    """How a loop differs from others."""
+
+    longest_retry_seconds: float  # between two calls of a task that fails
+    at_end: Callable[[datetime], None]  # called once the loop is stopped
 
 
 class Loop:
@@ -33,7 +40,7 @@ class Loop:
         tick: Tick,
         clock: Clock,
         *,
-        longest_retry_seconds: float = LONGEST_RETRY_SECONDS,
+        longest_retry_seconds: float = 60.0,
         at_end: Callable[[datetime], None] = lambda _now: None,
     ) -> None:
         self._name = name

@@ -1,4 +1,4 @@
-"""What is answered when there is no answer: who or what is wrong, as JSON for machines and people.
+"""What is answered when there is no answer: what is wrong, as JSON for machines and people.
 
 Strategy: every refusal is an exception on its way through the endpoint and becomes one JSON object
 of the same form, which names the object and the field that are meant.

@@ -6,6 +6,8 @@ the one of the sandbox, or a real kubelet. What its programs use, both read from
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from app.ports import EVENTS, PODS, Cluster, Json, Ref
 from tests.contract.building import add, pod, resources
 from tests.contract.waiting import Eventually
@@ -17,22 +19,58 @@ MEMORY_LIMIT = "/spec/containers/0/resources/limits/memory"
 LOAD = "sandbox.plumbline/load"
 
 
-def started(cluster: Cluster, namespace: str, name: str, *containers: Json, **spec: object) -> Json:
-    """Create a pod that gets a node; its annotations may stand beside its spec."""
-    annotations = spec.pop("annotations", {})
-    body = pod(name, *containers, schedulerName=SCHEDULER, **spec)
-    body["metadata"]["annotations"] = annotations
-    return cluster.create(Ref(PODS, namespace), body)
+@dataclass(frozen=True)
+class NodePods:
+    """The pods of a namespace that get a node."""
 
+    cluster: Cluster
+    namespace: str
+    eventually: Eventually
 
-def running(
-    cluster: Cluster, namespace: str, eventually: Eventually, *containers: Json, **spec: object
-) -> Json:
-    """Create a pod and wait until it is Ready."""
-    name = str(spec.pop("name", "pod"))
-    started(cluster, namespace, name, *containers, **spec)
-    eventually(lambda: is_ready(cluster.get(Ref(PODS, namespace, name))))
-    return cluster.get(Ref(PODS, namespace, name))
+    def start(self, *containers: Json, name: str = "pod", **spec: object) -> Json:
+        """Create a pod; its annotations may stand beside its spec."""
+        annotations = spec.pop("annotations", {})
+        body = pod(name, *containers, schedulerName=SCHEDULER, **spec)
+        body["metadata"]["annotations"] = annotations
+        return self.cluster.create(Ref(PODS, self.namespace), body)
+
+    def run(self, *containers: Json, name: str = "pod", **spec: object) -> Json:
+        """Create a pod and wait until it is Ready."""
+        self.start(*containers, name=name, **spec)
+        self.eventually(lambda: is_ready(self.now(name)))
+        return self.now(name)
+
+    def now(self, name: str = "pod") -> Json:
+        """A pod as it is."""
+        return self.cluster.get(Ref(PODS, self.namespace, name))
+
+    def delete(self, name: str = "pod") -> None:
+        """Delete a pod."""
+        self.cluster.delete(Ref(PODS, self.namespace, name))
+
+    def resize(self, amount: object, path: str = CPU, *, name: str = "pod") -> Json:
+        """Ask for another cpu request, or another amount of what a path names."""
+        ref = Ref(PODS, self.namespace, name, subresource="resize")
+        return self.cluster.patch(ref, [add(path, amount)])
+
+    def await_resized(self, name: str = "pod") -> Json:
+        """Wait until what runs is what is asked for."""
+        self.eventually(lambda: is_resized(self.now(name)))
+        return self.now(name)
+
+    def await_condition(self, kind: str, name: str = "pod") -> Json:
+        """Wait until a pod has a condition that says why."""
+
+        def told() -> Json | None:
+            found = conditions(self.now(name)).get(kind, {})
+            return found if "reason" in found else None
+
+        return self.eventually(told)
+
+    def events(self, reason: str, name: str = "pod") -> list[Json]:
+        """What is told of a pod for a reason."""
+        fields = f"involvedObject.name={name},reason={reason}"
+        return list(self.cluster.list(EVENTS, self.namespace, field_selector=fields).items)
 
 
 def conditions(item: Json) -> dict[str, Json]:
@@ -52,11 +90,6 @@ def only_status(item: Json) -> Json:
     return found
 
 
-def resize(cluster: Cluster, namespace: str, name: str, amount: str, path: str = CPU) -> Json:
-    """Ask for another cpu request, or another amount of what a path names."""
-    return cluster.patch(Ref(PODS, namespace, name, subresource="resize"), [add(path, amount)])
-
-
 def is_resized(item: Json) -> bool:
     """Whether what runs is what is asked for, and nothing is still to be done."""
     asked = item["spec"]["containers"][0]["resources"]
@@ -68,9 +101,3 @@ def is_resized(item: Json) -> bool:
 def is_resizing(item: Json) -> bool:
     """Whether the pod tells of a resize."""
     return bool(conditions(item).keys() & {"PodResizePending", "PodResizeInProgress"})
-
-
-def events(cluster: Cluster, namespace: str, reason: str, name: str = "pod") -> list[Json]:
-    """What is told of a pod for a reason."""
-    fields = f"involvedObject.name={name},reason={reason}"
-    return list(cluster.list(EVENTS, namespace, field_selector=fields).items)

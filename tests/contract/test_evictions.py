@@ -29,18 +29,28 @@ class Crowd:
     namespace: str
     eventually: Eventually
 
-    def join(self, name: str, *, phase: str = "Running", ready: bool = True) -> Json:
-        """Add a pod."""
-        body = pod(name)
-        body["metadata"]["finalizers"] = ["example.com/hold"]
-        self.cluster.create(Ref(PODS, self.namespace), body)
+    def join(self, *names: str, phase: str = "Running", ready: bool = True) -> None:
+        """Add pods."""
         ready_condition = {"type": "Ready", "status": "True" if ready else "False"}
         status = {"phase": phase, "conditions": [ready_condition]}
-        return self.cluster.patch(
-            Ref(PODS, self.namespace, name, subresource="status"),
-            {"status": status},
-            kind=PatchKind.MERGE,
-        )
+        for name in names:
+            body = pod(name)
+            body["metadata"]["finalizers"] = ["example.com/hold"]
+            self.cluster.create(Ref(PODS, self.namespace), body)
+            ref = Ref(PODS, self.namespace, name, subresource="status")
+            self.cluster.patch(ref, {"status": status}, kind=PatchKind.MERGE)
+
+    def evict(self, name: str, *, uid: str = "", dry_run: bool = False) -> None:
+        """Ask for the eviction of a pod."""
+        self.cluster.evict(self.namespace, name, uid=uid, dry_run=dry_run)
+
+    def goes(self, name: str) -> bool:
+        """Ask for it, and tell whether no budget holds it."""
+        try:
+            self.evict(name)
+        except TooMany:
+            return False
+        return True
 
     def protect(self, healthy: int, name: str = "budget", **spec: object) -> Json:
         """Add a budget and wait until it knows so many healthy pods."""
@@ -83,8 +93,8 @@ def _disbanding(crowd: Crowd) -> object:
 
 def test_a_pod_without_a_budget_goes(crowd: Crowd) -> None:
     """Without a budget nothing holds; the pod tells that it was evicted."""
-    before = crowd.join("pod")
-    crowd.cluster.evict(crowd.namespace, "pod", uid=before["metadata"]["uid"])
+    crowd.join("pod")
+    crowd.evict("pod", uid=crowd.of("pod")["metadata"]["uid"])
     after = crowd.of("pod")
     (target,) = (
         found for found in after["status"]["conditions"] if found["type"] == "DisruptionTarget"
@@ -96,13 +106,12 @@ def test_a_pod_without_a_budget_goes(crowd: Crowd) -> None:
 
 def test_a_budget_lets_go_what_it_can(crowd: Crowd) -> None:
     """Each eviction is charged; when the budget is used up, the next is held."""
-    for name in ("a", "b", "c"):
-        crowd.join(name)
+    crowd.join("a", "b", "c")
     status = crowd.protect(3, minAvailable=2)["status"]
-    crowd.cluster.evict(crowd.namespace, "a")
+    crowd.evict("a")
 
     with pytest.raises(TooMany, match="would violate the pod's disruption budget") as held:
-        crowd.cluster.evict(crowd.namespace, "b")
+        crowd.evict("b")
 
     assert status["disruptionsAllowed"] == 1
     assert (held.value.status, held.value.reason) == (429, "TooManyRequests")
@@ -112,12 +121,11 @@ def test_a_budget_lets_go_what_it_can(crowd: Crowd) -> None:
 
 def test_a_budget_says_what_it_needs(crowd: Crowd) -> None:
     """The cause tells the numbers, and there is nothing to wait for."""
-    for name in ("a", "b"):
-        crowd.join(name)
+    crowd.join("a", "b")
     crowd.protect(2, minAvailable=2)
 
     with pytest.raises(TooMany) as held:
-        crowd.cluster.evict(crowd.namespace, "a")
+        crowd.evict("a")
 
     message = "The disruption budget budget needs 2 healthy pods and has 2 currently"
     assert held.value.causes == (("DisruptionBudget", message),)
@@ -131,7 +139,7 @@ def test_a_budget_that_no_controller_has_seen(crowd: Crowd) -> None:
     crowd.cluster.create(Ref(POD_DISRUPTION_BUDGETS, crowd.namespace), budget(maxUnavailable=1))
 
     with pytest.raises(TooMany) as held:
-        crowd.cluster.evict(crowd.namespace, "a")
+        crowd.evict("a")
 
     message = "The disruption budget budget is still being processed by the server."
     assert held.value.causes == (("DisruptionBudget", message),)
@@ -140,19 +148,11 @@ def test_a_budget_that_no_controller_has_seen(crowd: Crowd) -> None:
 
 def test_budgets_recover(crowd: Crowd) -> None:
     """What is allowed follows from how many pods are healthy."""
-    for name in ("a", "b"):
-        crowd.join(name)
+    crowd.join("a", "b")
     crowd.protect(2, minAvailable=2)
     crowd.join("c")
 
-    def goes() -> bool:
-        try:
-            crowd.cluster.evict(crowd.namespace, "a")
-        except TooMany:
-            return False
-        return True
-
-    assert crowd.eventually(goes)
+    assert crowd.eventually(lambda: crowd.goes("a"))
     assert crowd.of("a")["metadata"]["deletionTimestamp"]
 
 
@@ -163,7 +163,7 @@ def test_two_budgets_over_one_pod(crowd: Crowd) -> None:
         crowd.protect(1, name, minAvailable=0)
 
     with pytest.raises(Unavailable, match="more than one PodDisruptionBudget") as refused:
-        crowd.cluster.evict(crowd.namespace, "pod")
+        crowd.evict("pod")
 
     assert refused.value.status == 500
 
@@ -174,34 +174,32 @@ def test_pods_that_do_not_run_are_free_to_go(crowd: Crowd, phase: str) -> None:
     crowd.join("pod", phase=phase, ready=False)
     crowd.join("other")
     crowd.protect(1, minAvailable=1)
-    crowd.cluster.evict(crowd.namespace, "pod")
+    crowd.evict("pod")
 
     assert crowd.of("pod")["metadata"]["deletionTimestamp"]
 
 
 def test_pods_that_go_already(crowd: Crowd) -> None:
     """Evicting a pod twice is no second disruption."""
-    for name in ("a", "b"):
-        crowd.join(name)
+    crowd.join("a", "b")
     crowd.protect(2, minAvailable=1)
-    crowd.cluster.evict(crowd.namespace, "a")
-    crowd.cluster.evict(crowd.namespace, "a")
+    crowd.evict("a")
+    crowd.evict("a")
 
     with pytest.raises(TooMany):
-        crowd.cluster.evict(crowd.namespace, "b")
+        crowd.evict("b")
 
 
 def test_unhealthy_pods(crowd: Crowd) -> None:
     """A pod that is not Ready may go for nothing where enough others are."""
-    for name in ("a", "b"):
-        crowd.join(name)
+    crowd.join("a", "b")
     crowd.join("sick", ready=False)
     crowd.protect(2, minAvailable=2)
-    crowd.cluster.evict(crowd.namespace, "sick")
+    crowd.evict("sick")
 
     assert crowd.of("sick")["metadata"]["deletionTimestamp"]
     with pytest.raises(TooMany):
-        crowd.cluster.evict(crowd.namespace, "a")
+        crowd.evict("a")
 
 
 def test_unhealthy_pods_of_an_unhealthy_crowd(crowd: Crowd) -> None:
@@ -209,34 +207,26 @@ def test_unhealthy_pods_of_an_unhealthy_crowd(crowd: Crowd) -> None:
     crowd.join("sick", ready=False)
     crowd.protect(0, minAvailable=1)
     with pytest.raises(TooMany):
-        crowd.cluster.evict(crowd.namespace, "sick")
+        crowd.evict("sick")
 
     policy = {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
     crowd.cluster.patch(
         Ref(POD_DISRUPTION_BUDGETS, crowd.namespace, "budget"), policy, kind=PatchKind.MERGE
     )
 
-    def goes() -> bool:
-        try:
-            crowd.cluster.evict(crowd.namespace, "sick")
-        except TooMany:
-            return False
-        return True
-
-    assert crowd.eventually(goes)
+    assert crowd.eventually(lambda: crowd.goes("sick"))
 
 
 def test_dry_run_evicts_nothing(crowd: Crowd) -> None:
     """A dry run is judged as the real thing, and charges nothing."""
-    for name in ("a", "b"):
-        crowd.join(name)
+    crowd.join("a", "b")
     crowd.protect(2, minAvailable=1)
-    crowd.cluster.evict(crowd.namespace, "a", dry_run=True)
-    crowd.cluster.evict(crowd.namespace, "b")
+    crowd.evict("a", dry_run=True)
+    crowd.evict("b")
 
     assert "deletionTimestamp" not in crowd.of("a")["metadata"]
     with pytest.raises(TooMany):
-        crowd.cluster.evict(crowd.namespace, "a", dry_run=True)
+        crowd.evict("a", dry_run=True)
 
 
 def test_pods_that_are_not_there(crowd: Crowd) -> None:
@@ -244,9 +234,9 @@ def test_pods_that_are_not_there(crowd: Crowd) -> None:
     crowd.join("pod")
 
     with pytest.raises(Conflict, match=r"UID in the precondition \(another\)") as refused:
-        crowd.cluster.evict(crowd.namespace, "pod", uid="another")
+        crowd.evict("pod", uid="another")
     with pytest.raises(NotFound):
-        crowd.cluster.evict(crowd.namespace, "nobody")
+        crowd.evict("nobody")
 
     assert refused.value.status == 409
     assert "deletionTimestamp" not in crowd.of("pod")["metadata"]
@@ -254,14 +244,13 @@ def test_pods_that_are_not_there(crowd: Crowd) -> None:
 
 def test_a_stale_uid_costs_a_disruption(crowd: Crowd) -> None:
     """The budget is charged before the uid is looked at, and stays so for two minutes."""
-    for name in ("a", "b"):
-        crowd.join(name)
+    crowd.join("a", "b")
     crowd.protect(2, minAvailable=1)
 
     with pytest.raises(Conflict):
-        crowd.cluster.evict(crowd.namespace, "a", uid="another")
+        crowd.evict("a", uid="another")
     with pytest.raises(TooMany):
-        crowd.cluster.evict(crowd.namespace, "b")
+        crowd.evict("b")
 
 
 def test_pods_without_a_controller(crowd: Crowd) -> None:
@@ -277,7 +266,7 @@ def test_pods_without_a_controller(crowd: Crowd) -> None:
     found = crowd.eventually(status)
     assert (found["expectedPods"], found["disruptionsAllowed"]) == (0, 0)
     with pytest.raises(TooMany) as held:
-        crowd.cluster.evict(crowd.namespace, "pod")
+        crowd.evict("pod")
     message = "The disruption budget budget does not allow evicting pods currently"
     assert held.value.causes == (("DisruptionBudget", message),)
 
@@ -299,12 +288,12 @@ def test_budgets_of_controlled_pods(crowd: Crowd, spec: Json, desired: int) -> N
     found = crowd.protect(4, **spec)["status"]
     *others, last = pods.names()
     for name in others[: 4 - desired]:
-        crowd.cluster.evict(crowd.namespace, name)
+        crowd.evict(name)
 
     assert (found["expectedPods"], found["desiredHealthy"]) == (4, desired)
     assert found["disruptionsAllowed"] == 4 - desired
     with pytest.raises(TooMany):
-        crowd.cluster.evict(crowd.namespace, last)
+        crowd.evict(last)
 
 
 def test_the_body_of_an_eviction(crowd: Crowd) -> None:

@@ -24,7 +24,7 @@ from app.ports import (
 from tests.contract.building import add, template, workload
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.crowds import Pods, idle
-from tests.contract.running import LOAD, SCHEDULER, running
+from tests.contract.running import LOAD, SCHEDULER, NodePods
 from tests.contract.waiting import Eventually
 
 IMAGE = "/spec/template/spec/containers/0/image"
@@ -180,7 +180,7 @@ def test_events_live_for_an_hour(
     cluster: Cluster, namespace: str, eventually: Eventually, clock: Clock
 ) -> None:
     """What is not told again is forgotten."""
-    running(cluster, namespace, eventually)
+    NodePods(cluster, namespace, eventually).run()
     reasons = {event["reason"] for event in cluster.list(EVENTS, namespace).items}
     clock.wait(3700)
 

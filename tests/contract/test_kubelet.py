@@ -6,31 +6,32 @@ import pytest
 
 from app.model.errors import NotFound, Refused
 from app.model.quantity import Quantity
-from app.ports import EVENTS, NODES, PODS, Cluster, Json, PatchKind, Ref
-from tests.contract.building import add, container, pod, resources
+from app.ports import NODES, Cluster, Json, PatchKind, Ref
+from tests.contract.building import container, resources
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.running import (
     ASKED,
     LOAD,
     MEMORY_LIMIT,
-    SCHEDULER,
+    NodePods,
     conditions,
-    events,
     is_ready,
-    is_resized,
     only_status,
-    resize,
-    running,
-    started,
 )
 from tests.contract.waiting import Eventually
 
 pytestmark = pytest.mark.usefixtures("node")
 
 
-def test_pods_start(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+@pytest.fixture
+def pods(cluster: Cluster, namespace: str, eventually: Eventually) -> NodePods:
+    """The pods of the case."""
+    return NodePods(cluster, namespace, eventually)
+
+
+def test_pods_start(pods: NodePods) -> None:
     """A pod gets a node, runs, becomes Ready, and tells what it has."""
-    found = running(cluster, namespace, eventually, container(resources=ASKED))
+    found = pods.run(container(resources=ASKED))
     status = only_status(found)
 
     assert found["spec"]["nodeName"]
@@ -44,162 +45,131 @@ def test_pods_start(cluster: Cluster, namespace: str, eventually: Eventually) ->
     assert found["status"]["observedGeneration"] == found["metadata"]["generation"] == 1
 
 
-def test_pods_that_fit_nowhere(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+def test_pods_that_fit_nowhere(pods: NodePods) -> None:
     """A pod too large for every node stays Pending and tells why."""
-    asked = resources({"cpu": "100k"})
-    body = pod("pod", container(resources=asked), schedulerName=SCHEDULER)
-    cluster.create(Ref(PODS, namespace), body)
-    found = eventually(
-        lambda: conditions(cluster.get(Ref(PODS, namespace, "pod"))).get("PodScheduled")
-    )
+    pods.start(container(resources=resources({"cpu": "100k"})))
+    found = pods.await_condition("PodScheduled")
 
     assert (found["status"], found["reason"]) == ("False", "Unschedulable")
     assert "Insufficient cpu" in found["message"]
-    assert cluster.get(Ref(PODS, namespace, "pod"))["status"]["phase"] == "Pending"
-    fields = "involvedObject.name=pod,reason=FailedScheduling"
-    assert eventually(lambda: cluster.list(EVENTS, namespace, field_selector=fields).items)
+    assert pods.now()["status"]["phase"] == "Pending"
+    assert pods.eventually(lambda: pods.events("FailedScheduling"))
 
 
-def test_pods_end(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+def test_pods_end(pods: NodePods) -> None:
     """A running pod that is deleted is marked, ends what it does, and is gone."""
-    before = running(cluster, namespace, eventually)
-    cluster.delete(Ref(PODS, namespace, "pod"))
+    before = pods.run()
+    pods.delete()
 
     def is_gone() -> bool:
         try:
-            found = cluster.get(Ref(PODS, namespace, "pod"))
+            found = pods.now()
         except NotFound:
             return True
         assert found["metadata"]["deletionTimestamp"]
         assert found["metadata"]["generation"] == before["metadata"]["generation"] + 1
         return False
 
-    assert eventually(is_gone)
+    assert pods.eventually(is_gone)
 
 
-def test_a_resize_in_place(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+def test_a_resize_in_place(pods: NodePods) -> None:
     """The kubelet gives what is asked for, without a restart."""
-    before = running(cluster, namespace, eventually, container(resources=ASKED))
-    patched = resize(cluster, namespace, "pod", "30m")
+    before = pods.run(container(resources=ASKED))
+    patched = pods.resize("30m")
     assert patched["metadata"]["generation"] == 2
 
-    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "pod"))))
-    after = cluster.get(Ref(PODS, namespace, "pod"))
+    after = pods.await_resized()
     assert only_status(after)["resources"]["requests"]["cpu"] == "30m"
     assert only_status(after)["allocatedResources"]["cpu"] == "30m"
     assert only_status(after)["containerID"] == only_status(before)["containerID"]
     assert after["status"]["observedGeneration"] == 2
-    assert eventually(lambda: events(cluster, namespace, "ResizeCompleted"))
-    assert events(cluster, namespace, "ResizeStarted")
+    assert pods.eventually(lambda: pods.events("ResizeCompleted"))
+    assert pods.events("ResizeStarted")
 
 
-def test_a_resize_by_restart(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+def test_a_resize_by_restart(pods: NodePods) -> None:
     """Where the resize policy says so, the container starts again."""
     policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
-    before = running(
-        cluster, namespace, eventually, container(resources=ASKED, resizePolicy=policy)
-    )
-    resize(cluster, namespace, "pod", "30m")
-    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "pod"))))
-    eventually(lambda: only_status(cluster.get(Ref(PODS, namespace, "pod")))["restartCount"] == 1)
-    after = only_status(cluster.get(Ref(PODS, namespace, "pod")))
+    before = pods.run(container(resources=ASKED, resizePolicy=policy))
+    pods.resize("30m")
+    pods.await_resized()
+    pods.eventually(lambda: only_status(pods.now())["restartCount"] == 1)
+    after = only_status(pods.now())
 
     assert after["containerID"] != only_status(before)["containerID"]
     assert after["lastState"]["terminated"]["finishedAt"]
 
 
-def test_a_resize_beyond_the_node(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+def test_a_resize_beyond_the_node(pods: NodePods) -> None:
     """More than the whole node is refused at once, with a cause to tell it by."""
     asked = resources({"cpu": "20m"})
-    running(cluster, namespace, eventually, container(resources=asked))
+    pods.run(container(resources=asked))
 
     with pytest.raises(Refused, match="didn't have enough allocatable resources: cpu") as refused:
-        resize(cluster, namespace, "pod", "100k")
+        pods.resize("100k")
 
     assert refused.value.status == 403
     assert [reason for reason, _ in refused.value.causes] == ["NodeCapacity"]
 
 
-def test_a_resize_that_waits_for_room(
-    cluster: Cluster, namespace: str, node: Json, eventually: Eventually
-) -> None:
+def test_a_resize_that_waits_for_room(pods: NodePods, node: Json) -> None:
     """What the node has no room for now is deferred, until it has or nothing is asked any more."""
     milli = Quantity.read(node["status"]["allocatable"]["cpu"]).milli
     home = {"kubernetes.io/hostname": node["metadata"]["labels"]["kubernetes.io/hostname"]}
     for name, share in (("large", 0.5), ("small", 0.2)):
         asked = resources({"cpu": f"{int(milli * share)}m"})
-        running(
-            cluster,
-            namespace,
-            eventually,
+        pods.run(
             container(resources=asked),
             name=name,
             nodeSelector=home,
         )
-    small = cluster.get(Ref(PODS, namespace, "small"))["spec"]["containers"][0]["resources"]
+    small = pods.now("small")["spec"]["containers"][0]["resources"]
     wanted = f"{int(milli * 0.7)}m"
-    resize(cluster, namespace, "small", wanted)
-
-    def pending() -> Json | None:
-        return conditions(cluster.get(Ref(PODS, namespace, "small"))).get("PodResizePending")
-
-    found = eventually(pending)
-    waiting = cluster.get(Ref(PODS, namespace, "small"))
+    pods.resize(wanted, name="small")
+    found = pods.await_condition("PodResizePending", "small")
+    waiting = pods.now("small")
     assert (found["status"], found["reason"]) == ("True", "Deferred")
     assert "Node didn't have enough resource: cpu" in found["message"]
     assert found["observedGeneration"] == 2
     assert only_status(waiting)["resources"] == small
     assert only_status(waiting)["allocatedResources"] == small["requests"]
 
-    resize(cluster, namespace, "small", small["requests"]["cpu"])
-    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "small"))))
-    resize(cluster, namespace, "small", wanted)
-    eventually(pending)
-    cluster.delete(Ref(PODS, namespace, "large"))
-    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "small"))))
-    requests = only_status(cluster.get(Ref(PODS, namespace, "small")))["resources"]["requests"]
+    pods.resize(small["requests"]["cpu"], name="small")
+    pods.await_resized("small")
+    pods.resize(wanted, name="small")
+    pods.await_condition("PodResizePending", "small")
+    pods.delete("large")
+    pods.await_resized("small")
+    requests = only_status(pods.now("small"))["resources"]["requests"]
     assert Quantity.read(requests["cpu"]) == Quantity.read(wanted)
 
 
-def test_a_deferred_pod_keeps_its_room_from_others(
-    cluster: Cluster, namespace: str, node: Json, eventually: Eventually
-) -> None:
+def test_a_deferred_pod_keeps_its_room_from_others(pods: NodePods, node: Json) -> None:
     """The scheduler counts what a pod asks for, though it does not have it yet."""
     milli = Quantity.read(node["status"]["allocatable"]["cpu"]).milli
     home = {"kubernetes.io/hostname": node["metadata"]["labels"]["kubernetes.io/hostname"]}
     for name in ("large", "small"):
         share = container(resources=resources({"cpu": f"{int(milli * 0.4)}m"}))
-        running(cluster, namespace, eventually, share, name=name, nodeSelector=home)
-    resize(cluster, namespace, "small", f"{int(milli * 0.7)}m")
-    eventually(lambda: events(cluster, namespace, "ResizeDeferred", "small"))
+        pods.run(share, name=name, nodeSelector=home)
+    pods.resize(f"{int(milli * 0.7)}m", name="small")
+    pods.eventually(lambda: pods.events("ResizeDeferred", "small"))
     little = container(resources=resources({"cpu": f"{int(milli * 0.05)}m"}))
-    started(cluster, namespace, "third", little, nodeSelector=home)
+    pods.start(little, name="third", nodeSelector=home)
 
-    assert eventually(lambda: events(cluster, namespace, "FailedScheduling", "third"))
-    assert not cluster.get(Ref(PODS, namespace, "third"))["spec"].get("nodeName")
-    cluster.delete(Ref(PODS, namespace, "large"))
-    eventually(lambda: is_ready(cluster.get(Ref(PODS, namespace, "third"))))
-
-
-def failing(cluster: Cluster, namespace: str, eventually: Eventually) -> Json:
-    """Wait until a resize is told to be in error."""
-
-    def error() -> Json | None:
-        found = conditions(cluster.get(Ref(PODS, namespace, "pod"))).get("PodResizeInProgress", {})
-        return found if "reason" in found else None
-
-    return eventually(error)
+    assert pods.eventually(lambda: pods.events("FailedScheduling", "third"))
+    assert not pods.now("third")["spec"].get("nodeName")
+    pods.delete("large")
+    pods.eventually(lambda: is_ready(pods.now("third")))
 
 
-def test_memory_that_is_in_use_is_not_taken_away(
-    cluster: Cluster, namespace: str, eventually: Eventually
-) -> None:
+def test_memory_that_is_in_use_is_not_taken_away(pods: NodePods) -> None:
     """A limit below what is used is set aside, but not applied; what was asked before still can."""
     load = {LOAD: "memory: constant 80Mi, noise: 0"}
-    running(cluster, namespace, eventually, container(resources=ASKED), annotations=load)
-    resize(cluster, namespace, "pod", "60Mi", MEMORY_LIMIT)
-    found = failing(cluster, namespace, eventually)
-    status = only_status(cluster.get(Ref(PODS, namespace, "pod")))
+    pods.run(container(resources=ASKED), annotations=load)
+    pods.resize("60Mi", MEMORY_LIMIT)
+    found = pods.await_condition("PodResizeInProgress")
+    status = only_status(pods.now())
 
     assert (found["status"], found["reason"]) == ("True", "Error")
     lower = "memory limit (62914560) below current usage"
@@ -209,53 +179,44 @@ def test_memory_that_is_in_use_is_not_taken_away(
     assert f'attempting to set container "main" {lower} (' in found["message"]
     assert found["observedGeneration"] == 2
     assert status["resources"]["limits"]["memory"] == "100Mi"
-    assert events(cluster, namespace, "ResizeError")
-    resize(cluster, namespace, "pod", "100Mi", MEMORY_LIMIT)
-    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "pod"))))
-    assert only_status(cluster.get(Ref(PODS, namespace, "pod")))["restartCount"] == 0
+    assert pods.events("ResizeError")
+    pods.resize("100Mi", MEMORY_LIMIT)
+    pods.await_resized()
+    assert only_status(pods.now())["restartCount"] == 0
 
 
-def test_a_runtime_that_refuses(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+def test_a_runtime_that_refuses(pods: NodePods) -> None:
     """Its words are told, and what was asked before is back at once."""
     odd = {"sandbox.plumbline/resize": "refuse not today"}
-    running(cluster, namespace, eventually, container(resources=ASKED), annotations=odd)
-    resize(cluster, namespace, "pod", "30m")
-    found = failing(cluster, namespace, eventually)
-    status = only_status(cluster.get(Ref(PODS, namespace, "pod")))
+    pods.run(container(resources=ASKED), annotations=odd)
+    pods.resize("30m")
+    found = pods.await_condition("PodResizeInProgress")
+    status = only_status(pods.now())
 
     assert found["reason"] == "Error"
     assert "not today" in found["message"]
     assert status["allocatedResources"]["cpu"] == "30m"
     assert status["resources"]["requests"]["cpu"] == "20m"
-    resize(cluster, namespace, "pod", "20m")
-    eventually(lambda: is_resized(cluster.get(Ref(PODS, namespace, "pod"))))
+    pods.resize("20m")
+    pods.await_resized()
 
 
 @pytest.mark.skipif(
     bool(KUBECONFIG), reason="only a CPU manager with static policy, on real cores, says so"
 )
-def test_a_resize_that_can_never_be(
-    cluster: Cluster, namespace: str, node: Json, eventually: Eventually
-) -> None:
+def test_a_resize_that_can_never_be(pods: NodePods, node: Json) -> None:
     """Where cores belong to pods for good, a Guaranteed one is Infeasible to resize."""
     name = node["metadata"]["name"]
     labels = {"sandbox.plumbline/cpu-manager": "static"}
-    cluster.patch(Ref(NODES, "", name), {"metadata": {"labels": labels}}, kind=PatchKind.MERGE)
+    pods.cluster.patch(Ref(NODES, "", name), {"metadata": {"labels": labels}}, kind=PatchKind.MERGE)
     exact = container(resources=resources(limits={"cpu": "1", "memory": "100Mi"}))
-    running(cluster, namespace, eventually, exact, nodeName=name)
+    pods.run(exact, nodeName=name)
     wanted = {"cpu": "2", "memory": "100Mi"}
     both = {"requests": wanted, "limits": wanted}
-    path = "/spec/containers/0/resources"
-    cluster.patch(Ref(PODS, namespace, "pod", subresource="resize"), [add(path, both)])
-
-    def pending() -> Json | None:
-        return conditions(cluster.get(Ref(PODS, namespace, "pod"))).get("PodResizePending")
-
-    found = eventually(pending)
+    pods.resize(both, "/spec/containers/0/resources")
+    found = pods.await_condition("PodResizePending")
     assert (found["status"], found["reason"]) == ("True", "Infeasible")
     why = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
     assert found["message"] == why
-    assert (
-        only_status(cluster.get(Ref(PODS, namespace, "pod")))["resources"]["limits"]["cpu"] == "1"
-    )
-    assert events(cluster, namespace, "ResizeInfeasible")
+    assert only_status(pods.now())["resources"]["limits"]["cpu"] == "1"
+    assert pods.events("ResizeInfeasible")

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
+
 import pytest
 
 from app.model.errors import Refused
@@ -107,6 +110,15 @@ CASES = [
 ]
 
 
+def refusal(call: Callable[[], object]) -> Refused | None:
+    """Return how a call is refused, None if it is not."""
+    try:
+        call()
+    except Refused as error:
+        return error
+    return None
+
+
 @pytest.mark.parametrize(("item", "asked", "message"), CASES)
 def test_pods_are_refused(
     cluster: Cluster,
@@ -120,14 +132,8 @@ def test_pods_are_refused(
     cluster.create(Ref(LIMIT_RANGES, namespace), limit_range(**item))
     body = pod("pod", container("a", resources=asked), container("b", resources=asked))
 
-    def refusal() -> Refused | None:
-        try:
-            cluster.create(Ref(PODS, namespace), body, dry_run=True)
-        except Refused as error:
-            return error
-        return None
-
-    refused = eventually(refusal)
+    ref = Ref(PODS, namespace)
+    refused = eventually(partial(refusal, lambda: cluster.create(ref, body, dry_run=True)))
     assert refused.status == 403
     assert 'pods "pod" is forbidden' in refused.message
     assert message in refused.message
@@ -140,16 +146,8 @@ def test_resizes_are_refused(cluster: Cluster, namespace: str, eventually: Event
     cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
     cluster.create(Ref(LIMIT_RANGES, namespace), limit_range(type="Container", max={"cpu": "500m"}))
 
-    def refusal() -> Refused | None:
-        path = "/spec/containers/0/resources/limits/cpu"
-        try:
-            cluster.patch(
-                Ref(PODS, namespace, "pod", subresource="resize"), [add(path, "1")], dry_run=True
-            )
-        except Refused as error:
-            return error
-        return None
-
-    refused = eventually(refusal)
+    ref = Ref(PODS, namespace, "pod", subresource="resize")
+    more = [add("/spec/containers/0/resources/limits/cpu", "1")]
+    refused = eventually(partial(refusal, lambda: cluster.patch(ref, more, dry_run=True)))
     assert "maximum cpu usage per Container is 500m, but limit is 1" in refused.message
     assert (refused.status, refused.causes) == (403, ())

@@ -2,26 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from app.model.errors import NotFound
 from app.model.quantity import Quantity
-from app.ports import POD_METRICS, PODS, Clock, Cluster, Json, Ref
+from app.ports import POD_METRICS, Clock, Cluster, Json, Ref
 from tests.contract.building import container, resources
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.running import (
     ASKED,
     LOAD,
     MEMORY_LIMIT,
+    NodePods,
     conditions,
-    events,
     is_ready,
     is_resizing,
     only_status,
-    resize,
-    started,
 )
 from tests.contract.waiting import Eventually
 
@@ -32,24 +28,8 @@ TOO_MUCH = "memory: constant 60Mi, noise: 0"
 TURNS_SECONDS = 120  # in which usage is measured twice, also on a busy machine
 
 
-@dataclass(frozen=True)
-class Only:
+class Only(NodePods):
     """The only pod of a namespace."""
-
-    cluster: Cluster
-    namespace: str
-    eventually: Eventually
-
-    def start(self, *containers: Json, load: str, **spec: object) -> Json:
-        """Create it, with what its programs do."""
-        annotations = {LOAD: load}
-        return started(
-            self.cluster, self.namespace, "pod", *containers, annotations=annotations, **spec
-        )
-
-    def now(self) -> Json:
-        """The pod as it is."""
-        return self.cluster.get(Ref(PODS, self.namespace, "pod"))
 
     def await_pause(self) -> Json:
         """Wait until its only container has ended and is to come again."""
@@ -95,7 +75,7 @@ def measuring(cluster: Cluster) -> None:
 def test_a_start_takes_its_time(only: Only, clock: Clock) -> None:
     """A program that works before it is of use runs at once, and is Ready when it answers."""
     probe = {"httpGet": {"port": 8080}, "periodSeconds": 1}
-    only.start(container(resources=ASKED, readinessProbe=probe), load="startup: 1 6")
+    only.start(container(resources=ASKED, readinessProbe=probe), annotations={LOAD: "startup: 1 6"})
     only.eventually(lambda: only.now()["status"]["phase"] == "Running")
     begun = clock.monotonic()
     first = only.now()
@@ -110,7 +90,7 @@ def test_a_start_takes_its_time(only: Only, clock: Clock) -> None:
 def test_containers_that_come_first(only: Only) -> None:
     """What is to be done first ends; what is to be restarted always runs beside the others."""
     inits = [container("first"), container("beside", restartPolicy="Always")]
-    only.start(load="cpu: constant 10m", initContainers=inits)
+    only.start(annotations={LOAD: "cpu: constant 10m"}, initContainers=inits)
     only.eventually(lambda: is_ready(only.now()))
     found = {entry["name"]: entry for entry in only.now()["status"]["initContainerStatuses"]}
 
@@ -130,10 +110,10 @@ def test_containers_that_come_first(only: Only) -> None:
 )
 def test_programs_that_end(only: Only, load: str, policy: str, phase: str, code: int) -> None:
     """A pod ends with its program if that is not to come again; a resize is then in vain."""
-    only.start(container(resources=ASKED), load=load, restartPolicy=policy)
+    only.start(container(resources=ASKED), annotations={LOAD: load}, restartPolicy=policy)
     only.eventually(lambda: only.now()["status"]["phase"] == phase)
     ended = only.now()
-    patched = resize(only.cluster, only.namespace, "pod", "30m")
+    patched = only.resize("30m")
 
     assert only_status(ended)["state"]["terminated"]["exitCode"] == code
     assert conditions(ended)["Ready"]["status"] == "False"
@@ -145,7 +125,7 @@ def test_programs_that_end(only: Only, load: str, policy: str, phase: str, code:
 
 def test_programs_that_fail_come_again(only: Only) -> None:
     """At once for the first time, with how it ended in the last state."""
-    only.start(container(), load="exit: 1s 3", restartPolicy="OnFailure")
+    only.start(container(), annotations={LOAD: "exit: 1s 3"}, restartPolicy="OnFailure")
     status = only.await_restarts(1)
 
     assert status["lastState"]["terminated"]["exitCode"] == 3
@@ -154,8 +134,8 @@ def test_programs_that_fail_come_again(only: Only) -> None:
 
 
 def test_out_of_memory(only: Only, clock: Clock) -> None:
-    """Who uses more than the limit is killed, again and again, with longer and longer pauses."""
-    only.start(container(resources=SMALL), load=TOO_MUCH)
+    """A container that uses more than its limit is killed each time, with longer pauses."""
+    only.start(container(resources=SMALL), annotations={LOAD: TOO_MUCH})
     status = only.await_restarts(1)
     last = status["lastState"]["terminated"]
     pauses = []
@@ -172,16 +152,16 @@ def test_out_of_memory(only: Only, clock: Clock) -> None:
     assert only.now()["status"]["phase"] == "Running"
     assert 8 < pauses[0] < 25  # ten seconds, and until the kubelet looks again
     assert 18 < pauses[1] < 45  # twice as many
-    assert events(only.cluster, only.namespace, "BackOff")
+    assert only.events("BackOff")
 
 
 def test_a_resize_ends_the_pause(only: Only, clock: Clock) -> None:
     """What waits to be started again is worth a new try with another size."""
-    only.start(container(resources=SMALL), load=TOO_MUCH)
+    only.start(container(resources=SMALL), annotations={LOAD: TOO_MUCH})
     only.await_restarts(1)
     waiting = only.await_pause()
     begun = clock.monotonic()
-    resize(only.cluster, only.namespace, "pod", "100Mi", MEMORY_LIMIT)
+    only.resize("100Mi", MEMORY_LIMIT)
     only.eventually(lambda: is_ready(only.now()))
     after = only_status(only.now())
 
@@ -198,7 +178,7 @@ def test_usage_is_measured(only: Only) -> None:
     only.start(
         capped,
         container("plain"),
-        load="cpu: constant 1, memory: constant 50Mi, noise: 0",
+        annotations={LOAD: "cpu: constant 1, memory: constant 50Mi, noise: 0"},
     )
 
     def is_steady() -> bool:
@@ -227,9 +207,11 @@ def test_a_restart_leaves_a_gap_in_what_is_measured(only: Only) -> None:
     """No sample is never a sample of nothing: first one is missing, later all is there again."""
     policy = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     again = container("again", resources=ASKED, resizePolicy=policy)
-    only.start(again, container("steady"), load="cpu: constant 10m, memory: constant 20Mi")
+    only.start(
+        again, container("steady"), annotations={LOAD: "cpu: constant 10m, memory: constant 20Mi"}
+    )
     only.eventually(lambda: len(only.measured()) == 2, seconds=TURNS_SECONDS)
-    resize(only.cluster, only.namespace, "pod", "30m")
+    only.resize("30m")
     seen: list[dict[str, Json]] = []
 
     def is_less() -> bool:
@@ -250,11 +232,11 @@ def test_a_restart_leaves_a_gap_in_what_is_measured(only: Only) -> None:
 def test_a_node_without_memory(only: Only, node: Json) -> None:
     """When a node runs out, the pod goes that is furthest above what it asked for."""
     room = Quantity.read(node["status"]["capacity"]["memory"])
-    only.start(load=f"memory: constant {room}, noise: 0")
+    only.start(annotations={LOAD: f"memory: constant {room}, noise: 0"})
     only.eventually(lambda: only.now()["status"]["phase"] == "Failed")
     found = only.now()
 
     assert found["status"]["reason"] == "Evicted"
     assert "The node was low on resource: memory" in found["status"]["message"]
     assert conditions(found)["DisruptionTarget"]["reason"] == "TerminationByKubelet"
-    assert events(only.cluster, only.namespace, "Evicted")
+    assert only.events("Evicted")

@@ -13,14 +13,20 @@ GUARANTEED = resources(limits={"cpu": "100m", "memory": "100Mi"})
 PATH = "/spec/containers/0/resources"
 
 
+@pytest.fixture
+def created(cluster: Cluster, namespace: str) -> Json:
+    """A burstable pod."""
+    return cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
+
+
 def resize(cluster: Cluster, namespace: str, *operations: Json) -> Json:
     """Resize the pod of the case."""
     return cluster.patch(Ref(PODS, namespace, "pod", subresource="resize"), list(operations))
 
 
+@pytest.mark.usefixtures("created")
 def test_a_resize_changes_the_spec_at_once(cluster: Cluster, namespace: str) -> None:
     """Resources and generation change; what the kubelet will say of it is another matter."""
-    cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
     patched = resize(
         cluster,
         namespace,
@@ -36,9 +42,9 @@ def test_a_resize_changes_the_spec_at_once(cluster: Cluster, namespace: str) -> 
     assert cluster.get(Ref(PODS, namespace, "pod", "resize"))["spec"] == patched["spec"]
 
 
+@pytest.mark.usefixtures("created")
 def test_all_else_is_dropped(cluster: Cluster, namespace: str) -> None:
     """Labels, annotations and images in a resize go nowhere, without a word."""
-    cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
     patched = resize(
         cluster,
         namespace,
@@ -54,16 +60,13 @@ def test_all_else_is_dropped(cluster: Cluster, namespace: str) -> None:
     assert patched["spec"]["containers"][0]["resources"]["requests"]["cpu"] == "200m"
 
 
-def test_a_resize_to_the_same_is_none(cluster: Cluster, namespace: str) -> None:
+def test_a_resize_to_the_same_is_none(cluster: Cluster, namespace: str, created: Json) -> None:
     """What changes nothing counts no generation."""
-    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
-
     assert resize(cluster, namespace, add(f"{PATH}/requests/cpu", "0.1")) == created
 
 
-def test_a_dry_run_resizes_nothing(cluster: Cluster, namespace: str) -> None:
+def test_a_dry_run_resizes_nothing(cluster: Cluster, namespace: str, created: Json) -> None:
     """A dry run answers as if."""
-    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
     operations = [add(f"{PATH}/requests/cpu", "200m")]
     planned = cluster.patch(
         Ref(PODS, namespace, "pod", subresource="resize"), operations, dry_run=True
@@ -127,9 +130,8 @@ def test_what_cannot_be_resized(
     assert cluster.get(Ref(PODS, namespace, "pod")) == created
 
 
-def test_a_resize_of_the_right_pod(cluster: Cluster, namespace: str) -> None:
+def test_a_resize_of_the_right_pod(cluster: Cluster, namespace: str, created: Json) -> None:
     """A test of the uid or a version holds a resize back from another pod of this name."""
-    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=BURSTABLE)))
     wanted = add(f"{PATH}/requests/cpu", "200m")
     is_other = {"op": "test", "path": "/metadata/uid", "value": "another"}
     is_this = {"op": "test", "path": "/metadata/uid", "value": created["metadata"]["uid"]}

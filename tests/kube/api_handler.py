@@ -12,6 +12,7 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 
 import orjson
 
+from app.model import patches
 from app.ports import Json, PatchKind, Resource
 from tests.kube.api_state import ApiState, Fault, Request, Watch, line_of
 
@@ -268,7 +269,7 @@ class Handler(BaseHTTPRequestHandler):
         if self._asked.headers["content-type"] == PatchKind.JSON:
             after = before
         elif self._asked.method == "PATCH":
-            after = merged(before, body)
+            after = patches.merge(before, body)
         else:
             after = body
         version = after["metadata"].get("resourceVersion", "")
@@ -284,14 +285,3 @@ class Handler(BaseHTTPRequestHandler):
         if "dryRun" not in self._asked.query:
             self.api.remove(resource, name, namespace)
         return {"kind": "Status", "status": "Success"}
-
-
-def merged(before: Json, patch: Json) -> Json:
-    """Apply a merge patch."""
-    after = {key: value for key, value in before.items() if patch.get(key, value) is not None}
-    for key, value in patch.items():
-        if isinstance(value, dict):
-            after[key] = merged(before.get(key, {}), value)
-        elif value is not None:
-            after[key] = value
-    return after

@@ -118,7 +118,7 @@ def test_an_owner_that_is_gone() -> None:
 
 
 def test_one_call_for_all() -> None:
-    """Many who ask at once share one look-up."""
+    """Many questions at once share one look-up."""
     with looking() as (server, live, _), ThreadPoolExecutor(16) as pool:
         with server.holding("/scale"):
             answers = [pool.submit(find, live) for _ in range(16)]
@@ -130,7 +130,7 @@ def test_one_call_for_all() -> None:
 
 
 def test_the_deadline_holds() -> None:
-    """Who cannot wait is told so; the answer is there for the next one."""
+    """A call that cannot wait ends with a reason; the answer is there for the next one."""
     with looking() as (server, live, _):
         with server.holding("/scale"):
             late = live.find(lookup(), 0.01)

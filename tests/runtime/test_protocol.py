@@ -214,7 +214,7 @@ def test_pipelined_reviews(at: Served) -> None:
     ],
 )
 def test_too_large(at: Served, rest: bytes) -> None:
-    """Who sends too much is told so and cut off; nothing piles up."""
+    """A client that sends too much is told so and cut off; nothing piles up."""
     chunk = b"10000\r\n" + b" " * 65_536 + b"\r\n"
     found = at.exchange(HEAD + rest, *([chunk] * 200))
     assert found.startswith(b"HTTP/1.1 413 ") or not found  # a reset may overtake the answer

@@ -56,39 +56,31 @@ class Right:
         }
 
 
-def _controllers(verbs: Sequence[str], why: str) -> tuple[Right, ...]:
+def _controllers(verbs: tuple[str, ...], why: str) -> tuple[Right, ...]:
     return (
-        Right("", ("replicationcontrollers",), tuple(verbs), why),
-        Right(
-            "apps", ("daemonsets", "deployments", "replicasets", "statefulsets"), tuple(verbs), why
-        ),
-        Right("batch", ("cronjobs", "jobs"), tuple(verbs), why),
+        Right("", ("replicationcontrollers",), verbs, why),
+        Right("apps", ("daemonsets", "deployments", "replicasets", "statefulsets"), verbs, why),
+        Right("batch", ("cronjobs", "jobs"), verbs, why),
     )
 
 
-def _owners(verbs: Sequence[str]) -> tuple[Right, ...]:
+def _owners(verbs: tuple[str, ...]) -> tuple[Right, ...]:
     return (
         *_controllers(verbs, "find the topmost controller of a pod"),
         Right("*", ("*/scale",), ("get",), "find the pods of a custom controller"),
     )
 
 
-def _lease(name: str, why: str, named_by: str, only_with: str = "") -> tuple[Right, ...]:
-    make = Right(
-        _LEASES, ("leases",), ("create",), why, reach=RightScope.AT_HOME, only_with=only_with
-    )
-    return make, replace(make, verbs=_RENEW, names=(name,), named_by=named_by)
+def _own(create: Right, name: str, named_by: str = "") -> tuple[Right, Right]:
+    """Return the right to create an object at home, and those on the object of this name."""
+    create = replace(create, reach=RightScope.AT_HOME)
+    return create, replace(create, verbs=_RENEW, names=(name,), named_by=named_by)
 
 
-def _election(name: str) -> tuple[Right, ...]:
-    why = "let one replica work"
-    return _lease(name, why, "--leader-elect-resource-name", "--leader-elect")
-
-
-def _own_certificates() -> tuple[Right, ...]:
-    why, flag = "share certificates", "--tls-cert-dir"
-    make = Right("", ("secrets",), ("create",), why, reach=RightScope.AT_HOME, not_with=flag)
-    return make, replace(make, verbs=_RENEW, names=("vpa-tls-certs",))
+def _election(name: str) -> tuple[Right, Right]:
+    why, flag = "let one replica work", "--leader-elect"
+    create = Right(_LEASES, ("leases",), ("create",), why, only_with=flag)
+    return _own(create, name, "--leader-elect-resource-name")
 
 
 _REGISTERS_NOT: Final = "--register-webhook=false"
@@ -120,9 +112,9 @@ _ADMISSION: Final = (
         "tell that the registration was changed",
         not_with=_REGISTERS_NOT,
     ),
-    *_lease(
+    *_own(
+        Right(_LEASES, ("leases",), ("create",), "tell the updater that pods are admitted"),
         "vpa-admission-controller",
-        "tell the updater that pods are admitted",
         "--status-lease-name",
     ),
     Right(
@@ -133,7 +125,10 @@ _ADMISSION: Final = (
         ("vpa-admission-controller-rotation",),
         RightScope.AT_HOME,
     ),
-    *_own_certificates(),
+    *_own(
+        Right("", ("secrets",), ("create",), "share certificates", not_with="--tls-cert-dir"),
+        "vpa-tls-certs",
+    ),
 )
 _ANSWER: Final = "answer what a pod would get"
 _RECOMMENDER: Final = (

@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from app.kube.manifests.documents import objects
+from app.ports import Json
 from tests.kube.manifests.definitions import QUANTITY
 from tests.kube.manifests.structural import fields
 
@@ -44,48 +45,25 @@ def test_names(crd: dict[str, Any], plural: str, short_name: str) -> None:
     assert set(spec) == {"group", "scope", "names", "versions"}
 
 
-@pytest.mark.parametrize(
-    ("version", "expected"),
-    [
-        pytest.param(
-            VPA["spec"]["versions"][0],
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "subresources": {"status": {}},
-            },
-            id="vpa v1",
-        ),
-        pytest.param(
-            VPA["spec"]["versions"][1],
-            {
-                "name": "v1beta2",
-                "served": False,
-                "storage": False,
-                "deprecated": True,
-                "deprecationWarning": "autoscaling.k8s.io/v1beta2 API is deprecated",
-                "subresources": {"status": {}},
-            },
-            id="vpa v1beta2",
-        ),
-        pytest.param(
-            CHECKPOINT["spec"]["versions"][0],
-            {"name": "v1", "served": True, "storage": True},
-            id="checkpoint v1",
-        ),
-        pytest.param(
-            CHECKPOINT["spec"]["versions"][1],
-            {"name": "v1beta2", "served": False, "storage": False},
-            id="checkpoint v1beta2",
-        ),
-    ],
-)
-def test_version(version: dict[str, Any], expected: dict[str, Any]) -> None:
+def test_versions() -> None:
     """Only v1 is served and stored, and only VPAs have a status of their own."""
     told_elsewhere = {"schema", "additionalPrinterColumns"}
+    found = [
+        {key: value for key, value in version.items() if key not in told_elsewhere}
+        for crd in (VPA, CHECKPOINT)
+        for version in crd["spec"]["versions"]
+    ]
+    status: Json = {"subresources": {"status": {}}}
+    warning = "autoscaling.k8s.io/v1beta2 API is deprecated"
+    first: Json = {"name": "v1", "served": True, "storage": True}
+    old: Json = {"name": "v1beta2", "served": False, "storage": False}
 
-    assert {key: value for key, value in version.items() if key not in told_elsewhere} == expected
+    assert found == [
+        first | status,
+        old | status | {"deprecated": True, "deprecationWarning": warning},
+        first,
+        old,
+    ]
 
 
 def test_columns() -> None:
