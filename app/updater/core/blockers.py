@@ -167,13 +167,15 @@ class OwnerChecks:
 
     def step(self, assessed: Assessment, proposal: Proposal) -> QueueStep:
         """Return what is to be done for a pod that nothing blocks but perhaps a missing slot."""
-        reason = proposal.revert_reason if proposal.action is Action.RESIZE else None
-        decision = assessed.decided(
-            proposal.action, reason or _DONE[proposal.action], proposal.message
-        )
-        may_evict = proposal.may_evict and self._reserve_fallback(assessed, proposal)
-        goes = proposal.action is Action.EVICT or may_evict
-        pod, vpa = assessed.pod, assessed.vpa
+        pod, vpa, action = assessed.pod, assessed.vpa, proposal.action
+        reason, may_evict = _DONE[action], False
+        if action is Action.RESIZE:
+            reason = proposal.revert_reason or reason
+            may_evict = proposal.revert_reason is None and self._reserve_fallback(
+                assessed, proposal
+            )
+        decision = assessed.decided(action, reason, proposal.message)
+        goes = action is Action.EVICT or may_evict
         is_canary = goes and self.inputs.rules.prove is not Prove.OFF
         return QueueStep(
             pod,
@@ -235,7 +237,7 @@ class OwnerChecks:
 
         While only a few evictions are left, one is reserved for it if a call failed before.
         """
-        if self._eviction_blocker(assessed, proposal.unmet) is not None:
+        if not assessed.vpa.allows.may_evict or self._eviction_blocker(assessed, proposal.unmet):
             return False
         if self._state.evictions_left is None:
             return True

@@ -72,7 +72,6 @@ class Proposal:
     needs_slot: bool  # in the owner's budget
     change: PodChange | None = None
     unmet: str = ""  # the eviction requirement that is not met
-    may_evict: bool = False  # whether the update mode allows an eviction instead of a resize
     revert_reason: Reason | None = None  # why a resize that was asked for before is reverted
     revert_change: PodChange | None = None  # of an eviction: what is reverted if it may not be
 
