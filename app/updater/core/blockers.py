@@ -28,7 +28,7 @@ from app.updater.core.owners import (
     required_replicas,
 )
 from app.updater.core.plan_state import Assessment, OwnerPods, PlanState, Proposal
-from app.updater.core.proof import Proof, ProofVersion, current_proof, version_of
+from app.updater.core.proof import Proof, ProofVersion, current_proof
 from app.updater.core.replacements import judge_replacements
 from app.updater.core.resize_state import may_restart, resize_state
 from app.updater.core.rules import Prove
@@ -89,14 +89,9 @@ def _step(assessed: Assessment, proposal: Proposal, checks: OwnerChecks) -> Queu
     if proposal.revert_change is None:
         return assessed.decided(Action.WAIT, *blocker)
     message = f"{proposal.message}; taken back, for it may not be evicted: {blocker[1]}"
-    change, reason = proposal.revert_change, proposal.revert_reason
-    revert = Proposal(
-        Action.RESIZE,
-        message,
-        proposal.rank,
-        needs_slot=False,
-        change=change,
-        revert_reason=reason,
+    change = proposal.revert_change
+    revert = replace(
+        proposal, action=Action.RESIZE, message=message, needs_slot=False, change=change
     )
     return checks.step(assessed, revert)
 
@@ -274,7 +269,9 @@ class OwnerChecks:
         return current_proof(known, self._version(vpa))
 
     def _version(self, vpa: Vpa) -> ProofVersion:
-        return version_of(vpa, self.group.owner.template if self.group.owner is not None else ())
+        owner = self.group.owner
+        template = owner.template if owner is not None else ()
+        return ProofVersion(vpa.uid, vpa.generation, template)
 
     def _unproven(self, assessed: Assessment) -> Why | None:
         if self.inputs.rules.prove is Prove.OFF:
