@@ -23,12 +23,14 @@ from app.updater.core.memory import Memory
 from app.updater.core.outcomes import (
     Outcome,
     RefusalKind,
+    after_useless_trial,
     eviction_refusal,
     evicts_instead,
+    is_useless,
+    needs_trial,
     refusal_reason,
     resize_refusal,
 )
-from app.updater.core.replacements import after_useless_trial, is_useless, needs_trial
 from app.updater.core.rules import UpdateRules
 from app.updater.report import Reporter
 from app.updater.state import ClaimResult, PlanVersion, UpdaterContext, UpdaterState

@@ -20,16 +20,15 @@ from app.updater.core.memory import NOTHING
 from app.updater.core.need import (
     NeedCheck,
     check_need,
-    first_unmet,
     percent,
     quick_oom,
     rank,
-    requirement_text,
+    unmet_requirement,
 )
 from app.updater.core.patching import boosted_containers, has_boost_annotations, last_updated
-from app.updater.core.plan_state import RESIZE_REASONS, Assessment, Need, PlanInputs, PodContext
-from app.updater.core.resize import assessment, dated, evict, in_place, not_needed
-from app.updater.core.resize_state import is_stuck, resize_state
+from app.updater.core.plan_state import Assessment, Need, PlanInputs, PodContext
+from app.updater.core.resize import by_eviction, in_place, not_needed
+from app.updater.core.resize_state import resize_state
 from app.updater.core.targets import OwnerTargets, PodTarget
 from app.updater.core.unboost import assess_boosted, unboost_due
 
@@ -127,34 +126,15 @@ def _running(context: PodContext, target: PodTarget) -> Assessment:
         need = _need(context, target, check.message, is_oom=oom is not None)
         return _after_pause(context, not_needed(context, need, quiet))
     need = _need(context, target, check.message, is_oom=oom is not None)
-    act = in_place if is_in_place else _by_eviction
+    act = in_place if is_in_place else by_eviction
     return _after_pause(context, act(context, need))
 
 
 def _need(context: PodContext, target: PodTarget, message: str, *, is_oom: bool) -> Need:
     pod = context.pod
     urgency = rank(pod, target.deviation, is_up=target.numbers.is_up, quick_oom=is_oom)
-    return Need(target, message, urgency, is_oom, _unmet(context, target), resize_state(pod))
-
-
-def _unmet(context: PodContext, target: PodTarget) -> str:
-    """Return the eviction requirement that the change does not meet, empty if all are met."""
-    policy = context.vpa.update_policy
-    if policy is None or not policy.eviction_requirements:
-        return ""
-    unmet = first_unmet(policy.eviction_requirements, target.numbers.pairs)
-    return "" if unmet is None else f"no container meets {requirement_text(unmet)}"
-
-
-def _by_eviction(context: PodContext, need: Need) -> Assessment:
-    """Assess a pod that is updated by being recreated."""
-    base, stage = assessment(context, need), need.state.stage
-    proposal = evict(context, need, need.message)
-    if need.state.is_ongoing and proposal.needs_slot:
-        base, since = dated(context, need.state, base)
-        if not is_stuck(need.state, since, context.rules, context.inputs.now):
-            return base.waiting(RESIZE_REASONS[stage], f"a resize is {stage}")
-    return replace(base, proposal=proposal)
+    unmet = unmet_requirement(context.vpa, target.numbers.pairs)
+    return Need(target, message, urgency, is_oom, unmet, resize_state(pod))
 
 
 def _after_pause(context: PodContext, assessed: Assessment) -> Assessment:
@@ -180,5 +160,5 @@ def _unscheduled(context: PodContext, target: PodTarget) -> Assessment:
         return context.assessed(Action.WAIT, Reason.POD_PENDING, message, numbers=numbers)
     message = f"has no node, and the recommendation is smaller by {percent(deviation.difference)}"
     need = _need(context, target, message, is_oom=False)
-    act = in_place if context.vpa.allows.may_resize else _by_eviction
+    act = in_place if context.vpa.allows.may_resize else by_eviction
     return _after_pause(context, act(context, need))

@@ -27,9 +27,14 @@ from app.updater.core.owners import (
     ongoing_rollout,
     required_replicas,
 )
-from app.updater.core.plan_state import Assessment, OwnerPods, PlanState, Proposal
-from app.updater.core.proof import Proof, ProofVersion, current_proof, version_of
-from app.updater.core.replacements import judge_replacements
+from app.updater.core.plan_state import (
+    Assessment,
+    OwnerPods,
+    PlanState,
+    Proposal,
+    judge_replacements,
+)
+from app.updater.core.proof import Proof, ProofVersion, current_proof
 from app.updater.core.resize_state import may_restart, resize_state
 from app.updater.core.rules import Prove
 
@@ -89,14 +94,9 @@ def _step(assessed: Assessment, proposal: Proposal, checks: OwnerChecks) -> Queu
     if proposal.revert_change is None:
         return assessed.decided(Action.WAIT, *blocker)
     message = f"{proposal.message}; taken back, for it may not be evicted: {blocker[1]}"
-    change, reason = proposal.revert_change, proposal.revert_reason
-    revert = Proposal(
-        Action.RESIZE,
-        message,
-        proposal.rank,
-        needs_slot=False,
-        change=change,
-        revert_reason=reason,
+    change = proposal.revert_change
+    revert = replace(
+        proposal, action=Action.RESIZE, message=message, needs_slot=False, change=change
     )
     return checks.step(assessed, revert)
 
@@ -167,13 +167,15 @@ class OwnerChecks:
 
     def step(self, assessed: Assessment, proposal: Proposal) -> QueueStep:
         """Return what is to be done for a pod that nothing blocks but perhaps a missing slot."""
-        reason = proposal.revert_reason if proposal.action is Action.RESIZE else None
-        decision = assessed.decided(
-            proposal.action, reason or _DONE[proposal.action], proposal.message
-        )
-        may_evict = proposal.may_evict and self._reserve_fallback(assessed, proposal)
-        goes = proposal.action is Action.EVICT or may_evict
-        pod, vpa = assessed.pod, assessed.vpa
+        pod, vpa, action = assessed.pod, assessed.vpa, proposal.action
+        reason, may_evict = _DONE[action], False
+        if action is Action.RESIZE:
+            reason = proposal.revert_reason or reason
+            may_evict = proposal.revert_reason is None and self._reserve_fallback(
+                assessed, proposal
+            )
+        decision = assessed.decided(action, reason, proposal.message)
+        goes = action is Action.EVICT or may_evict
         is_canary = goes and self.inputs.rules.prove is not Prove.OFF
         return QueueStep(
             pod,
@@ -235,7 +237,7 @@ class OwnerChecks:
 
         While only a few evictions are left, one is reserved for it if a call failed before.
         """
-        if self._eviction_blocker(assessed, proposal.unmet) is not None:
+        if not assessed.vpa.allows.may_evict or self._eviction_blocker(assessed, proposal.unmet):
             return False
         if self._state.evictions_left is None:
             return True
@@ -272,7 +274,9 @@ class OwnerChecks:
         return current_proof(known, self._version(vpa))
 
     def _version(self, vpa: Vpa) -> ProofVersion:
-        return version_of(vpa, self.group.owner.template if self.group.owner is not None else ())
+        owner = self.group.owner
+        template = owner.template if owner is not None else ()
+        return ProofVersion(vpa.uid, vpa.generation, template)
 
     def _unproven(self, assessed: Assessment) -> Why | None:
         if self.inputs.rules.prove is Prove.OFF:

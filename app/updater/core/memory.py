@@ -152,15 +152,13 @@ def with_pods(memory: Memory, changes: Mapping[str, PodMemory]) -> Memory:
 
 def observed(memory: Memory, snapshot: Snapshot, rules: UpdateRules, now: datetime) -> Memory:
     """Return the memory after looking at the cluster: what is over or gone is forgotten."""
-    changes: dict[str, PodMemory] = {}
+    pods: dict[str, PodMemory] = {}
     for uid, remembered in memory.pods.items():
         pod = snapshot.of(remembered.namespace).pods.get(remembered.name)
-        if pod is None or pod.uid != uid:
-            changes[uid] = PodMemory(remembered.namespace, remembered.name)
-            continue
-        after = _observed_pod(remembered, pod, rules, now)
-        if after is not remembered:
-            changes[uid] = after
+        if pod is not None and pod.uid == uid:
+            after = _observed_pod(remembered, pod, rules, now)
+            if not after.is_empty:
+                pods[uid] = after
     pauses = {
         key: pause
         for key, pause in memory.pdb_pauses.items()
@@ -171,7 +169,7 @@ def observed(memory: Memory, snapshot: Snapshot, rules: UpdateRules, now: dateti
     canary = memory.breaker.canary
     if canary and not any(canary in proof.known for proof in proofs.values()):
         memory = without_breaker_canary(memory, {canary})
-    return with_pods(replace(memory, pdb_pauses=pauses, proofs=proofs), changes)
+    return replace(memory, pods=pods, pdb_pauses=pauses, proofs=proofs)
 
 
 def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: datetime) -> PodMemory:

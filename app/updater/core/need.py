@@ -134,16 +134,6 @@ class QuickOom:
     until: datetime
 
 
-def early_threshold(vpa: Vpa, rules: UpdateRules, gates: FeatureGates) -> timedelta:
-    """Return how early in its life a container must be killed to count."""
-    policy = vpa.update_policy
-    if policy is None or policy.evict_after_oom_seconds is None:
-        return rules.quick_oom
-    if FeatureGate.PER_VPA_CONFIG not in gates:
-        return rules.quick_oom
-    return timedelta(seconds=policy.evict_after_oom_seconds)
-
-
 def quick_oom(
     pod: Pod, vpa: Vpa, rules: UpdateRules, gates: FeatureGates, now: datetime
 ) -> QuickOom | None:
@@ -164,9 +154,12 @@ def quick_oom(
 def _counts_until(
     end: Termination, vpa: Vpa, rules: UpdateRules, gates: FeatureGates
 ) -> datetime | None:
-    """Return until when a kill counts, None if it was not early."""
+    """Return until when a kill counts, None if it was not early in the container's life."""
     started, finished = end.started_at, end.finished_at
-    threshold = early_threshold(vpa, rules, gates)
+    threshold, policy = rules.quick_oom, vpa.update_policy
+    seconds = policy.evict_after_oom_seconds if policy is not None else None
+    if seconds is not None and FeatureGate.PER_VPA_CONFIG in gates:
+        threshold = timedelta(seconds=seconds)
     if started is None or finished is None or finished - started >= threshold:
         return None
     return later(finished, max(threshold, rules.oom_stays_recent))
@@ -199,14 +192,13 @@ def _takes_part(container: str, pod: Pod, vpa: Vpa) -> bool:
     return policy is None or not policy.is_off
 
 
-def first_unmet(
-    requirements: tuple[EvictionRequirement, ...], pairs: tuple[Pair, ...]
-) -> EvictionRequirement | None:
-    """Return the first requirement that no controlled container meets, None if all are met."""
-    for requirement in requirements:
+def unmet_requirement(vpa: Vpa, pairs: tuple[Pair, ...]) -> str:
+    """Return the first requirement that no controlled container meets, empty if all are met."""
+    policy = vpa.update_policy
+    for requirement in policy.eviction_requirements if policy is not None else ():
         if not any(_meets(pair, requirement) for pair in pairs if pair.is_controlled):
-            return requirement
-    return None
+            return f"no container meets {requirement_text(requirement)}"
+    return ""
 
 
 def _meets(pair: Pair, requirement: EvictionRequirement) -> bool:

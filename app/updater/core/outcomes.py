@@ -24,6 +24,9 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
+from app.model.pods import BOOST_ANNOTATION, Pod
+from app.model.quantity import CPU
+from app.model.times import doubled
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Reason, Why
 from app.updater.core.memory import (
@@ -42,7 +45,7 @@ from app.updater.core.memory import (
     with_pods,
     without_breaker_canary,
 )
-from app.updater.core.proof import current_proof, expected_requests
+from app.updater.core.proof import current_proof, expected_requests, has_expected
 from app.updater.core.rules import Prove, UpdateRules
 
 _NODE_CAPACITY: Final = "NodeCapacity"
@@ -294,3 +297,39 @@ class _MemoryUpdate:
             outcome.step.allocatable,
         )
         self._keep(outcome, replace(self._of(outcome), infeasible=past))
+
+
+def needs_trial(step: QueueStep, rules: UpdateRules) -> bool:
+    """Whether a pod has to be created on trial before this one goes."""
+    return rules.prove is Prove.DRY_RUN and step.decision.is_canary and step.is_eviction
+
+
+def is_useless(step: QueueStep, created: Pod | None) -> bool:
+    """Whether a pod created on trial is as its template is; None, a refusal, tells nothing."""
+    numbers = step.decision.numbers
+    if created is None or numbers is None:
+        return False
+    boosted = {
+        container.name
+        for container in created.containers
+        if created.annotation(BOOST_ANNOTATION + container.name) is not None
+    }
+    names = {container.name for container in created.containers}
+    pairs = [
+        pair
+        for pair in numbers.pairs
+        if pair.container in names and not (pair.resource == CPU and pair.container in boosted)
+    ]
+    return not has_expected(created, pairs, expected_requests(numbers))
+
+
+def after_useless_trial(
+    memory: Memory, queue: ActionQueue, step: QueueStep, rules: UpdateRules, now: datetime
+) -> Memory:
+    """Return the memory after a trial showed that evicting would not help: the workload rests."""
+    key = (queue.namespace, queue.owner, step.decision.vpa)
+    proof = current_proof(memory.proofs.get(key), step.version)
+    failed = proof.after_replacement("", helped=False, rules=rules, now=now)
+    pause = doubled(rules.trial_pause, failed.failures, rules.longest_proof_pause)
+    failed = replace(failed, awaited=proof.awaited, known=proof.known, since=now, until=now + pause)
+    return replace(memory, proofs={**memory.proofs, key: failed})

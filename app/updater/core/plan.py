@@ -123,7 +123,7 @@ def plan(
             continue
         looked_up = options.looked_up.get(namespace, NOTHING_LOOKED_UP)
         old = before.get(namespace)
-        is_quiet = old is not None and only is None and namespace not in touched
+        is_quiet = only is None and namespace not in touched
         if old is not None and is_quiet and old.still_holds(view, looked_up, now):
             planned[namespace] = old
             continue

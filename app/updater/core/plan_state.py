@@ -3,7 +3,8 @@
 Strategy: what concerns one pod alone is assessed once and kept while the pod, its VPA and the
 time allow; what concerns the pods of an owner together comes afterwards, and only where there is
 a proposal. PlanState is the only thing that changes while planning. Owners have a fixed order, so
-the same snapshot gives the same plan at the same time.
+the same snapshot gives the same plan at the same time. Each pod that came after the latest
+evictions of its owner is compared with what was expected then.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from typing import Final
 from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.limits import DisruptionBudget, Node
-from app.model.pods import Pod
+from app.model.pods import UPDATES_ANNOTATION, Pod
 from app.model.quantity import Quantity
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
@@ -35,8 +36,8 @@ from app.updater.core.memory import (
     without_breaker_canary,
 )
 from app.updater.core.need import Rank
-from app.updater.core.owners import OngoingRollout
-from app.updater.core.proof import Proof
+from app.updater.core.owners import OngoingRollout, Size
+from app.updater.core.proof import Expected, Proof, has_expected
 from app.updater.core.resize_state import ResizeStage, ResizeState
 from app.updater.core.rules import Prove, UpdateRules
 from app.updater.core.targets import OwnerTargets, PodTarget
@@ -72,7 +73,6 @@ class Proposal:
     needs_slot: bool  # in the owner's budget
     change: PodChange | None = None
     unmet: str = ""  # the eviction requirement that is not met
-    may_evict: bool = False  # whether the update mode allows an eviction instead of a resize
     revert_reason: Reason | None = None  # why a resize that was asked for before is reverted
     revert_change: PodChange | None = None  # of an eviction: what is reverted if it may not be
 
@@ -295,3 +295,81 @@ def _evictions_left(inputs: PlanInputs) -> int | None:
         if not helped
     )
     return max(rules.first_evictions - awaited - useless, 0)
+
+
+def judge_replacements(group: OwnerPods, size: Size, state: PlanState) -> None:
+    """Judge each pod of an owner that came after the latest evictions."""
+    if state.inputs.is_partial:
+        return
+    for name in {assessed.vpa.name: None for assessed in group.assessments}:
+        key = (group.namespace, group.key, name)
+        proof = state.proof(key)
+        if proof is not None and proof.awaited:
+            _judge(group, size, key, proof, state)
+
+
+def _judge(group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: PlanState) -> None:
+    before, inputs = proof, state.inputs
+    for assessed in group.assessments:
+        pod = assessed.pod
+        if assessed.vpa.name != key[2] or pod.deleted is not None:
+            continue
+        if pod.uid in proof.known or not proof.awaited:
+            continue
+        helped = _helped(assessed, before.expected, inputs.rules)
+        state.note_replacement(proof.known, helped=helped)
+        proof = proof.after_replacement(pod.uid, helped=helped, rules=inputs.rules, now=inputs.now)
+    is_late = proof.since is not None and inputs.now - proof.since >= inputs.rules.watch_lag
+    if proof is before and is_late:
+        proof = _without_replacement(group, size, key, proof, state)
+    if proof is not before:
+        state.keep_proof(key, proof)
+
+
+def _without_replacement(
+    group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: PlanState
+) -> Proof:
+    """Return the proof when no pod of the VPA came in place of the one that went.
+
+    Evicting a leader makes another pod the leader, and a follower comes in its place: that helps
+    no pod, although the webhook did all it could.
+    """
+    strange, is_claimed = _strange(group, key, proof, state)
+    if is_claimed:
+        return proof
+    if strange:
+        state.note_unanswered(proof.known)
+        return proof.after_replacement(
+            strange, helped=False, rules=state.inputs.rules, now=state.inputs.now
+        )
+    # The owner has all the pods that it wants, so none will come.
+    if size.configured is not None and len(group.pods) >= size.configured:
+        state.note_unanswered(proof.known)
+        return proof.without_answer()
+    return proof
+
+
+def _strange(group: OwnerPods, key: ProofKey, proof: Proof, state: PlanState) -> tuple[str, bool]:
+    """Return a new pod that is another VPA's or none's, and whether that VPA awaits one too."""
+    theirs = {assessed.pod.uid: assessed.vpa.name for assessed in group.assessments}
+    strange, is_claimed = "", False
+    for pod in group.pods:
+        other = state.proof((key[0], key[1], theirs.get(pod.uid, "")))
+        if pod.uid in proof.known or (other is not None and pod.uid in other.known):
+            continue
+        strange = strange or pod.uid
+        is_claimed |= other is not None and bool(other.awaited)
+    return strange, is_claimed
+
+
+def _helped(assessed: Assessment, expected: Expected, rules: UpdateRules) -> bool:
+    """Whether a new pod has what was expected; without numbers, whether the webhook touched it.
+
+    One that is nearly right and would go again for it has not: it would come back the same.
+    """
+    pod, numbers = assessed.pod, assessed.numbers
+    if numbers is None:
+        return pod.is_boosted or pod.annotation(UPDATES_ANNOTATION) is not None
+    if numbers.is_outside and numbers.gross_difference >= rules.least_difference:
+        return has_expected(pod, numbers.pairs, expected, off_percent=0)
+    return has_expected(pod, numbers.pairs, expected)

@@ -15,7 +15,6 @@ from typing import Final
 from app.model.pods import Container, Pod
 from app.model.quantity import Quantity
 from app.model.times import doubled
-from app.model.vpa import Vpa
 from app.updater.core.decisions import Pair, PodNumbers
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import Prove, UpdateRules
@@ -88,11 +87,6 @@ class Proof:
     def without_answer(self) -> Proof:
         """Return the proof when no replacement will come: the owner has all its pods."""
         return replace(self, awaited=())
-
-
-def version_of(vpa: Vpa, template: tuple[Container, ...]) -> ProofVersion:
-    """Return what a proof for a workload holds for."""
-    return ProofVersion(vpa.uid, vpa.generation, template)
 
 
 def current_proof(known: Proof | None, version: ProofVersion) -> Proof:

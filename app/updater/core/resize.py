@@ -38,12 +38,12 @@ _PATIENT: Final = (ResizeStage.DEFERRED, ResizeStage.FAILING)  # reverted only a
 
 def in_place(context: PodContext, need: Need) -> Assessment:
     """Assess a pod that needs an update and may get it in place."""
-    base = assessment(context, need)
+    base = _assessment(context, need)
     if context.remembered.resized is not None:
         return base.waiting(Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
     if context.pod.phase == "Pending" and context.pod.node:
         if need.quick_oom and context.vpa.allows.may_evict:
-            return replace(base, proposal=evict(context, need, need.message))
+            return replace(base, proposal=_evict(context, need, need.message))
         return base.waiting(Reason.POD_PENDING, "the pod does not run yet")
     if need.state.is_ongoing:
         return _under_way(context, need, base)
@@ -54,7 +54,18 @@ def in_place(context: PodContext, need: Need) -> Assessment:
     return _fresh(context, need, base, changes)
 
 
-def assessment(context: PodContext, need: Need) -> Assessment:
+def by_eviction(context: PodContext, need: Need) -> Assessment:
+    """Assess a pod that is updated by being recreated."""
+    base, stage = _assessment(context, need), need.state.stage
+    proposal = _evict(context, need, need.message)
+    if need.state.is_ongoing and proposal.needs_slot:
+        base, since = _dated(context, need.state, base)
+        if not is_stuck(need.state, since, context.rules, context.inputs.now):
+            return base.waiting(RESIZE_REASONS[stage], f"a resize is {stage}")
+    return replace(base, proposal=proposal)
+
+
+def _assessment(context: PodContext, need: Need) -> Assessment:
     """Return the beginning of an assessment, with the numbers behind it."""
     return Assessment(
         context.pod, context.vpa, numbers=need.target.numbers, quick_oom=need.quick_oom
@@ -77,7 +88,7 @@ def _fresh(
         return replace(base, proposal=_resize(context, need, changes))
     if not context.vpa.allows.may_evict:
         return base.waiting(*hopeless)
-    return replace(base, proposal=evict(context, need, f"{need.message}; {hopeless[1]}"))
+    return replace(base, proposal=_evict(context, need, f"{need.message}; {hopeless[1]}"))
 
 
 def _changes(context: PodContext, target: PodTarget) -> tuple[ContainerChange, ...]:
@@ -115,11 +126,10 @@ def _resize(context: PodContext, need: Need, changes: tuple[ContainerChange, ...
         bool(context.pod.node) and (restarts or not context.rules.skip_disruption_budget),
         PodChange(changes, marks, restarts),
         need.unmet,
-        may_evict=context.vpa.allows.may_evict,
     )
 
 
-def evict(
+def _evict(
     context: PodContext, need: Need, message: str, revert_change: PodChange | None = None
 ) -> Proposal:
     """Propose an eviction."""
@@ -137,24 +147,25 @@ def evict(
 def _under_way(context: PodContext, need: Need, base: Assessment) -> Assessment:
     """Assess a pod that is in a resize."""
     state = need.state
-    base, since = dated(context, state, base)
+    base, since = _dated(context, state, base)
     if _may_be_replaced(context, state) and _asks_for_something_else(context, need.target):
         replaced = _fresh(context, need, base, _changes(context, need.target))
         if replaced.proposal is not None and replaced.proposal.action is Action.RESIZE:
             return replaced
-    message = f"the resize is {state.stage}{': ' if state.message else ''}{state.message}"
     revert = _revert_change(context, state, since)
     if revert is not None:
         base = replace(base, infeasible=_refused(context, need))
     if context.vpa.allows.may_evict:
         if is_stuck(state, since, context.rules, context.inputs.now):
-            return replace(base, proposal=evict(context, need, message, revert))
+            return replace(base, proposal=_evict(context, need, state.text, revert))
     elif revert is not None:
         return _reverted(need, base, revert)
-    return base.waiting(RESIZE_REASONS[state.stage], message)
+    return base.waiting(RESIZE_REASONS[state.stage], state.text)
 
 
-def dated(context: PodContext, state: ResizeState, base: Assessment) -> tuple[Assessment, datetime]:
+def _dated(
+    context: PodContext, state: ResizeState, base: Assessment
+) -> tuple[Assessment, datetime]:
     """Return since when a pod is in its resize; if nothing tells, it is now, to be remembered."""
     now = context.inputs.now
     moments = filter(None, (last_updated(context.pod, now), believed(state.since, now)))
@@ -247,14 +258,14 @@ def not_needed(context: PodContext, need: Need, quiet: Assessment) -> Assessment
         need: what would be asked for.
         quiet: what holds for a pod in no resize.
     """
-    base, since = dated(context, need.state, assessment(context, need))
+    base, since = _dated(context, need.state, _assessment(context, need))
     if context.remembered.resized is None and need.state.stage is not ResizeStage.UNDER_WAY:
         may_be_replaced = _may_be_replaced(context, need.state)
         if may_be_replaced and (changes := _changes(context, need.target)):
             message = f"{need.message}; the resize that is {need.state.stage} is replaced"
             proposal = _resize(context, replace(need, message=message), changes)
             reason = RESIZE_REASONS[need.state.stage]
-            proposal = replace(proposal, may_evict=False, needs_slot=False, revert_reason=reason)
+            proposal = replace(proposal, needs_slot=False, revert_reason=reason)
             return replace(base, proposal=proposal)
         if (revert := _revert_change(context, need.state, since)) is not None:
             return _reverted(need, base, revert)

@@ -47,6 +47,11 @@ class ResizeState:
         """Whether there is one."""
         return self.stage is not ResizeStage.NONE
 
+    @property
+    def text(self) -> str:
+        """The state for people."""
+        return f"the resize is {self.stage}{': ' if self.message else ''}{self.message}"
+
 
 SETTLED = ResizeState(ResizeStage.NONE)
 

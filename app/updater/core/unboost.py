@@ -239,18 +239,17 @@ def _arriving(
             names = ", ".join(back.lost)
             message = f"nothing tells what {names} had before the boost; left as it is"
         return _unboost(context, message, without_annotations)
-    progress = f"the resize is {state.stage}{': ' if state.message else ''}{state.message}"
     if not resize.is_stuck:
-        waiting = _wait(context, RESIZE_REASONS[state.stage], progress)
+        waiting = _wait(context, RESIZE_REASONS[state.stage], state.text)
         return replace(waiting, resizing_since=resize.since)
     if resize.is_hopeless and context.pause is None:
         if others := as_reported(pod, without_cpu=due):
-            message = f"still boosted: {progress}; what else was asked for is taken back"
+            message = f"still boosted: {state.text}; what else was asked for is taken back"
             return _unboost(context, message, _with(PodChange(), pod, others))
         if _never_rises(context, resize):
-            message = f"gets no more than in its boost: {progress}"
+            message = f"gets no more than in its boost: {state.text}"
             return _unboost(context, message, _with(without_annotations, pod, as_reported(pod)))
-    return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {progress}")
+    return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {state.text}")
 
 
 def _never_rises(context: PodContext, resize: _OngoingResize) -> bool:

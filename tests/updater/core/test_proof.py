@@ -15,7 +15,6 @@ from app.updater.core.proof import (
     current_proof,
     expected_requests,
     has_expected,
-    version_of,
 )
 from app.updater.core.targets import measure
 from tests import make
@@ -84,17 +83,13 @@ def test_a_pod_that_was_not_evicted_after_all_is_not_awaited() -> None:
 
 def test_another_version_needs_another_proof() -> None:
     """After a change of the VPA or the template; what is awaited and what failed stays."""
-    vpa = make.vpa()
-    template = make.workload().template
-    found = version_of(vpa, template)
-    assert found == ProofVersion("uid-web", 1, template)
-    assert current_proof(None, found) == Proof(found)
-    proven = Proof(found, is_proven=True, awaited=("a",))
-    assert current_proof(proven, found) is proven
-    later = current_proof(proven, replace(found, vpa_generation=2))
+    assert current_proof(None, VERSION) == Proof(VERSION)
+    proven = Proof(VERSION, is_proven=True, awaited=("a",))
+    assert current_proof(proven, VERSION) is proven
+    later = current_proof(proven, replace(VERSION, vpa_generation=2))
     assert (later.is_proven, later.awaited) == (False, ("a",))
     failed = proven.after_replacement("new", helped=False, rules=OURS, now=NOW)
-    edited = current_proof(failed, replace(found, vpa_generation=2))
+    edited = current_proof(failed, replace(VERSION, vpa_generation=2))
     assert (edited.failures, edited.until) == (1, NOW + 5 * MINUTE)
 
 

@@ -13,10 +13,9 @@ from app.model.pods import Pod
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, ProofKey
-from app.updater.core.outcomes import Outcome, learn
+from app.updater.core.outcomes import Outcome, after_useless_trial, is_useless, learn, needs_trial
 from app.updater.core.plan import Plan, PlanOptions
 from app.updater.core.proof import Breaker, Proof, ProofVersion
-from app.updater.core.replacements import after_useless_trial, is_useless, needs_trial
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
 from tests.updater.core.scenes import MINUTE, NOW, OURS, Scene, container, named, running, several
