@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter as Tally
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from enum import StrEnum
 from functools import lru_cache
@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 
 from prometheus_client import CollectorRegistry, Counter
 
+from app.model.snapshot import Snapshot
 from app.runtime.metric_families import EXECUTION, Families, size_log2
 from app.updater.core.memory import NamespacedName
 
@@ -178,15 +179,12 @@ class UpdaterMetrics:
         self.evicted(vpa, 0)
         self.resized(vpa, 0)
 
-    @property
-    def known(self) -> list[NamespacedName]:
-        """The VPAs of which anything was counted."""
-        return list(self._series)
-
-    def forget(self, gone: Collection[NamespacedName]) -> None:
+    def forget_gone(self, snapshot: Snapshot) -> None:
         """Publish no more of VPAs that are gone."""
-        for place in gone:
-            for counter, labels in self._series.pop(place, ()):
+        counted = list(self._series)  # ends of boosts may be counted meanwhile
+        gone = {key for key in counted if key[1] not in snapshot.of(key[0]).vpas}
+        for key in gone:
+            for counter, labels in self._series.pop(key):
                 with suppress(KeyError):
                     counter.remove(*labels)
         if gone:

@@ -23,6 +23,7 @@ from app.model.vpa import Vpa
 from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json, PatchKind, Ref
 from app.updater.core.decisions import Decision
 from app.updater.core.events import UpdateEvent, summary
+from app.updater.core.memory import NamespacedName
 
 log = logging.getLogger("updater.events")
 summary_log = logging.getLogger("updater.summaries")
@@ -197,8 +198,8 @@ class SummaryWriter:
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self._lock = threading.Lock()
-        self._waiting: dict[tuple[str, str], _Annotation] = {}
-        self._written: dict[tuple[str, str], tuple[_Annotation, datetime]] = {}  # lately
+        self._waiting: dict[NamespacedName, _Annotation] = {}
+        self._written: dict[NamespacedName, tuple[_Annotation, datetime]] = {}  # lately
         self._until: datetime | None = None  # nothing is written before
         self._resting = RestingNamespaces()
 
@@ -244,12 +245,15 @@ class SummaryWriter:
                 rests = self._resting.rests(place[0], now)
                 annotation = None if rests else self._waiting.pop(place, None)
             if annotation is not None:
-                self._try(place, annotation, now)
+                self._write(place, annotation, now)
         return _SUMMARY_PAUSE_SECONDS
 
-    def _try(self, place: tuple[str, str], annotation: _Annotation, now: datetime) -> None:
+    def _write(self, place: NamespacedName, annotation: _Annotation, now: datetime) -> None:
+        metadata = {"uid": annotation.uid, "annotations": {ANNOTATION: annotation.text}}
         try:
-            self._write(place, annotation, now)
+            self._cluster.patch(Ref(VPAS, *place), {"metadata": metadata}, kind=PatchKind.MERGE)
+            with self._lock:
+                self._written[place] = annotation, now
         except Refused as error:
             extra = {"error": str(error)}
             summary_log.warning("VPAs not annotated, for want of a right", extra=extra)
@@ -266,9 +270,3 @@ class SummaryWriter:
         except ClusterError as error:
             extra = {"vpa": "/".join(place), "error": str(error)}
             summary_log.warning("VPA not annotated", extra=extra)
-
-    def _write(self, place: tuple[str, str], annotation: _Annotation, now: datetime) -> None:
-        metadata = {"uid": annotation.uid, "annotations": {ANNOTATION: annotation.text}}
-        self._cluster.patch(Ref(VPAS, *place), {"metadata": metadata}, kind=PatchKind.MERGE)
-        with self._lock:
-            self._written[place] = annotation, now

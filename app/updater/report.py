@@ -260,10 +260,7 @@ class _RoundCounts:
                 found.add(PerRound.IN_PLACE_UPDATABLE_PODS, vpa, total.resizable)
                 found.add(PerRound.VPAS_WITH_IN_PLACE_UPDATABLE_PODS, vpa)
         self._labels, self._round, self._acted = labels, found, set()
-        known = self._metrics.known
-        self._metrics.forget(
-            {place for place in known if place[1] not in snapshot.of(place[0]).vpas}
-        )
+        self._metrics.forget_gone(snapshot)
 
     def end(self, decided: DecisionLog) -> None:
         """Publish what a round found."""

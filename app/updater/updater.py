@@ -27,7 +27,7 @@ from app.updater.executor import Batch, BatchResult, Executor
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import RoundStep
 from app.updater.report import Reporter
-from app.updater.state import PlanVersion, UpdaterContext, UpdaterState
+from app.updater.state import UpdaterContext, UpdaterState
 from app.updater.webhook_lease import WebhookLease
 
 log = logging.getLogger("updater.rounds")
@@ -103,17 +103,11 @@ class Updater:
         with self._timed(RoundStep.ADMISSION_INIT):
             self._reporter.begin_round(made, snapshot)
         with self._timed(RoundStep.EVICT_PODS):
-            result = self._carry_out(made, snapshot, version, began)
+            until = began + self._interval_seconds
+            batch = Batch(made.queues, snapshot, version, self._workers, until)
+            result = BatchResult() if self._is_dry else self._executor.carry_out(batch)
         self._reporter.end_round(made, result.decisions, result.limited, snapshot)
         self._log(made, result)
-
-    def _carry_out(
-        self, made: Plan, snapshot: Snapshot, version: PlanVersion, began: float
-    ) -> BatchResult:
-        if self._is_dry:
-            return BatchResult()
-        until = began + self._interval_seconds
-        return self._executor.carry_out(Batch(made.queues, snapshot, version, self._workers, until))
 
     def _log(self, made: Plan, result: BatchResult) -> None:
         accepted = sum(outcome.error is None for outcome in result.outcomes)

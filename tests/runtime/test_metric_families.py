@@ -36,6 +36,7 @@ from app.updater.metrics import (
     UpdaterMetrics,
     VpaLabels,
 )
+from tests import make
 
 EXECUTION: Final = (
     "0.01 0.02 0.05 0.1 0.2 0.5 1 2 5 10 20 30 40 50 60 70 80 90 100 120 150 240 300 +Inf"
@@ -282,7 +283,7 @@ def test_a_vpa_that_is_gone_is_told_of_no_more() -> None:
     metrics.show(VPA._replace(pods=40))
     metrics.show(VPA._replace(name="other"))
     metrics.eviction_failed(VPA, EvictionFailure.ERROR)
-    metrics.forget({("default", "web"), ("default", "never seen")})
+    metrics.forget_gone(make.snapshot(make.vpa_json("other")))
     text = render(registry).decode()
     assert 'vpa_name="web"' not in text
     assert text.count('vpa_name="other"') == 2

@@ -15,13 +15,14 @@ from inspect import signature
 from typing import Any, Final, cast
 
 import orjson
+from app.kube.manifests.webhooks import Registration
 from prometheus_client import CollectorRegistry
 
 from app.admission.core.mutate import PodRules
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.flags.command_line import parse
-from app.kube.manifests import documents
+from app.kube.manifests import documents, webhooks
 from app.kube.watch_cache import Transition
 from app.model.errors import ClusterError
 from app.model.snapshot import NamespaceView, Snapshot
@@ -49,29 +50,6 @@ Json = dict[str, Any]
 
 LEASE: Final = "vpa-admission-controller"
 _WATCH_SECONDS: Final = 0.1
-WEBHOOK: Final = {
-    "apiVersion": "admissionregistration.k8s.io/v1",
-    "kind": "MutatingWebhookConfiguration",
-    "metadata": {"name": "vpa-webhook-config"},
-    "webhooks": [
-        {
-            "name": "vpa.k8s.io",
-            "admissionReviewVersions": ["v1"],
-            "sideEffects": "None",
-            "failurePolicy": "Ignore",
-            "timeoutSeconds": 5,
-            "clientConfig": {"url": "https://webhook.test/mutate"},
-            "rules": [
-                {
-                    "operations": ["CREATE"],
-                    "apiGroups": [""],
-                    "apiVersions": ["v1"],
-                    "resources": ["pods"],
-                }
-            ],
-        }
-    ],
-}
 
 
 @dataclass(frozen=True)
@@ -165,7 +143,9 @@ class Stage:
         self.before_look: Callable[[], object] = lambda: None  # at what the watch shows
         self.carried = Watched(self.sandbox.cluster)
         assert self.sandbox.apply(*documents.objects("crd")) == []
-        self.apply(WEBHOOK)
+        (_, mutating), _ = webhooks.documents(Registration(), "")
+        mutating["webhooks"][0]["rules"].pop()  # VPAs are taken as they are
+        self.apply(mutating)
         self.restart()
 
     def restart(self) -> None:

@@ -20,6 +20,12 @@ from tests.updater.set_clock import SetClock
 SCENE = Scene(several(running(container("app", "100m/100Mi")), 4))
 
 
+@pytest.fixture
+def state() -> UpdaterState:
+    """What threads share, of which nothing is known yet."""
+    return UpdaterState(UpdateRules(), SteppedClock(NOW))
+
+
 def queue() -> ActionQueue:
     """Return a queue with evictions of four pods."""
     (found,) = SCENE.plan().queues
@@ -36,9 +42,9 @@ def uids(memory: Memory) -> set[str]:
     return {uid for uid, found in memory.pods.items() if found.evicted is not None}
 
 
-def test_what_is_learnt_during_a_plan_comes_on_top() -> None:
+def test_what_is_learnt_during_a_plan_comes_on_top(state: UpdaterState) -> None:
     """A plan that began before a call ended takes nothing away from what the call taught."""
-    state, (first, second, *_) = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue().steps
+    first, second, *_ = queue().steps
     learn(state, first)
     memory, _ = state.begin_plan("rounds")
     assert uids(memory) == {first.pod.uid}
@@ -70,9 +76,9 @@ def test_when_the_clock_is_set_memory_moves_along(by: timedelta) -> None:
     assert state.read("boosts")[0] is found
 
 
-def test_changes_are_remembered_in_their_order() -> None:
+def test_changes_are_remembered_in_their_order(state: UpdaterState) -> None:
     """A change is made to what was learnt before it."""
-    state, (first, *_) = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue().steps
+    first, *_ = queue().steps
     learn(state, first)
     state.change(lambda memory: replace(memory, pods={}), state.clock_origin())
     assert uids(state.read("any")[0]) == set()
@@ -82,9 +88,9 @@ def test_changes_are_remembered_in_their_order() -> None:
     assert state.read("any")[0] == after_absence(Memory())
 
 
-def test_no_two_act_on_one_pod() -> None:
+def test_no_two_act_on_one_pod(state: UpdaterState) -> None:
     """Neither at the same time, nor upon a plan from before the other acted; the same one may."""
-    state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
+    found = queue()
     step = replace(found.steps[0], needs_slot=False)
     _, one = state.read("one")
     _, other = state.read("other")
@@ -98,9 +104,9 @@ def test_no_two_act_on_one_pod() -> None:
 
 
 @pytest.mark.parametrize("took_slot", [True, False])
-def test_a_slot_that_others_took_makes_a_plan_stale(took_slot: bool) -> None:
+def test_a_slot_that_others_took_makes_a_plan_stale(state: UpdaterState, took_slot: bool) -> None:
     """A plan from before another loop took a slot of the owner has to be made again."""
-    state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
+    found = queue()
     first, second, *_ = found.steps
     _, rounds = state.begin_plan("rounds")
     _, boosts = state.read("boosts")
@@ -110,9 +116,9 @@ def test_a_slot_that_others_took_makes_a_plan_stale(took_slot: bool) -> None:
     assert state.claim(second, found, rounds) is expected
 
 
-def test_an_owner_is_served_one_call_at_a_time() -> None:
+def test_an_owner_is_served_one_call_at_a_time(state: UpdaterState) -> None:
     """A call that needs a slot waits until the other one is over."""
-    state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
+    found = queue()
     first, second, *_ = found.steps
     _, actor = state.begin_plan("rounds")
     assert state.claim(first, found, actor) is ClaimResult.GRANTED
@@ -130,9 +136,9 @@ def test_an_owner_is_served_one_call_at_a_time() -> None:
     thread.join()
 
 
-def test_old_traces_are_dropped() -> None:
+def test_old_traces_are_dropped(state: UpdaterState) -> None:
     """What is older than two rounds holds nothing back."""
-    state, found = UpdaterState(UpdateRules(), SteppedClock(NOW)), queue()
+    found = queue()
     step = found.steps[0]
     _, boosts = state.read("boosts")
     state.claim(step, found, boosts)

@@ -188,16 +188,6 @@ def test_the_rate_is_kept() -> None:
     assert stage.requests() == ["200m"] * 10
 
 
-def test_each_namespace_has_its_rate() -> None:
-    """A limit for namespaces holds in each of them."""
-    stage = staged("--prove=off", "--namespace-eviction-rate-limit=0.001", replicas=6)
-    stage.apply(in_other(small(replicas=6)), in_other(vpa()))
-    stage.run(20)
-    stage.recommend("200m/200Mi = =", namespace="other")
-    stage.run(120)
-    assert stage.asked.count("evict") == 2
-
-
 def two_workloads(*flags: str) -> Stage:
     """Return a cluster in which one workload is to be evicted first, and one resized."""
     stage = Stage("--prove=off", "--update-concurrency=1", *flags)
@@ -231,7 +221,7 @@ def test_a_step_without_a_token_delays_no_other() -> None:
 
 
 def test_namespaces_do_not_wait_for_one_another() -> None:
-    """A namespace whose rate is used up holds up no other one."""
+    """Each has the rate, and one whose tokens are used up holds up no other."""
     stage = two_workloads("--namespace-eviction-rate-limit=0.04")
     stage.leads = False
     stage.apply(in_other(small()), in_other(vpa()))

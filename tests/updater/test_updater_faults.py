@@ -533,15 +533,3 @@ def test_the_end_of_a_boost_that_fails(error: ClusterError) -> None:
     assert stage.requests() == ["100m"] * 4
     assert stage.evicted() == []
     assert stage.metric("failed_in_place_update_attempts_total", reason="UnboostError") > 0
-
-
-def test_a_restart_finds_boosts_again() -> None:
-    """What was not ended before a restart is ended after it."""
-    stage = boosted()
-    stage.leads = False
-    stage.run(60)
-    assert stage.requests() == ["300m"] * 4
-    stage.restart()
-    stage.leads = True
-    stage.run(3)
-    assert stage.requests() == ["100m"] * 4
