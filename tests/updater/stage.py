@@ -15,7 +15,7 @@ from inspect import signature
 from typing import Any, Final, cast
 
 import orjson
-from app.kube.manifests.webhooks import Registration
+from app.kube.manifests.registration import Registration
 from prometheus_client import CollectorRegistry
 
 from app.admission.core.mutate import PodRules
