@@ -212,9 +212,19 @@ class Scene:
         return sum(found.action is action for found in self.plan().decisions)
 
 
+def with_metadata(pod: Json, **members: object) -> Json:
+    """Return the pod with members of its metadata replaced."""
+    return pod | {"metadata": pod["metadata"] | members}
+
+
 def named(pod: Json, name: str) -> Json:
     """Return the same pod under another name."""
-    return pod | {"metadata": pod["metadata"] | {"name": name, "uid": f"uid-{name}"}}
+    return with_metadata(pod, name=name, uid=f"uid-{name}")
+
+
+def terminating(pod: Json) -> Json:
+    """Return the pod on its way out."""
+    return with_metadata(pod, deletionTimestamp=make.time(timedelta()))
 
 
 def several(pod: Json, count: int) -> list[Json]:

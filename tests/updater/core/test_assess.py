@@ -25,6 +25,7 @@ from tests.updater.core.scenes import (
     resize_condition,
     running,
     several,
+    terminating,
     unscheduled,
 )
 
@@ -53,8 +54,7 @@ def test_without_a_recommendation(vpa: Mapping[str, Any], reason: Reason) -> Non
 def test_terminating_pods_are_left_alone() -> None:
     """They go anyway."""
     pod = running(container("app", "100m/100Mi"))
-    gone = pod | {"metadata": pod["metadata"] | {"deletionTimestamp": make.time(timedelta())}}
-    found = Scene([gone, *several(pod, 3)[1:]])
+    found = Scene([terminating(pod), *several(pod, 3)[1:]])
     assert found.told() == (Action.NONE, Reason.POD_TERMINATING)
 
 

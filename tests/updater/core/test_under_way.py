@@ -106,14 +106,6 @@ def test_an_undated_resize_is_dated_at_its_first_sight() -> None:
     assert done.plan().memory.pods == {}
 
 
-@pytest.mark.parametrize("status", ["True", "False"])
-def test_pending_comes_before_in_progress(status: str) -> None:
-    """A resize that waits for room is deferred, whatever else goes on or does not hold."""
-    progress = resize_condition("InProgress") | {"status": status}
-    pod = asking(progress, resize_condition("Pending", "Deferred"))
-    assert scene([pod, *CALM]).told() == DEFERRED
-
-
 def test_other_modes_evict_out_of_a_stuck_resize() -> None:
     """Mode Recreate waits for a resize that somebody started, but not for ever."""
     pods = [waits("InProgress", ago=2 * HOUR), *CALM]
