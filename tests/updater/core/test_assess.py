@@ -18,6 +18,7 @@ from tests.updater.core.scenes import (
     EVICTED,
     NOW,
     Scene,
+    annotated,
     container,
     killed,
     pending,
@@ -227,8 +228,7 @@ def test_a_kill_wants_memory(marks: dict[str, str], expected: Reason) -> None:
     found = Scene(pods, [recommended("100m/150Mi 1m/1Mi 1/1Gi")], mode="InPlaceOrRecreate")
     decision = found.decision()
     assert decision.reason is expected
-    written = decision.change.annotations if decision.change is not None else ()
-    is_marked = dict(written).get("vpaMemoryRaisedAt/app") == "2026-01-05T10:00:00Z"
+    is_marked = annotated(decision).get("vpaMemoryRaisedAt/app") == "2026-01-05T10:00:00Z"
     assert is_marked == (expected is Reason.UPDATED)
 
 
