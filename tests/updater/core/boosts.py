@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
-from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory
 from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION
 from app.updater.core.rules import UpdateRules
@@ -90,17 +90,6 @@ def scene(
         others=others,
         vpa=vpa if advised else vpa | {"recommendations": None},
     )
-
-
-def written(found: Decision) -> dict[str, str]:
-    """Return what a decision writes, by the end of the path."""
-    assert found.change is not None
-    return {
-        f"{change.container}.{word}.{name}": str(amount)
-        for change in found.change.containers
-        for word, amounts_ in (("requests", change.requests), ("limits", change.limits))
-        for name, amount in amounts_.items()
-    }
 
 
 LIMITED = container("app", "300m/100Mi", "600m/100Mi")

@@ -6,7 +6,7 @@ is cpu and memory; a missing part is written as `-`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
@@ -14,7 +14,7 @@ from typing import Any
 from app.model.gates import FeatureGates
 from app.model.pods import Pod, read_pod
 from app.model.snapshot import Snapshot
-from app.updater.core.decisions import Action, Decision, Reason
+from app.updater.core.decisions import Action, ContainerChange, Decision, Reason
 from app.updater.core.memory import Memory
 from app.updater.core.plan import DEFAULT_OPTIONS, Plan, PlanOptions, plan
 from app.updater.core.rules import Prove, UpdateRules
@@ -212,9 +212,19 @@ class Scene:
         return sum(found.action is action for found in self.plan().decisions)
 
 
+def with_metadata(pod: Json, **members: object) -> Json:
+    """Return the pod with members of its metadata replaced."""
+    return pod | {"metadata": pod["metadata"] | members}
+
+
 def named(pod: Json, name: str) -> Json:
     """Return the same pod under another name."""
-    return pod | {"metadata": pod["metadata"] | {"name": name, "uid": f"uid-{name}"}}
+    return with_metadata(pod, name=name, uid=f"uid-{name}")
+
+
+def terminating(pod: Json) -> Json:
+    """Return the pod on its way out."""
+    return with_metadata(pod, deletionTimestamp=make.time(timedelta()))
 
 
 def several(pod: Json, count: int) -> list[Json]:
@@ -225,3 +235,23 @@ def several(pod: Json, count: int) -> list[Json]:
 def read(pod: Json) -> Pod:
     """Read a pod."""
     return read_pod(pod)
+
+
+def sizes(changes: Iterable[ContainerChange]) -> dict[str, str]:
+    """Return what changes write, such as `app.requests.cpu`."""
+    return {
+        f"{change.container}.{word}.{name}": str(amount)
+        for change in changes
+        for word, amounts_ in (("requests", change.requests), ("limits", change.limits))
+        for name, amount in amounts_.items()
+    }
+
+
+def written(found: Decision) -> dict[str, str]:
+    """Return the sizes that a decision writes."""
+    return sizes(found.change.containers if found.change is not None else ())
+
+
+def annotated(found: Decision) -> dict[str, str | None]:
+    """Return the annotations that a decision writes, None for those it removes."""
+    return dict(found.change.annotations if found.change is not None else ())

@@ -18,6 +18,7 @@ from tests.updater.core.scenes import (
     EVICTED,
     NOW,
     Scene,
+    annotated,
     container,
     killed,
     pending,
@@ -25,6 +26,7 @@ from tests.updater.core.scenes import (
     resize_condition,
     running,
     several,
+    terminating,
     unscheduled,
 )
 
@@ -53,8 +55,7 @@ def test_without_a_recommendation(vpa: Mapping[str, Any], reason: Reason) -> Non
 def test_terminating_pods_are_left_alone() -> None:
     """They go anyway."""
     pod = running(container("app", "100m/100Mi"))
-    gone = pod | {"metadata": pod["metadata"] | {"deletionTimestamp": make.time(timedelta())}}
-    found = Scene([gone, *several(pod, 3)[1:]])
+    found = Scene([terminating(pod), *several(pod, 3)[1:]])
     assert found.told() == (Action.NONE, Reason.POD_TERMINATING)
 
 
@@ -227,8 +228,7 @@ def test_a_kill_wants_memory(marks: dict[str, str], expected: Reason) -> None:
     found = Scene(pods, [recommended("100m/150Mi 1m/1Mi 1/1Gi")], mode="InPlaceOrRecreate")
     decision = found.decision()
     assert decision.reason is expected
-    written = decision.change.annotations if decision.change is not None else ()
-    is_marked = dict(written).get("vpaMemoryRaisedAt/app") == "2026-01-05T10:00:00Z"
+    is_marked = annotated(decision).get("vpaMemoryRaisedAt/app") == "2026-01-05T10:00:00Z"
     assert is_marked == (expected is Reason.UPDATED)
 
 

@@ -32,6 +32,7 @@ from tests.updater.core.scenes import (
     recommended,
     running,
     several,
+    with_metadata,
 )
 
 Json = make.Json
@@ -204,11 +205,7 @@ def in_rollout(
 ) -> Scene:
     """Return a scene in the middle of a rollout."""
     owner, deployment = rolling(updatedReplicas=updated, replicas=4)
-    pods = several(
-        pod
-        | {"metadata": pod["metadata"] | {"ownerReferences": [make.owner_json("ReplicaSet/web")]}},
-        3,
-    )
+    pods = several(with_metadata(pod, ownerReferences=[make.owner_json("ReplicaSet/web")]), 3)
     return Scene(
         pods,
         owner=owner,

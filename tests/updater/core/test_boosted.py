@@ -25,12 +25,12 @@ from tests.updater.core.boosts import (
     boost,
     boosted,
     scene,
-    written,
 )
 from tests.updater.core.scenes import (
     MINUTE,
     NOW,
     amounts,
+    annotated,
     container,
     killed,
     pending,
@@ -40,6 +40,7 @@ from tests.updater.core.scenes import (
     running,
     several,
     with_status,
+    written,
 )
 
 
@@ -210,8 +211,8 @@ def test_what_others_asked_for_in_vain_holds_no_boost(pod: Json, wrote: dict[str
     found = scene(pod, mode="InPlace").decision()
     assert found.action is Action.UNBOOST
     assert written(found) == wrote
+    assert annotated(found)["vpaMemoryRaisedAt/app"] is None
     assert found.change is not None
-    assert dict(found.change.annotations)["vpaMemoryRaisedAt/app"] is None
     assert not found.change.is_disruptive
 
 
@@ -263,8 +264,7 @@ def test_a_return_follows_the_recommendation() -> None:
         asks_for_less(conditions=conditions), recommendation=[recommended("150m/100Mi = =")]
     ).decision()
     assert written(found) == {"app.requests.cpu": "150m"}
-    assert found.change is not None
-    assert dict(found.change.annotations) == {"vpaInPlaceUpdated": "true"}
+    assert annotated(found) == {"vpaInPlaceUpdated": "true"}
 
 
 def test_a_marked_pod_stays_marked_when_it_gets_unready() -> None:

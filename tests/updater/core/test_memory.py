@@ -29,7 +29,7 @@ from app.updater.core.memory import (
 )
 from app.updater.core.proof import Breaker, Proof, ProofVersion
 from tests import make
-from tests.updater.core.scenes import MINUTE, NOW, OURS, amounts, container, running
+from tests.updater.core.scenes import MINUTE, NOW, OURS, amounts, container, running, with_metadata
 
 Json = make.Json
 POD = running(container("app", "1"))
@@ -51,7 +51,7 @@ def test_gone_pods_are_forgotten() -> None:
     """Also when another pod has the name now."""
     assert after(EVICTED) == EVICTED
     assert after(EVICTED, make.vpa_json()) is None
-    other = POD | {"metadata": POD["metadata"] | {"uid": "another"}}
+    other = with_metadata(POD, uid="another")
     assert after(EVICTED, other) is None
 
 
@@ -75,7 +75,7 @@ def test_a_resize_is_remembered_until_it_is_seen(
     resized: Resized, metadata: Json, minutes: float, kept: bool
 ) -> None:
     """The watch shows it, or should have by now."""
-    pod = POD | {"metadata": POD["metadata"] | metadata}
+    pod = with_metadata(POD, **metadata)
     found = after(PodMemory("default", "web-0", resized=resized), pod, minutes=minutes)
     assert (found is not None) is kept
 

@@ -47,7 +47,9 @@ from tests.updater.core.scenes import (
     read,
     running,
     several,
+    terminating,
     unscheduled,
+    with_metadata,
 )
 
 
@@ -262,14 +264,8 @@ def test_required_replicas(said: int | None, expected: int) -> None:
 
 
 BARE_POD = running()
-GONE = BARE_POD | {"metadata": BARE_POD["metadata"] | {"deletionTimestamp": make.time(timedelta())}}
 OVER = BARE_POD | {"status": {"phase": "Succeeded"}}
 UNREADY = running(ready=False, age=timedelta(minutes=5))
-
-
-def terminating(pod: Json) -> Json:
-    """Return a pod on its way out."""
-    return pod | {"metadata": pod["metadata"] | {"deletionTimestamp": make.time(timedelta())}}
 
 
 @pytest.mark.parametrize(
@@ -277,7 +273,7 @@ def terminating(pod: Json) -> Json:
     [
         (BARE_POD, True),
         (pending(BARE_POD), True),
-        (GONE, False),
+        (terminating(BARE_POD), False),
         (OVER, False),
         (unscheduled(BARE_POD), True),
     ],
@@ -309,13 +305,7 @@ def test_own_actions_count_before_they_are_seen() -> None:
     [
         pytest.param(BARE_POD, BARE_POD, 0, 0, id="as it was"),
         pytest.param(BARE_POD, named(BARE_POD, "other"), 1, 1, id="gone"),
-        pytest.param(
-            BARE_POD,
-            BARE_POD | {"metadata": BARE_POD["metadata"] | {"uid": "x"}},
-            1,
-            1,
-            id="replaced",
-        ),
+        pytest.param(BARE_POD, with_metadata(BARE_POD, uid="x"), 1, 1, id="replaced"),
         pytest.param(BARE_POD, terminating(BARE_POD), 1, 1, id="on its way out"),
         pytest.param(BARE_POD, pending(BARE_POD), 1, 1, id="not running"),
         pytest.param(BARE_POD, UNREADY, 0, 1, id="not ready"),

@@ -53,7 +53,9 @@ from tests.updater.core.scenes import (
     resize_condition,
     running,
     several,
+    terminating,
     unscheduled,
+    with_metadata,
 )
 from tests.updater.core.world import Owner, World, is_being_brought_back
 
@@ -66,8 +68,6 @@ def variants() -> list[Json]:
     """Return pods in every state that matters."""
     small, right = container("app", "100m/100Mi"), container("app", "200m/200Mi")
     plain = running(small)
-    gone = running(small)
-    gone["metadata"]["deletionTimestamp"] = make.time(timedelta())
     return [
         plain,
         running(right),
@@ -76,7 +76,7 @@ def variants() -> list[Json]:
         running(container("app")),
         running(small, owner=None),
         running(small, owner="ReplicaSet/unknown"),
-        gone,
+        terminating(plain),
         pending(plain),
         unscheduled(plain),
         unscheduled(running(container("app", "9/9Gi"))),
@@ -396,9 +396,7 @@ def test_totals() -> None:
     )
     missing = [make.workload_json(replicas=10), vpa(), *pods]
     assert planned(*missing).totals == (VpaCounts("default", "web", "Recreate", 4, 0, 0),)
-    gone = named(POD, "gone")
-    gone["metadata"]["deletionTimestamp"] = make.time(timedelta())
-    assert planned(*items, gone).totals[0].pods == 4
+    assert planned(*items, terminating(named(POD, "gone"))).totals[0].pods == 4
 
 
 # --- what is kept
@@ -445,13 +443,13 @@ def test_what_did_not_change_is_kept() -> None:
     first = plan(snapshot, UNPROVEN, ALL_GATES, Memory(), NOW)
     read_again = snapshot.changed([make.change(pods[0])])
     assert kept(first, again(first, read_again)) == [True, True, True]
-    newer = pods[0] | {"metadata": pods[0]["metadata"] | {"resourceVersion": "2"}}
+    newer = with_metadata(pods[0], resourceVersion="2")
     changed = snapshot.changed([make.change(newer)])
     assert kept(first, again(first, changed)) == [False, True, True]
     for item in (QUIET[0], QUIET[1], make.limit_range_json(default=make.amounts("1"))):
         changed = snapshot.changed([make.change(item)])
         assert kept(first, again(first, changed)) == [False, False, False]
-    nameless = pods[0] | {"metadata": pods[0]["metadata"] | {"resourceVersion": ""}}
+    nameless = with_metadata(pods[0], resourceVersion="")
     bare = make.snapshot(*QUIET, nameless)
     unversioned = plan(bare, UNPROVEN, ALL_GATES, Memory(), NOW)
     assert kept(unversioned, again(unversioned, make.snapshot(*QUIET, nameless))) == [False]

@@ -18,7 +18,17 @@ from app.updater.core.plan import Plan, PlanOptions
 from app.updater.core.proof import Breaker, Proof, ProofVersion
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
-from tests.updater.core.scenes import MINUTE, NOW, OURS, Scene, container, named, running, several
+from tests.updater.core.scenes import (
+    MINUTE,
+    NOW,
+    OURS,
+    Scene,
+    container,
+    named,
+    running,
+    several,
+    terminating,
+)
 
 Json = make.Json
 OLD, NEW = running(container("app", "100m/100Mi")), running(container("app", "200m/200Mi"))
@@ -178,9 +188,7 @@ def test_terminating_pods_are_no_replacement() -> None:
     """A pod that goes again proves nothing."""
     story = Story(several(OLD, 4))
     story.round(None)
-    gone = named(NEW, "gone")
-    gone["metadata"]["deletionTimestamp"] = make.time(timedelta())
-    story.pods.append(gone)
+    story.pods.append(terminating(named(NEW, "gone")))
     proof = next(iter(story.scene.plan().memory.proofs.values()))
     assert (len(proof.awaited), proof.is_proven) == (1, False)
 

@@ -30,6 +30,7 @@ from tests.updater.core.scenes import (
     read,
     resize_condition,
     running,
+    with_metadata,
     with_status,
 )
 
@@ -101,7 +102,7 @@ def test_what_the_kubelet_has_not_seen_is_under_way(
     generation: int, observed: int | None, stage: ResizeStage
 ) -> None:
     """Spec and status may agree by chance; a kubelet that tells no generation is believed."""
-    item = POD | {"metadata": POD["metadata"] | {"generation": generation}}
+    item = with_metadata(POD, generation=generation)
     pod = read(item | {"status": item["status"] | {"observedGeneration": observed}})
     assert resize_state(pod).stage is stage
 

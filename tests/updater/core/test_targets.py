@@ -25,6 +25,7 @@ from tests.updater.core.scenes import (
     read,
     recommended,
     running,
+    sizes,
     with_status,
 )
 
@@ -260,12 +261,7 @@ def _read(item: Json) -> Workload:
 
 def changes(found: OwnerTargets, pod: Pod) -> dict[str, str]:
     """Return what a resize writes, by container, kind and resource."""
-    return {
-        f"{change.container}.{word}.{name}": str(amount)
-        for change in found.changes(found.of(pod), pod)
-        for word, amounts_ in (("requests", change.requests), ("limits", change.limits))
-        for name, amount in amounts_.items()
-    }
+    return sizes(found.changes(found.of(pod), pod))
 
 
 def pod(*containers: Json, **annotations: str) -> Pod:

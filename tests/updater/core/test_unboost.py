@@ -36,17 +36,18 @@ from tests.updater.core.boosts import (
     mark,
     policy,
     scene,
-    written,
 )
 from tests.updater.core.scenes import (
     MINUTE,
     NOW,
+    annotated,
     container,
     killed,
     read,
     recommended,
     resize_condition,
     running,
+    written,
 )
 
 
@@ -228,8 +229,7 @@ def test_what_it_goes_back_to(
     found = scene(pod, **arguments).decision()
     assert (found.action, found.reason) == (Action.UNBOOST, Reason.UPDATED)
     assert written(found) == expected
-    assert found.change is not None
-    assert dict(found.change.annotations) == {
+    assert annotated(found) == {
         "vpaInPlaceUpdated": "true",
         UNBOOST_PENDING_ANNOTATION + "app": AT,
     }
@@ -273,8 +273,7 @@ def test_what_is_lost_does_not_hold_up_the_others() -> None:
     pod = boosted(container("c1", "300m"), container("c2", "300m"), marks=TWO | {"c2": "garbage"})
     found = scene(pod, mode="Off").decision()
     assert written(found) == {"c1.requests.cpu": "100m"}
-    assert found.change is not None
-    assert dict(found.change.annotations) == {
+    assert annotated(found) == {
         "vpaInPlaceUpdated": "true",
         UNBOOST_PENDING_ANNOTATION + "c1": AT,
         BOOST + "c2": None,
