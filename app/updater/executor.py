@@ -60,6 +60,8 @@ class Skip:
     lacks_token: bool = False
 
 
+# A slot stays taken where the pod is down, where another action may have it, and where no other
+# step would be tried any more.
 _OVER = Skip(Reason.RATE_LIMITED, "the round was over before its turn", frees_slot=False)
 _NO_TOKEN = Skip(*RATE_LIMITED, lacks_token=True)
 _NO_TOKEN_BEFORE_END = replace(_NO_TOKEN, frees_slot=False)

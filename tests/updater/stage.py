@@ -15,14 +15,14 @@ from inspect import signature
 from typing import Any, Final, cast
 
 import orjson
-from app.kube.manifests.registration import Registration
 from prometheus_client import CollectorRegistry
 
 from app.admission.core.mutate import PodRules
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.flags.command_line import parse
-from app.kube.manifests import documents, webhooks
+from app.kube.manifests import documents
+from app.kube.manifests.registration import Registration, webhook_configurations
 from app.kube.watch_cache import Transition
 from app.model.errors import ClusterError
 from app.model.snapshot import NamespaceView, Snapshot
@@ -143,7 +143,7 @@ class Stage:
         self.before_look: Callable[[], object] = lambda: None  # at what the watch shows
         self.carried = Watched(self.sandbox.cluster)
         assert self.sandbox.apply(*documents.objects("crd")) == []
-        (_, mutating), _ = webhooks.documents(Registration(), "")
+        (_, mutating), _ = webhook_configurations(Registration(), "")
         mutating["webhooks"][0]["rules"].pop()  # VPAs are taken as they are
         self.apply(mutating)
         self.restart()

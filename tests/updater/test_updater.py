@@ -246,6 +246,21 @@ def test_what_had_its_token_was_not_rate_limited() -> None:
     assert stage.metric("failed_eviction_attempts_total") == 0
 
 
+def test_what_waited_until_the_end_was_rate_limited() -> None:
+    """A step that finds the round over when it may have a token again counts as such."""
+    stage = two_workloads("--eviction-rate-limit=0.04")
+
+    def dawdle(call: Call) -> None:
+        if call.verb == "evict" and stage.asked.count("evict") == 2:
+            stage.clock.advance(60)
+
+    stage.asked.after = dawdle
+    stage.round()
+    reason = "InPlaceUpdateRateLimiterWaitFailed"
+    assert stage.metric("failed_in_place_update_attempts_total", reason=reason) == 1
+    assert "RateLimited" in stage.reasons()
+
+
 def test_a_lost_lead_ends_the_waiting() -> None:
     """What waits for a token learns of it soon, and is told of it; it was not rate-limited."""
     stage = staged("--prove=off", "--update-concurrency=1", "--eviction-rate-limit=0.1")
