@@ -18,7 +18,6 @@ from app.recommender.core.histograms import (
     MEMORY_GRID,
     Bank,
     Grid,
-    decay_factor,
     exp2,
     shift_factor,
 )
@@ -159,21 +158,6 @@ def test_exp2(exponent: float) -> None:
 def test_exp2_of_whole_numbers_is_exact(exponent: float, expected: float) -> None:
     """Whole exponents shift and nothing else."""
     assert exp2(np.array([exponent]))[0] == expected
-
-
-@pytest.mark.parametrize(
-    ("sample", "expected"),
-    [
-        pytest.param("06T10:00", 2.66967970834, id="a day later"),
-        pytest.param("08T10:00", 10.67871883336, id="three days later"),
-        pytest.param("04T00:00", 0.5, id="a day before"),
-    ],
-)
-def test_factor(sample: str, expected: float) -> None:
-    """A sample weighs twice as much for each half-life it is younger."""
-    found = decay_factor(np.array([january(sample)]), np.array([january("05T00:00")]), DAY)
-
-    assert found[0] == pytest.approx(expected, rel=1e-11)
 
 
 def test_shift_factor() -> None:
