@@ -63,12 +63,7 @@ class DetachedRows:
         self._by_target: dict[tuple[VpaKey, Target], _Detached] = {}
 
     def detach(
-        self,
-        vpa: VpaKey,
-        target: Target,
-        rows: dict[str, int],
-        *,
-        until_ns: int = LATEST,
+        self, vpa: VpaKey, target: Target, rows: dict[str, int], *, until_ns: int = LATEST
     ) -> None:
         """Put the rows of a VPA aside; none of them is published any more."""
         for row in rows.values():
