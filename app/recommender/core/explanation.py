@@ -50,6 +50,7 @@ from app.recommender.core.shaping import (
     quantity,
     shape,
 )
+from app.recommender.core.status import amounts_json
 
 _WORDS: Final = ("target", "lowerBound", "upperBound")  # in the order of all columns
 _FLAG: Final = "--container-recommendation-max-allowed-"
@@ -133,10 +134,10 @@ class _Explainer:
     def _container(self, stands: ContainerRecommendation, vpa: Vpa, line: int | None) -> Json:
         told: Json = {
             "container": stands.container,
-            "target": _amounts(stands.target),
-            "lowerBound": _amounts(stands.lower_bound),
-            "upperBound": _amounts(stands.upper_bound),
-            "uncappedTarget": _amounts(stands.uncapped_target),
+            "target": amounts_json(stands.target),
+            "lowerBound": amounts_json(stands.lower_bound),
+            "upperBound": amounts_json(stands.upper_bound),
+            "uncappedTarget": amounts_json(stands.uncapped_target),
             "origin": dict.fromkeys(stands.target),
             "absence": "",
             "evidence": None,
@@ -305,10 +306,6 @@ def _standing(stands: ContainerRecommendation, resource: str) -> tuple[Quantity 
 def _units(thousandths: int, per_unit: int) -> int | float:
     whole, rest = divmod(thousandths, per_unit)
     return thousandths / per_unit if rest else whole
-
-
-def _amounts(amounts: Quantities) -> dict[str, str]:
-    return {name: str(amount) for name, amount in amounts.items()}
 
 
 def _condition(condition: Condition) -> Json:

@@ -127,11 +127,6 @@ def exp2(exponents: Weights) -> Weights:
     return powers
 
 
-def decay_factor(times: Times, references: Times, half_life_ns: int) -> Weights:
-    """Return by how much samples at these times count, seen from their references."""
-    return exp2((times - references).astype(np.float64) / float(half_life_ns))
-
-
 def nearest_reference(times: Times, half_life_ns: int) -> Times:
     """Round times to whole half-lives since year 1, halves up."""
     offset = -YEAR_ONE % half_life_ns
@@ -147,11 +142,6 @@ def shift_factor(before: Times, after: Times, half_life_ns: int) -> Weights:
     known = before != UNSET
     exponents = np.where(known, before, after) - after
     return np.where(known, exp2(exponents.astype(np.float64) / float(half_life_ns)), 0.0)
-
-
-def latest_time(references: Times, half_life_ns: int) -> Times:
-    """Return up to which time samples may be added before the reference must move."""
-    return references + min(LONGEST * half_life_ns, 2**62)
 
 
 class Bank:
@@ -209,11 +199,6 @@ class Bank:
         left = self.totals[rows]
         self.totals[rows] = np.where(left < EPSILON, 0.0, left)
 
-    def shift(self, rows: Rows, times: Times) -> None:
-        """Move the reference of some rows, each given once, next to a time."""
-        references = nearest_reference(times, self.half_life_ns)
-        self._rescale(rows, references)
-
     def absorb(self, row: int, weights: Weights, total: float, reference_ns: int) -> None:
         """Add another histogram; the older of the two references gives way."""
         other = weights.copy()
@@ -221,11 +206,9 @@ class Bank:
         if self.references[row] < reference_ns:
             self._rescale(at, np.array([reference_ns]))
         elif reference_ns < self.references[row]:
-            factor = shift_factor(np.array([reference_ns]), self.references[at], self.half_life_ns)[
-                0
-            ]
-            other *= factor
-            total *= float(factor)
+            factors = shift_factor(np.array([reference_ns]), self.references[at], self.half_life_ns)
+            other *= factors[0]
+            total *= float(factors[0])
         self.weights[row] += other
         self.totals[row] += total
 
@@ -256,17 +239,18 @@ class Bank:
 
     def _scaled(self, rows: Rows, times: Times, weight: float) -> Weights:
         self._keep_up(rows, times)
-        return weight * decay_factor(times, self.references[rows], self.half_life_ns)
+        ages_ns = (times - self.references[rows]).astype(np.float64)
+        return weight * exp2(ages_ns / float(self.half_life_ns))
 
     def _keep_up(self, rows: Rows, times: Times) -> None:
         """Move references that some sample has left too far behind."""
+        longest_ns = min(LONGEST * self.half_life_ns, 2**62)
         while True:
-            limits = latest_time(self.references[rows], self.half_life_ns)
-            late = np.flatnonzero(times > limits)
+            late = np.flatnonzero(times > self.references[rows] + longest_ns)
             if not len(late):
                 return
             overdue, first = np.unique(rows[late], return_index=True)
-            self.shift(overdue, times[late[first]])
+            self._rescale(overdue, nearest_reference(times[late[first]], self.half_life_ns))
 
     def _rescale(self, rows: Rows, references: Times) -> None:
         factors = shift_factor(self.references[rows], references, self.half_life_ns)

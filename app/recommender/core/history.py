@@ -29,6 +29,7 @@ from app.recommender.core.checkpoints import (
 from app.recommender.core.histograms import (
     MEMORY_GRID,
     Bank,
+    Flags,
     Rows,
     Times,
     Weights,
@@ -59,23 +60,27 @@ class StoredHistory:
 
     # --- out
 
-    def due(self, now_ns: int) -> Rows:
-        """Return the rows whose checkpoints should be written, the most urgent first."""
-        publish, dirty = self._rules.publish, self._changed()
-        ages, shares = self._ages(dirty, now_ns), self._moved(dirty)
-        early = 1.0 - dirty * GOLDEN % 1.0 * _SPREAD
-        moved = (shares >= publish.checkpoint_change) & (
-            ages >= span(publish.checkpoint_pause) * early
-        )
-        wanted = moved | (ages >= span(publish.checkpoint_age) * early)
-        return self._by_urgency(dirty[wanted], now_ns)
+    def checkpoints(self, now_ns: int, budget: int | None) -> list[Checkpoint]:
+        """Return the most urgent checkpoints, or with no budget all that changed at all.
 
-    def all_changed(self, now_ns: int) -> Rows:
-        """Return every row that differs from its checkpoint, the most urgent first."""
-        return self._by_urgency(self._changed(), now_ns)
+        They count as written from now on.
+        """
+        rows = self._changed()
+        ages, shares = self._ages(rows, now_ns), self._moved(rows)
+        urgency = ages * np.maximum(shares, _LEAST_SHARE)
+        if budget is not None:
+            wanted = self._is_due(rows, ages, shares)
+            rows, urgency = rows[wanted], urgency[wanted]
+        return self._store(rows[np.argsort(-urgency, kind="stable")][:budget], now_ns)
 
-    def store(self, rows: Rows, now_ns: int) -> list[Checkpoint]:
-        """Return the checkpoints of some rows, which count as written from now on."""
+    def _is_due(self, rows: Rows, ages: Times, shares: Weights) -> Flags:
+        publish = self._rules.publish
+        early = 1.0 - rows * GOLDEN % 1.0 * _SPREAD
+        is_old = ages >= span(publish.checkpoint_age) * early
+        has_paused = ages >= span(publish.checkpoint_pause) * early
+        return np.asarray(is_old | (has_paused & (shares >= publish.checkpoint_change)))
+
+    def _store(self, rows: Rows, now_ns: int) -> list[Checkpoint]:
         table, kills = self._members.rows, self._kills()
         memory, windows = self._without_windows(rows, now_ns)
         found = list[Checkpoint]()
@@ -135,10 +140,6 @@ class StoredHistory:
         longest = span(self._rules.publish.checkpoint_age)
         return np.where((written == UNSET) | (written > now_ns), longest, now_ns - written)
 
-    def _by_urgency(self, rows: Rows, now_ns: int) -> Rows:
-        shares = np.maximum(self._moved(rows), _LEAST_SHARE)
-        return rows[np.argsort(-self._ages(rows, now_ns) * shares, kind="stable")]
-
     def _moved(self, rows: Rows) -> Weights:
         table = self._members.rows
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -176,11 +177,11 @@ class StoredHistory:
 
         What exceeds the limit stays in the histogram, as if it had ended.
         """
-        routes, waiting = self._members.routes, self._members.waiting
+        routes, wanted = self._members.routes, set(rows.tolist())
         found: defaultdict[int, list[OpenWindow]] = defaultdict(list)
-        for row in rows.tolist():
-            if row in waiting:
-                found[row] += [one for one in waiting[row].values() if one.end_ns > now_ns]
+        for (row, _), one in self._members.waiting.items():
+            if row in wanted and one.end_ns > now_ns:
+                found[row].append(one)
         lines = routes.of_rows(rows, self._members.rows.capacity)
         lines = lines[routes.streams.ends[lines] > now_ns]
         for line in lines[np.argsort(-routes.streams.peak(lines), kind="stable")].tolist():
@@ -290,7 +291,7 @@ class StoredHistory:
         instance = self._members.instances.get(key)
         stream = None if instance is None else routes.active_of(instance).get(row)
         if stream is None:
-            self._members.waiting.setdefault(row, {})[window.pod] = window
+            self._members.waiting[row, window.pod] = window
         elif routes.streams.ends[stream] == UNSET:
             routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
@@ -301,18 +302,16 @@ class StoredHistory:
         self._drop_expired(now_ns)
         self._drop_detached(now_ns)
         self._members.routes.tidy(now_ns)
-        for row, windows in list(self._members.waiting.items()):
-            open_ones = {pod: one for pod, one in windows.items() if one.end_ns > now_ns}
-            if open_ones:
-                self._members.waiting[row] = open_ones
-            else:
-                del self._members.waiting[row]
+        waiting = self._members.waiting
+        for key in [key for key, one in waiting.items() if one.end_ns <= now_ns]:
+            del waiting[key]
         self._oom_kills.forget_missing()
 
     def _drop_expired(self, now_ns: int) -> None:
         table = self._members.rows
         rows = np.flatnonzero((table.vpa >= 0) & (table.live == 0))
         unknown = (table.cpu.totals[rows] == 0.0) & (table.memory.totals[rows] == 0.0)
+        gone = []
         for row in rows[unknown | table.expired(rows, now_ns)].tolist():
             tracked = self._members.by_line[int(table.vpa[row])]
             if tracked.awaits_history:
@@ -323,7 +322,8 @@ class StoredHistory:
                 self._gone.append((namespace, stored))
             del tracked.rows[container]
             self._members.vpa_table.is_dirty[tracked.line] = True
-            self._members.drop_rows([row])
+            gone.append(row)
+        self._members.drop_rows(gone)
 
     def _drop_detached(self, now_ns: int) -> None:
         gone = self._members.detached.take_expired(now_ns)

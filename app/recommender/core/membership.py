@@ -63,12 +63,7 @@ class DetachedRows:
         self._by_target: dict[tuple[VpaKey, Target], _Detached] = {}
 
     def detach(
-        self,
-        vpa: VpaKey,
-        target: Target,
-        rows: dict[str, int],
-        *,
-        until_ns: int = LATEST,
+        self, vpa: VpaKey, target: Target, rows: dict[str, int], *, until_ns: int = LATEST
     ) -> None:
         """Put the rows of a VPA aside; none of them is published any more."""
         for row in rows.values():
@@ -115,7 +110,7 @@ class Membership:
         self.instances: dict[tuple[str, str, str], int] = {}  # by namespace, pod, container
         self.owners: dict[int, TrackedPod] = {}  # by instance
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
-        self.waiting: dict[int, dict[str, OpenWindow]] = {}  # restored, by row and pod
+        self.waiting: dict[tuple[int, str], OpenWindow] = {}  # restored, by row and pod
         self.detached = DetachedRows(self.rows)
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
@@ -181,10 +176,11 @@ class Membership:
 
     def drop_rows(self, rows: Iterable[int]) -> None:
         """Forget rows that no pod feeds."""
-        gone = list(rows)
+        gone = dict.fromkeys(rows)  # in their order
         self.routes.cut(gone, self.rows.capacity)
+        for key in [key for key in self.waiting if key[0] in gone]:
+            del self.waiting[key]
         for row in gone:
-            self.waiting.pop(row, None)
             self.rows.drop(row)
 
     def _enter(self, observed: ObservedVpa, now_ns: int) -> TrackedVpa:
@@ -319,15 +315,10 @@ class Membership:
             del self.instances[*tracked.key, name], self.owners[instance]
         namespace, pod = tracked.key
         del self.pods[namespace, pod], self._by_namespace[namespace][pod]
-        for row in list(self.waiting):
+        for row, name in [key for key in self.waiting if key[1] == pod]:
             vpa = self.by_line.get(int(self.rows.vpa[row]))
             if vpa is not None and vpa.key[0] == namespace:
-                self._stop_waiting(row, pod)
-
-    def _stop_waiting(self, row: int, pod: str) -> None:
-        self.waiting[row].pop(pod, None)
-        if not self.waiting[row]:
-            del self.waiting[row]
+                del self.waiting[row, name]
 
     def _note_boosts(self, tracked: TrackedPod, now_ns: int) -> None:
         until = self.routes.instances.boosted_until
@@ -378,9 +369,7 @@ class Membership:
         stream = self.routes.join(pod.instances[container], row, now_ns)
         if pod.is_alive:
             self.rows.live[row] += 1
-        window = self.waiting.get(row, {}).get(pod.pod.name)
-        if window is not None:
-            self._stop_waiting(row, pod.pod.name)
+        if (window := self.waiting.pop((row, pod.pod.name), None)) is not None:
             self.routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
     def _count(self, pod: TrackedPod, line: int, by: int, now_ns: int) -> None:

@@ -246,9 +246,7 @@ class Model:
 
     def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
         """Return the most urgent checkpoints, or with no budget all that changed at all."""
-        history, now_ns = self._history, nanoseconds(now)
-        due = history.all_changed(now_ns) if budget is None else history.due(now_ns)[:budget]
-        return history.store(due, now_ns)
+        return self._history.checkpoints(nanoseconds(now), budget)
 
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, namespace and name of checkpoints to delete."""

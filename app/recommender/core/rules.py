@@ -173,22 +173,16 @@ NO_RULES: Final = ContainerRules(
 
 def container_rules(vpa: Vpa, container: str, rules: RecommenderRules) -> ContainerRules:
     """Read what applies to a container of a VPA."""
-    policy = vpa.policy(container)
-    caps = rules.caps
+    policy, caps = vpa.policy(container), rules.caps
+    whole_cores = f"{_INTEGER_CPU_PREFIX}{container}{_INTEGER_CPU_SUFFIX}"
     return ContainerRules(
         is_off=policy is not None and policy.is_off,
         controlled=_controlled(policy),
         cpu=_cap(policy, CPU, caps.max_allowed_cpu),
         memory=_cap(policy, MEMORY, caps.max_allowed_memory),
-        whole_cores=caps.integer_cpu and wants_whole_cores(vpa, container),
+        whole_cores=caps.integer_cpu and vpa.annotations.get(whole_cores) == "true",
         aggregation=aggregation_of(policy if rules.per_vpa_config else None, rules.aggregation),
     )
-
-
-def wants_whole_cores(vpa: Vpa, container: str) -> bool:
-    """Whether an annotation asks for whole cores."""
-    key = f"{_INTEGER_CPU_PREFIX}{container}{_INTEGER_CPU_SUFFIX}"
-    return vpa.annotations.get(key) == "true"
 
 
 def aggregation_of(policy: ContainerPolicy | None, rules: AggregationRules) -> ContainerAggregation:

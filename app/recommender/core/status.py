@@ -6,7 +6,6 @@ Types that are not set here are left as they were found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import IntEnum, StrEnum
@@ -14,7 +13,7 @@ from typing import Final
 
 from app.model.fields import Json
 from app.model.kinds import Condition
-from app.model.quantity import Quantity
+from app.model.quantity import Quantities
 from app.model.times import rfc3339
 from app.model.vpa import ContainerRecommendation, Recommendation, Vpa
 from app.recommender.core.targets import ObservedVpa
@@ -147,9 +146,7 @@ def _moved(new: Recommendation, old: Recommendation, tolerance: float) -> Differ
     return found
 
 
-def _bounds_moved(
-    new: Mapping[str, Quantity], old: Mapping[str, Quantity], tolerance: float
-) -> Difference:
+def _bounds_moved(new: Quantities, old: Quantities, tolerance: float) -> Difference:
     if new == old:
         return Difference.NONE
     if new.keys() != old.keys():
@@ -198,16 +195,17 @@ def _condition_json(condition: Condition) -> Json:
 
 
 def _container_json(one: ContainerRecommendation) -> Json:
-    item: Json = {"containerName": one.container, "target": _amounts_json(one.target)}
+    item: Json = {"containerName": one.container, "target": amounts_json(one.target)}
     lists = {
         "lowerBound": one.lower_bound,
         "upperBound": one.upper_bound,
         "uncappedTarget": one.uncapped_target,
     }
-    return item | {key: _amounts_json(amounts) for key, amounts in lists.items() if amounts}
+    return item | {key: amounts_json(amounts) for key, amounts in lists.items() if amounts}
 
 
-def _amounts_json(amounts: Mapping[str, Quantity]) -> dict[str, str]:
+def amounts_json(amounts: Quantities) -> dict[str, str]:
+    """Write amounts as they are published."""
     return {name: str(amount) for name, amount in amounts.items()}
 
 

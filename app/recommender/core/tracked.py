@@ -28,7 +28,7 @@ VpaLines = frozenset[int]  # in the table of VPAs
 
 _REMEMBERED_MOVES: Final = 2
 _BROKEN_NS: Final = HOUR  # a target may be unknown for so long before its pods are let go
-_OVER: Final = ("Succeeded", "Failed")
+OVER: Final = ("Succeeded", "Failed")  # phases of pods whose containers run no more
 
 _Anchor = tuple[str, str, str]  # namespace, label, value
 
@@ -59,7 +59,7 @@ class TrackedPod:
     @property
     def is_alive(self) -> bool:
         """Whether its containers run or will run again."""
-        return self.pod.phase not in _OVER
+        return self.pod.phase not in OVER
 
     def vpas_at(self, time_ns: int) -> VpaLines:
         """Return the VPAs it belonged to at a time."""

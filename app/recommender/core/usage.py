@@ -26,6 +26,7 @@ from app.recommender.core.moments import nanoseconds, span
 from app.recommender.core.rules import CPU, MEMORY
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
+from app.recommender.core.tracked import OVER
 
 ABSENT: Final = -1  # this resource was not told
 REFUSED: Final = -2  # this resource was told, but cannot be
@@ -38,8 +39,6 @@ _MOST_DIGITS: Final = 18
 _KI_DIGITS: Final = 4
 _REMEMBERED: Final = 65_536
 _SHOWN: Final = 40  # characters of an amount
-
-_OVER: Final = ("Succeeded", "Failed")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -279,7 +278,7 @@ def _questions(
 
 def unfinished(pods: Iterable[Pod]) -> list[Pod]:
     """Return the pods that may still use something."""
-    return [pod for pod in pods if pod.phase not in _OVER]
+    return [pod for pod in pods if pod.phase not in OVER]
 
 
 def external_items(question: ExternalQuestion, answer: Object, rules: ExternalRules) -> list[Json]:

@@ -374,11 +374,6 @@ def test_patch_of_another_container() -> None:
         patches.apply(other, patch_of(item))
 
 
-def test_plain_name() -> None:
-    """The VPA's name and the container's."""
-    assert CheckpointNames().of("default", ("web", "app")) == "web-app"
-
-
 def test_collision() -> None:
     """The second of two containers with one plain name gets a hash, in its namespace only."""
     names = CheckpointNames()

@@ -227,7 +227,7 @@ def test_amounts_that_are_not_shown_are_zero() -> None:
 
 
 def test_no_rows() -> None:
-    """Nothing to estimate_rows is no trouble."""
+    """Without rows there is nothing to estimate."""
     table = RowTable(EAGER.aggregation)
 
     assert estimate_rows(table, rows_in_use(table), 0, EAGER).amounts.shape == (0, 6)

@@ -18,10 +18,7 @@ from app.recommender.core.histograms import (
     MEMORY_GRID,
     Bank,
     Grid,
-    decay_factor,
     exp2,
-    nearest_reference,
-    power,
     shift_factor,
 )
 from app.recommender.core.moments import DAY, HOUR, LATEST, MINUTE, SECOND, UNSET, nanoseconds
@@ -142,16 +139,6 @@ def test_search_agrees_with_the_logarithm(grid: Grid) -> None:
             assert bucket_of(grid, amount) == expected
 
 
-def test_power() -> None:
-    """Powers are those of the mantissa method."""
-    assert (power(1.05, 0), power(1.05, 1), power(2.0, 10)) == (1.0, 1.05, 1024.0)
-
-
-def at(text: str) -> int:
-    """Return a time of day of January 2026, "05T10:00", in nanoseconds."""
-    return nanoseconds(datetime.fromisoformat(f"2026-01-{text}").replace(tzinfo=UTC))
-
-
 @given(st.floats(-1000, 1000))
 def test_exp2(exponent: float) -> None:
     """The power is right to the last but one bit."""
@@ -173,38 +160,6 @@ def test_exp2_of_whole_numbers_is_exact(exponent: float, expected: float) -> Non
     assert exp2(np.array([exponent]))[0] == expected
 
 
-@pytest.mark.parametrize(
-    ("sample", "half_life_ns", "expected"),
-    [
-        pytest.param("05T10:00", DAY, "05T00:00", id="the morning looks back"),
-        pytest.param("05T11:59:59", DAY, "05T00:00", id="a second before noon"),
-        pytest.param("05T12:00:00", DAY, "06T00:00", id="noon looks ahead"),
-        pytest.param("05T18:00", DAY, "06T00:00", id="the evening looks ahead"),
-        pytest.param("05T10:20", HOUR, "05T10:00", id="an hour"),
-        pytest.param("05T10:20", 48 * HOUR, "05T00:00", id="two days"),
-        pytest.param("05T10:20", 168 * HOUR, "05T00:00", id="a week"),
-    ],
-)
-def test_nearest_reference(sample: str, half_life_ns: int, expected: str) -> None:
-    """References are whole half-lives since year 1."""
-    assert nearest_reference(np.array([at(sample)]), half_life_ns)[0] == at(expected)
-
-
-@pytest.mark.parametrize(
-    ("sample", "expected"),
-    [
-        pytest.param("06T10:00", 2.66967970834, id="a day later"),
-        pytest.param("08T10:00", 10.67871883336, id="three days later"),
-        pytest.param("04T00:00", 0.5, id="a day before"),
-    ],
-)
-def test_factor(sample: str, expected: float) -> None:
-    """A sample weighs twice as much for each half-life it is younger."""
-    found = decay_factor(np.array([at(sample)]), np.array([at("05T00:00")]), DAY)
-
-    assert found[0] == pytest.approx(expected, rel=1e-11)
-
-
 def test_shift_factor() -> None:
     """Shifts by whole half-lives are exact, others real; without a reference nothing stays."""
     before = np.array([0, 0, UNSET])
@@ -213,6 +168,11 @@ def test_shift_factor() -> None:
     found = shift_factor(before, after, DAY)
 
     assert found == pytest.approx([0.125, 2**-0.5, 0.0], rel=1e-15)
+
+
+def january(text: str) -> int:
+    """Return a time of day of January 2026 in nanoseconds."""
+    return nanoseconds(datetime.fromisoformat(f"2026-01-{text}").replace(tzinfo=UTC))
 
 
 def millicores(*amounts: tuple[int, int], at: int = START, half_life_ns: int = DAY) -> Bank:
@@ -283,11 +243,6 @@ def test_first_sample(sample: str, half_life_ns: int, reference: str, weight: fl
 
     assert bank.references[0] == january(reference)
     assert bank.totals[0] == pytest.approx(weight, rel=1e-11)
-
-
-def january(text: str) -> int:
-    """Return a time of day of January 2026 in nanoseconds."""
-    return nanoseconds(datetime.fromisoformat(f"2026-01-{text}").replace(tzinfo=UTC))
 
 
 def test_reference_moves_after_a_hundred_half_lives() -> None:

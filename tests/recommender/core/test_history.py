@@ -376,17 +376,6 @@ def test_history_of_a_vpa_that_comes_back_is_stored_again(way: str) -> None:
     assert (after.name, after.count) == (before.name, before.count)
 
 
-def test_when_checkpoints_are_read() -> None:
-    """VPAs that come later get their stored history too."""
-    scene = Scene(EAGER)
-    scene.vpa("web", restored=False)
-    found = scene.model.awaited()
-    scene.model.restore([], scene.now)
-    scene.vpa("later", of={"app": "later"}, restored=False)
-
-    assert [name for _, name in found + scene.model.awaited()] == ["web", "later"]
-
-
 def test_history_of_vpas_that_went_meanwhile() -> None:
     """Reading for a VPA that is gone by now restores nothing."""
     scene = Scene(EAGER)
@@ -397,23 +386,6 @@ def test_history_of_vpas_that_went_meanwhile() -> None:
     scene.model.restore([CHECKPOINT], scene.now, only=[("default", "other")])
 
     assert scene.model.awaited() == [("default", "web")]
-
-
-def test_window_of_a_pod_whose_interval_runs_already() -> None:
-    """A window is only resumed by a stream that has none."""
-    scene = running(EAGER)
-    used(scene, 0, 10)
-    scene.store()
-    late = Scene(EAGER)
-    late.vpa(restored=False)
-    late.pod()
-    late.go(20)
-    late.model.restore(scene.stored.values(), late.now)
-    late.use(100, 400 * MI)
-
-    (stored,) = late.store()
-    assert [one.usage_bytes // MI for one in stored.windows] == [400]
-    assert stored.memory.total == 0.0
 
 
 def test_windows_of_pods_that_go_before_they_feed_again() -> None:

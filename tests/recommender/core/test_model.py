@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from random import Random
 
 import pytest
@@ -77,39 +77,6 @@ def test_checkpoint_of_usage(
     assert (stored.memory.total, stored.count) == (memory_total, samples)
     assert stored.cpu.reference_ns == nanoseconds(START)
     assert [window.usage_bytes for window in stored.windows] == [300 * MI]
-
-
-def test_lower_bound_follows_the_fresh_interval() -> None:
-    """A fresh small peak takes two thirds of the weight after the first day."""
-    scene = running(EAGER)
-    sawtooth(scene, 0, 1440)
-    scene.tick()
-    before = scene.shown()["app"]["lower"]
-    sawtooth(scene, 1440, 1441)
-    scene.tick()
-
-    assert before.startswith("125m 67")
-    assert scene.shown()["app"]["lower"] == "125m 379499094"
-
-
-def test_restart_during_the_first_interval() -> None:
-    """A day that is not over goes on after a restart."""
-    scene = Scene(EAGER, start=START + timedelta(hours=6))
-    scene.vpa()
-    scene.pod()
-    for minute in range(12 * 60 + 1):
-        scene.go(minute)
-        scene.use(100, GI if 360 <= minute < 390 else 200 * MI)
-    scene.tick()
-    assert scene.shown()["app"]["target"] == "126m 1238659775"
-
-    scene.restart()
-    scene.use(100, 200 * MI)
-    scene.tick()
-
-    shown = scene.shown()["app"]
-    assert (shown["lower"], shown["target"]) == ("125m 1233719960", "126m 1238659775")
-    assert shown["upper"] == "378m 3715979325"
 
 
 def roles(scene: Scene, leader: int) -> None:

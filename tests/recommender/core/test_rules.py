@@ -13,7 +13,6 @@ from app.recommender.core.rules import (
     CapRules,
     ContainerRules,
     RecommenderRules,
-    ResourceRules,
     container_rules,
 )
 from tests import make
@@ -22,11 +21,6 @@ RULES = RecommenderRules(per_vpa_config=True)
 MAX_ALLOWED = RecommenderRules(
     caps=CapRules(max_allowed_cpu=Quantity.parse("2"), max_allowed_memory=Quantity.parse("1Gi"))
 )
-
-
-def test_percentiles() -> None:
-    """Percentiles are asked in the order of all columns."""
-    assert ResourceRules().fractions == (0.9, 0.5, 0.95)
 
 
 def rules_of(

@@ -165,15 +165,6 @@ def test_what_others_wrote_is_put_right() -> None:
     assert list(scene.conditions()) == ["Custom", "RecommendationProvided"]
 
 
-def test_a_slow_echo_is_no_change() -> None:
-    """Until our own write is seen, nothing is written twice."""
-    scene = running()
-    scene.use(100, GI)
-
-    assert len(scene.model.tick(scene.now)) == 1
-    assert scene.model.tick(scene.now) == []
-
-
 def test_restart_writes_nothing_new() -> None:
     """After a restart, statuses that still hold are left alone."""
     scene = Scene()
