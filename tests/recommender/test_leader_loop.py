@@ -10,7 +10,7 @@ import pytest
 from app.ports import CHECKPOINTS, Ref
 from app.recommender.leader_loop import LeaderLoop
 from app.recommender.recommender import Recommender
-from tests.recommender.test_recommender import Scene
+from tests.recommender.scenes import Scene
 from tests.updater.stage import Call
 
 

@@ -25,7 +25,7 @@ from app.sandbox.clock import SteppedClock
 from tests import make
 from tests.cluster.numbers import total
 from tests.flows.recommending import vpa
-from tests.recommender.test_recommender import LOAD, Scene
+from tests.recommender.scenes import LOAD, Scene, Shown
 from tests.sandbox.worlds import deployment, snapshot_of
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Watched
@@ -36,28 +36,6 @@ QUALITY = "vpa_quality_usage_recommendation_relative_diffs_count"
 NAMES = ("web", "shop", "odd", "torn", "lost")
 _ROUNDS = 4
 COUNT = "vpa_recommender_left_out_objects_total"
-
-
-class Shown(Scene):
-    """A cluster with a recommender that shows itself."""
-
-    def started(self, *_: object) -> Recommender:
-        """Return a new recommender."""
-        around = self.around
-        quality = QualityMetrics(self.registry)
-        self.showing = RecommenderReport(around.metrics, quality, around.snapshot)
-        return self.again()
-
-    def again(self) -> Recommender:
-        """Return a new recommender of the same process."""
-        self.showing.begin()
-        shown = replace(self.around, show=self.showing.show)
-        rules = RoundRules(RecommenderRules(gathers_quality=True))
-        return Recommender(rules, shown, self.heard)
-
-    def number(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's samples with some labels."""
-        return total(render(self.registry).decode(), name, **labels)
 
 
 @pytest.fixture
