@@ -160,14 +160,6 @@ SHOP_KIND = {
     [
         pytest.param("Deployment/web", OWNER, WORKLOADS, "", id="the topmost"),
         pytest.param(
-            OWNER,
-            OWNER,
-            WORKLOADS,
-            "The target apps/v1.ReplicaSet/web-1 has a parent controller but it should point to "
-            "a topmost well-known or scalable controller",
-            id="not the topmost",
-        ),
-        pytest.param(
             "Deployment/web",
             OWNER,
             [],
@@ -180,14 +172,6 @@ SHOP_KIND = {
             [SHOP_KIND, SHOP | {"spec": {"replicas": 1}, "status": {"selector": "app=web"}}],
             "",
             id="a custom kind",
-        ),
-        pytest.param(
-            "example.com/v1/Shop/web",
-            "example.com/v1/Shop/web",
-            [SHOP],
-            "Cannot read targetRef. Reason: unhandled targetRef example.com/v1 / Shop / web, "
-            "last error no CustomResourceDefinition of Shop.example.com was given",
-            id="a custom kind nobody knows",
         ),
     ],
 )
