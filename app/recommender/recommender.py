@@ -1,10 +1,10 @@
 """The recommender's rounds: see what changed, read usage, publish, store, tidy.
 
 Strategy: one thread owns the model. A round begins every interval, from start to start, the
-first one at once; in between, kills for memory are counted and published as soon as they are
-heard of. Usage is read every interval, also while writes of a round go on that take longer. A
-step that fails costs itself alone. Checkpoints are deleted only after complete lists
-of checkpoints, then of VPAs.
+first one at once; in between, OOM kills are counted and published as soon as they are heard of.
+Usage is read every interval, also while writes of a round take longer than that. A step whose
+calls fail costs itself alone; a defect of ours outside of a guarded object ends the round.
+Checkpoints are deleted only after complete lists of checkpoints, then of VPAs.
 """
 
 from __future__ import annotations
