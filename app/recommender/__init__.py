@@ -34,8 +34,8 @@ A round goes through these steps, always in this order:
     -> usage -> statuses -> checkpoints -> deleted checkpoints -> report
 
 Between rounds, and before each write of a round, what was heard of is told to the model, and the
-statuses that this makes urgent are written first. A step that fails costs itself alone: the next
-round begins with it again, because the model counts as done only what is not taken back by
+statuses that this makes urgent are written first. A step whose calls fail costs itself alone: the
+next round begins with it again, because the model counts as done only what is not taken back by
 `not_published`, `not_stored` or `not_dropped`.
 
 What is never true:

@@ -242,7 +242,7 @@ def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     tell_problems(app)
-    app.include_router(_routes(found))
+    app.include_router(_routes(found, _AnswerThreads()))
     app.mount("/", others)
     return app
 
@@ -296,9 +296,8 @@ Limit = Annotated[int, Query(ge=0, le=_MOST_ITEMS, description="at most so many;
 After = Annotated[str, Query(max_length=320, description="only those after this NAMESPACE/NAME")]
 
 
-def _routes(found: Recommendations) -> APIRouter:
+def _routes(found: Recommendations, threads: _AnswerThreads) -> APIRouter:
     """Return the paths; which of them asks for what stands in the documentation they make."""
-    threads = _AnswerThreads()
     router = APIRouter(
         prefix="/v1",
         responses=_ANSWERS,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from app.model.errors import BadSetting
@@ -22,11 +22,9 @@ from app.recommender.core.rules import (
     ResourceRules,
 )
 from app.recommender.flags import (
-    AggregationFlags,
     EstimationFlags,
     ParityWith,
     RecommenderSettings,
-    VariantFlags,
 )
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.past_reader import PastReader
@@ -71,9 +69,10 @@ class RecommenderContext:
 def round_rules(settings: RecommenderSettings) -> RoundRules:
     """Return how rounds go."""
     loop, history, scope = settings.loop, settings.history, settings.scope
+    variant = UPSTREAM if settings.likeness.parity is ParityWith.UPSTREAM else OURS
     return RoundRules(
-        model=_model_rules(settings),
-        variant=variant_of(settings.likeness),
+        model=variant.tuned(_model_rules(settings)),
+        variant=variant,
         interval_seconds=loop.interval.total_seconds(),
         namespace=scope.namespace,
         ignored_namespaces=frozenset(scope.ignored_namespaces),
@@ -86,16 +85,12 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
 
 def _model_rules(settings: RecommenderSettings) -> RecommenderRules:
     """Return the rules of the recommender's core."""
-    loop, caps, shown = settings.loop, settings.post_processing, settings.format
-    rules = RecommenderRules(
+    loop, caps = settings.loop, settings.post_processing
+    return RecommenderRules(
         name=loop.name,
         estimator=_estimator(settings.estimation),
-        aggregation=_aggregation(settings.aggregation),
-        format=FormatRules(
-            round_cpu_millicores=shown.round_cpu_millicores,
-            round_memory_bytes=shown.round_memory_bytes,
-            humanize_memory=shown.humanize_memory,
-        ),
+        aggregation=AggregationRules(**asdict(settings.aggregation)),  # of the same names
+        format=FormatRules(**asdict(settings.format)),
         caps=CapRules(
             integer_cpu=caps.integer_cpu,
             max_allowed_cpu=caps.max_cpu,
@@ -108,12 +103,6 @@ def _model_rules(settings: RecommenderSettings) -> RecommenderRules:
         expects_past=has_past(settings),
         gathers_quality=True,
     )
-    return variant_of(settings.likeness).tuned(rules)
-
-
-def variant_of(likeness: VariantFlags) -> Variant:
-    """Return the way to recommend that flags ask for."""
-    return UPSTREAM if likeness.parity is ParityWith.UPSTREAM else OURS
 
 
 def has_past(settings: RecommenderSettings) -> bool:
@@ -159,15 +148,4 @@ def _estimator(flags: EstimationFlags) -> EstimatorRules:
         memory=ResourceRules(
             flags.target_memory, flags.lower_memory, flags.upper_memory, flags.confidence_memory
         ),
-    )
-
-
-def _aggregation(flags: AggregationFlags) -> AggregationRules:
-    return AggregationRules(
-        cpu_half_life=flags.cpu_half_life,
-        memory_half_life=flags.memory_half_life,
-        memory_interval=flags.memory_interval,
-        memory_interval_count=flags.memory_interval_count,
-        oom_bump_up_ratio=flags.oom_bump_up_ratio,
-        oom_min_bump_up_bytes=flags.oom_min_bump_up_bytes,
     )

@@ -9,7 +9,6 @@ so, and a round under way writes nothing more.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
@@ -18,25 +17,25 @@ from app.recommender.recommender import Recommender
 from app.runtime.election import Leadership
 
 _LOOK_SECONDS: Final = 0.2
+_END_SECONDS: Final = 20.0  # for storing history when told to stop
 
 Begin = Callable[[Callable[[], bool]], Recommender]  # told when it may write
-
-
-@dataclass(frozen=True, slots=True)
-class LeadershipRules:
-    """When to work, and how much time there is to store history."""
-
-    leadership: Leadership
-    is_ready: Callable[[], bool]  # whether the cluster is known
-    patience_seconds: float  # without a finished round, until something must be wrong
-    end_seconds: float = 20.0  # when told to stop
 
 
 class LeaderLoop:
     """One recommender a term; `tick` and `close` are for a loop."""
 
-    def __init__(self, terms: LeadershipRules, begin: Begin, clock: Clock) -> None:
-        self._terms = terms
+    def __init__(
+        self,
+        leadership: Leadership,
+        is_ready: Callable[[], bool],  # whether the cluster is known
+        begin: Begin,
+        clock: Clock,
+        patience_seconds: float,  # without a finished round, until something must be wrong
+    ) -> None:
+        self._leadership = leadership
+        self._is_ready = is_ready
+        self._patience_seconds = patience_seconds
         self._begin = begin
         self._clock = clock
         self._recommender: Recommender | None = None
@@ -46,15 +45,15 @@ class LeaderLoop:
 
     def tick(self, now: datetime) -> float:
         """Work if we lead; return the seconds until the next look."""
-        if not self._terms.leadership.is_leading():
+        if not self._leadership.is_leading():
             self._end(now)
             return _LOOK_SECONDS
-        if self._recommender is not None and self._term != self._terms.leadership.term:
+        if self._recommender is not None and self._term != self._leadership.term:
             self._recommender = None  # another process led, and knows better
-        if not self._terms.is_ready():
+        if not self._is_ready():
             return _LOOK_SECONDS
         if self._recommender is None:
-            self._term, self._began = self._terms.leadership.term, self._clock.monotonic()
+            self._term, self._began = self._leadership.term, self._clock.monotonic()
             self._recommender = self._begin(self._may_write)
         return self._recommender.tick(now)
 
@@ -73,21 +72,21 @@ class LeaderLoop:
             return ""
         last = self._began if recommender.finished is None else recommender.finished
         seconds = self._clock.monotonic() - last
-        if seconds <= self._terms.patience_seconds:
+        if seconds <= self._patience_seconds:
             return ""
         return f"no round was finished for {seconds:.0f} s"
 
     def _may_write(self) -> bool:
-        return self._hurried is None and self._is_our_term(self._terms.leadership.is_leading())
+        return self._hurried is None and self._is_our_term(self._leadership.is_leading())
 
     def _is_our_term(self, is_leading: bool) -> bool:
-        return is_leading and self._term == self._terms.leadership.term
+        return is_leading and self._term == self._leadership.term
 
     def _end(self, now: datetime) -> None:
         recommender, self._recommender = self._recommender, None
         if recommender is None:
             return
-        leadership, seconds = self._terms.leadership, self._terms.end_seconds
+        seconds = _END_SECONDS
         if self._hurried is not None:
             seconds -= self._clock.monotonic() - self._hurried
-        recommender.flush(now, seconds, lambda: self._is_our_term(leadership.may_finish()))
+        recommender.flush(now, seconds, lambda: self._is_our_term(self._leadership.may_finish()))

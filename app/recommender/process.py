@@ -41,7 +41,7 @@ from app.recommender.configuration import (
 from app.recommender.core.reading import Reading
 from app.recommender.core.usage import ExternalRules
 from app.recommender.flags import RecommenderSettings
-from app.recommender.leader_loop import LeaderLoop, LeadershipRules
+from app.recommender.leader_loop import LeaderLoop
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
 from app.recommender.past_reader import PastReader
 from app.recommender.recommender import RecentChanges, Recommender
@@ -114,12 +114,13 @@ class Process:
         elected = election(settings.election, leased, clock)
         self._is_elected = settings.election.is_on
         self._leadership: Leadership = elected if self._is_elected else Unopposed()
-        terms = LeadershipRules(
+        self._leader_loop = LeaderLoop(
             self._leadership,
             lambda: self._mirror.synced,
+            self._begin,
+            clock,
             _PATIENCE_INTERVALS * self._rules.interval_seconds,
         )
-        self._leader_loop = LeaderLoop(terms, self._begin, clock)
         self._rounds = place.loop("rounds", self._leader_loop.tick, at_end=self._leader_loop.close)
         # The rounds see for themselves who leads.
         campaign = Campaign(elected)

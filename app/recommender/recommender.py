@@ -1,10 +1,10 @@
 """The recommender's rounds: see what changed, read usage, publish, store, tidy.
 
 Strategy: one thread owns the model. A round begins every interval, from start to start, the
-first one at once; in between, kills for memory are counted and published as soon as they are
-heard of. Usage is read every interval, also while writes of a round go on that take longer. A
-step that fails costs itself alone. Checkpoints are deleted only after complete lists
-of checkpoints, then of VPAs.
+first one at once; in between, OOM kills are counted and published as soon as they are heard of.
+Usage is read every interval, also while writes of a round take longer than that. A step whose
+calls fail costs itself alone; a defect of ours outside of a guarded object ends the round.
+Checkpoints are deleted only after complete lists of checkpoints, then of VPAs.
 """
 
 from __future__ import annotations
@@ -65,25 +65,6 @@ class RoundWriter(Protocol):
         """Return, once, how many statuses and checkpoints were written, and how many were not."""
 
 
-class CheckpointReader(Protocol):
-    """Where checkpoints are read."""
-
-    def items(self) -> Iterator[Object]:
-        """Yield all checkpoints.
-
-        Raises:
-            ClusterError: not all of them could be read.
-        """
-
-    def orphans(self, kept_namespaces: Collection[str]) -> list[CheckpointName]:
-        """Return the checkpoints whose VPA does not exist, but those in some namespaces.
-
-        Raises:
-            ClusterError: checkpoints or VPAs could not be read.
-            BadObject: a VPA has no name.
-        """
-
-
 class RecentChanges:
     """What changed between rounds, as far as it is heard of; from any thread."""
 
@@ -120,9 +101,7 @@ class Recommender:
         self._publisher: RoundWriter = Publisher(
             context, rules, self.model, vpas, may_write, self._between_writes
         )
-        self._reader: CheckpointReader = ClusterCheckpoints(
-            context.cluster, rules.namespace, may_write
-        )
+        self._checkpoints = ClusterCheckpoints(context.cluster, rules.namespace, may_write)
         self._unrecommended = UnrecommendedVpas(clock)
         self._skipped = SkippedReport(context.metrics)
         self._has_looked = self._is_restored = False
@@ -235,7 +214,7 @@ class Recommender:
         found, lost = list[Checkpoint](), set[VpaKey]()
         if self._rules.keeps_checkpoints:
             try:
-                items = list(self._reader.items())
+                items = list(self._stored())
             except ClusterError as error:
                 log.warning("checkpoints not read", extra={"error": str(error)})
                 return
@@ -249,6 +228,9 @@ class Recommender:
         self._usage.miss(waiting)
         for problem in problems:
             self._refuse(problem)
+
+    def _stored(self) -> Iterable[Object]:
+        return self._checkpoints.items()
 
     def _readable(self, items: Iterable[Object], lost: set[VpaKey]) -> list[Checkpoint]:
         """Return the checkpoints that can be read; note whose the others are."""
@@ -323,12 +305,15 @@ class Recommender:
         if clock.monotonic() - self._tidied < self._rules.orphans_seconds:
             return
         try:
-            names = self._reader.orphans(self._rules.ignored_namespaces)
+            names = self._orphans()
         except (ClusterError, BadObject) as error:
             log.warning("orphaned checkpoints not looked for", extra={"error": str(error)})
             return
         if not self._publisher.drop(names):
             self._tidied = clock.monotonic()
+
+    def _orphans(self) -> list[CheckpointName]:
+        return self._checkpoints.orphans(self._rules.ignored_namespaces)
 
     # --- inside
 

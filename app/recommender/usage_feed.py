@@ -149,20 +149,17 @@ class ExternalUsage:
         def ask(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
             if self._clock.monotonic() >= until or not request.may_ask():
                 return Unavailable(f"{path_of(question)}: the time for it was over")
-            try:
-                return external_items(question, asked(self._cluster, question), self._rules)
-            except ClusterError as error:
-                return error
-            except BadObject as error:
-                return Unavailable(f"{path_of(question)}: {error}")
-
-        def attempt(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
             with request.skipped.guard("external metric", question, name=path_of):
-                return ask(question)
+                try:
+                    return external_items(question, asked(self._cluster, question), self._rules)
+                except ClusterError as error:
+                    return error
+                except BadObject as error:
+                    return Unavailable(f"{path_of(question)}: {error}")
             return Unavailable(f"{path_of(question)}: it failed unexpectedly")
 
         with ThreadPoolExecutor(self._threads, "usage") as pool:
-            yield from pool.map(attempt, questions)
+            yield from pool.map(ask, questions)
 
 
 def asked(cluster: Cluster, question: ExternalQuestion) -> Json:

@@ -23,7 +23,7 @@ from app.model.snapshot import Replacement, Snapshot, object_identity, removal, 
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Ref, Resource
 from app.recommender.configuration import RecommenderContext, past_rules, round_rules
 from app.recommender.flags import RecommenderSettings
-from app.recommender.leader_loop import LeaderLoop, LeadershipRules
+from app.recommender.leader_loop import LeaderLoop
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.past_reader import PastReader
 from app.recommender.process import usage_source
@@ -139,9 +139,7 @@ class Replica:
         self.election = Election(self._cluster, _ELECTION, name, self.clock)
         self._campaign = Campaign(self.election, lambda: None, lambda: None)
         leadership: Leadership = self.election if name else Unopposed()
-        self.tenure = LeaderLoop(
-            LeadershipRules(leadership, lambda: True, 300.0), self._begin, self.clock
-        )
+        self.tenure = LeaderLoop(leadership, lambda: True, self._begin, self.clock, 300.0)
         ticks = [self._watch, self.tenure.tick]
         if name:
             ticks.insert(0, self._campaign.tick)

@@ -114,15 +114,20 @@ GARBAGE = [
 ]
 
 
+def spoil(stage: Stage, status: Json) -> None:
+    """Let garbage stand where the history of `web` belongs."""
+    broken = orphan("web-app", owner="web")
+    broken["status"] = {"cpuHistogram": {}, "memoryHistogram": {}, **status}
+    stage.apply(broken)
+
+
 @pytest.mark.parametrize("status", GARBAGE)
 def test_garbage_for_history(status: Json, caplog: pytest.LogCaptureFixture) -> None:
     """A checkpoint that cannot be is told of once, and stops neither its VPA nor the others."""
     stage = Stage(replicas=0)
     stage.apply(*workload("web", load=LOAD), *workload("shop", load=LOAD))
     stage.run(305)
-    broken = orphan("web-app", owner="web")
-    broken["status"] = {"cpuHistogram": {}, "memoryHistogram": {}, **status}
-    stage.sandbox.cluster.create(Ref(CHECKPOINTS, "default"), broken)
+    spoil(stage, status)
     stage.begin()
     stage.run(305)
     stage.replica.stop()
@@ -149,9 +154,7 @@ def test_garbage_lowers_no_recommendation(status: Json) -> None:
     patch = [{"op": "add", "path": "/status", "value": status_then}]
     for name in ("web", "shop"):
         stage.sandbox.cluster.patch(Ref(VPAS, "default", name, subresource="status"), patch)
-    broken = orphan("web-app", owner="web")
-    broken["status"] = {"cpuHistogram": {}, "memoryHistogram": {}, **status}
-    stage.sandbox.cluster.create(Ref(CHECKPOINTS, "default"), broken)
+    spoil(stage, status)
     stage.begin()
     stage.run(305)
 

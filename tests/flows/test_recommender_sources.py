@@ -167,25 +167,6 @@ def test_external_metrics() -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "cpu"),
-    [
-        pytest.param(BOTH, "2406m", id="ours"),
-        pytest.param((*BOTH, "--parity=upstream"), "25m", id="as upstream nothing is left"),
-    ],
-)
-def test_an_external_metric_that_fails(
-    flags: Sequence[str], cpu: str, caplog: pytest.LogCaptureFixture
-) -> None:
-    """A metric that cannot be read costs its own resource."""
-    stage, doctored = staged(*flags)
-    doctored.external = {"c": answer(app="2")}
-    stage.run(62)
-
-    assert "usage not read" in caplog.text
-    assert stage.recommended()["app"]["target"]["cpu"] == cpu
-
-
-@pytest.mark.parametrize(
     ("flags", "resources"),
     [
         pytest.param(EXTERNAL, {"cpu"}, id="ours"),

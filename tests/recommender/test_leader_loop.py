@@ -8,9 +8,9 @@ from threading import Event, Thread
 import pytest
 
 from app.ports import CHECKPOINTS, Ref
-from app.recommender.leader_loop import LeaderLoop, LeadershipRules
+from app.recommender.leader_loop import LeaderLoop
 from app.recommender.recommender import Recommender
-from tests.recommender.test_recommender import Scene
+from tests.recommender.scenes import Scene
 from tests.updater.stage import Call
 
 
@@ -22,9 +22,7 @@ class Office:
         self.leads, self.finishes, self.knows, self.term = True, True, True, 1
         self.begun: list[Recommender] = []
         self.rights: list[Callable[[], bool]] = []
-        self.tenure = LeaderLoop(
-            LeadershipRules(self, lambda: self.knows, 300.0), self._begin, self.scene.sandbox.clock
-        )
+        self.tenure = LeaderLoop(self, lambda: self.knows, self._begin, self.scene.clock, 300.0)
 
     def is_leading(self) -> bool:
         """Say who leads."""
@@ -42,7 +40,7 @@ class Office:
     def minutes(self, count: int) -> None:
         """Let minutes go by."""
         for _ in range(count):
-            self.tenure.tick(self.scene.sandbox.clock.now())
+            self.tenure.tick(self.scene.clock.now())
             self.scene.sandbox.advance(60)
 
     def samples(self) -> int:
@@ -67,7 +65,7 @@ def test_a_lost_term_is_stored_and_taken_up_again(office: Office) -> None:
 
     office.leads = True
     office.minutes(1)
-    office.tenure.close(office.scene.sandbox.clock.now())
+    office.tenure.close(office.scene.clock.now())
     assert office.samples() == 4
     assert len(office.begun) == 2
 
@@ -87,7 +85,7 @@ def test_a_term_that_was_somebody_elses(office: Office) -> None:
     office.minutes(3)
     before, old = office.samples(), office.begun[-1]
     office.term = 2
-    old.flush(office.scene.sandbox.clock.now(), 5, office.rights[0])  # as a long round would
+    old.flush(office.scene.clock.now(), 5, office.rights[0])  # as a long round would
     assert office.samples() == before
 
     office.minutes(1)
@@ -106,14 +104,14 @@ def test_an_end_while_usage_is_read(office: Office) -> None:
             answer.wait(30)
 
     scene.watched.before = hang
-    work = Thread(target=office.tenure.tick, args=(scene.sandbox.clock.now(),), daemon=True)
+    work = Thread(target=office.tenure.tick, args=(scene.clock.now(),), daemon=True)
     work.start()
     assert is_asked.wait(20)
     office.tenure.hurry()
     work.join(20)
     assert not work.is_alive()
 
-    office.tenure.close(scene.sandbox.clock.now())
+    office.tenure.close(scene.clock.now())
     answer.set()
     assert office.samples() == 2
 
@@ -123,7 +121,7 @@ def test_an_end_takes_no_longer_than_it_may(office: Office) -> None:
     office.minutes(2)
     office.tenure.hurry()
     office.scene.sandbox.advance(20)
-    office.tenure.close(office.scene.sandbox.clock.now())
+    office.tenure.close(office.scene.clock.now())
 
     assert office.samples() == 1
 

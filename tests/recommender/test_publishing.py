@@ -19,7 +19,7 @@ from app.recommender.variants import OURS, Variant
 from app.sandbox.clock import SteppedClock
 from tests.faults import Fault
 from tests.flows.recommending import eviction, vpa
-from tests.recommender.test_recommender import LOAD, Scene
+from tests.recommender.scenes import LOAD, Scene
 from tests.sandbox.worlds import container, deployment
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call

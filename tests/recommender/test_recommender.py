@@ -2,66 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from typing import cast
 
 import pytest
-from prometheus_client import CollectorRegistry
 
 from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
-from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref, Resource
-from app.recommender.configuration import RecommenderContext, RoundRules
-from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.usage import UsageLimits
-from app.recommender.metrics import RecommenderMetrics
-from app.recommender.recommender import RecentChanges, Recommender
-from app.recommender.usage_feed import PodMetricsUsage
+from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref
 from app.sandbox.sandbox import Sandbox
-from tests.faults import Fault, Faults
-from tests.flows.recommending import RecommendedCluster, vpa
-from tests.sandbox.worlds import deployment, snapshot_of
-from tests.updater.stage import NoOwners, Watched
-
-LOAD = "cpu: constant 0.2, memory: constant 150Mi, noise: 0"
-
-
-class Scene(RecommendedCluster):
-    """A cluster with one Deployment and its VPA, and a recommender beside it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.faults = Faults()
-        self.heard = RecentChanges()
-        self.registry = CollectorRegistry()
-        self.watched = Watched(self.faults.before(self.sandbox.cluster))
-        cluster = cast("Cluster", self.watched)
-        self.around = RecommenderContext(
-            cluster,
-            lambda: snapshot_of(self.sandbox),
-            NoOwners(),
-            PodMetricsUsage(cluster, "", UsageLimits()),
-            self.clock,
-            RecommenderMetrics(self.registry),
-        )
-        self.apply(deployment("web", load=LOAD), vpa())
-        self.recommender = self.started()
-        self.sandbox.advance(60)
-
-    def started(self, may: Callable[[], bool] = lambda: True) -> Recommender:
-        """Return a new recommender that knows nothing yet."""
-        return Recommender(RoundRules(RecommenderRules()), self.around, self.heard, may)
-
-    def rounds(self, count: int, recommender: Recommender | None = None) -> None:
-        """Go through rounds, a minute after each."""
-        for _ in range(count):
-            (recommender or self.recommender).round(self.clock.now())
-            self.sandbox.advance(60)
-
-    def fail(self, error: ClusterError, verb: str, resource: Resource, times: int = 99) -> None:
-        """Let calls fail."""
-        self.faults.order(Fault(error, verb, resource, times=times))
+from tests.recommender.scenes import Scene
 
 
 @pytest.fixture

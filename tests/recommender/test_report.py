@@ -17,7 +17,7 @@ from app.recommender.configuration import RoundRules
 from app.recommender.core.model import Model
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.skipped import SkippedObjects
-from app.recommender.metrics import QualityMetrics, RecommenderMetrics, ResourcesSource, RoundPhase
+from app.recommender.metrics import QualityMetrics, RecommenderMetrics, ResourcesSource
 from app.recommender.recommender import Recommender
 from app.recommender.report import RecommenderReport, SkippedReport, UnrecommendedVpas
 from app.runtime.exposition import render
@@ -25,7 +25,7 @@ from app.sandbox.clock import SteppedClock
 from tests import make
 from tests.cluster.numbers import total
 from tests.flows.recommending import vpa
-from tests.recommender.test_recommender import LOAD, Scene
+from tests.recommender.scenes import LOAD, Scene, Shown
 from tests.sandbox.worlds import deployment, snapshot_of
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Watched
@@ -36,28 +36,6 @@ QUALITY = "vpa_quality_usage_recommendation_relative_diffs_count"
 NAMES = ("web", "shop", "odd", "torn", "lost")
 _ROUNDS = 4
 COUNT = "vpa_recommender_left_out_objects_total"
-
-
-class Shown(Scene):
-    """A cluster with a recommender that shows itself."""
-
-    def started(self, *_: object) -> Recommender:
-        """Return a new recommender."""
-        around = self.around
-        quality = QualityMetrics(self.registry)
-        self.showing = RecommenderReport(around.metrics, quality, around.snapshot)
-        return self.again()
-
-    def again(self) -> Recommender:
-        """Return a new recommender of the same process."""
-        self.showing.begin()
-        shown = replace(self.around, show=self.showing.show)
-        rules = RoundRules(RecommenderRules(gathers_quality=True))
-        return Recommender(rules, shown, self.heard)
-
-    def number(self, name: str, **labels: str) -> float:
-        """Return the sum of a metric's samples with some labels."""
-        return total(render(self.registry).decode(), name, **labels)
 
 
 @pytest.fixture
@@ -153,29 +131,6 @@ def test_looks_at_resources_are_counted() -> None:
         [make.change(make.pod_json(make.container_json("app"), name="b", labels=labels))]
     )
     assert looks() == (1, 3)
-
-
-def test_overlaps_are_told_by_namespace(scene: Shown) -> None:
-    """Pods that two VPAs claim by selectors are counted, until they are no more."""
-    name = "vpa_recommender_overlapping_pods"
-    for number in (1, 2):
-        selector = {"matchLabels": {"app": "web"}}
-        scene.apply(vpa(f"web-{number}", target="Deployment/web", selector=selector))
-    scene.rounds(1)
-    assert scene.number(name, namespace="default") == len(pods_in(scene.sandbox))
-    other = {"matchLabels": {"app": "other"}}
-    scene.apply(vpa("web-2", target="Deployment/web", selector=other))
-    scene.rounds(1)
-
-    assert name + "{" not in render(scene.registry).decode()
-
-
-@pytest.mark.parametrize("step", list(RoundPhase))
-def test_every_step_is_timed(scene: Shown, step: RoundPhase) -> None:
-    """A round has all steps."""
-    scene.rounds(1)
-
-    assert scene.number("vpa_recommender_execution_latency_seconds_count", step=step) == 1
 
 
 def bare_vpa(name: str) -> Vpa:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from dataclasses import replace
 from typing import Any, cast
 
 import httpx
@@ -15,21 +14,17 @@ from app.model.gates import parse_gates
 from app.model.snapshot import Snapshot
 from app.ports import Cluster
 from app.recommender.api import Derivations, Recommendations, recommendations_app
-from app.recommender.configuration import RoundRules
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.metrics import QualityMetrics
-from app.recommender.recommender import Recommender
-from app.recommender.report import RecommenderReport
 from app.runtime.access import Guard
 from app.runtime.probes import probes
-from tests.recommender.test_recommender import Scene
+from tests.recommender.scenes import Shown
 from tests.runtime.authorities import Authorities
 from tests.sandbox.worlds import snapshot_of
 
 Json = dict[str, Any]
 
 
-class Desk(Scene):
+class Desk(Shown):
     """One Deployment with its VPA, a recommender, and the application that answers."""
 
     def __init__(self, *, is_guarded: bool = False, namespace: str = "") -> None:
@@ -41,15 +36,6 @@ class Desk(Scene):
         self.authorities = Authorities(self.around.cluster)
         reviews = AccessReviews(cast("Cluster", self.authorities), self.sandbox.clock)
         self.app = self.application(Guard(reviews if is_guarded else None))
-
-    def started(self, *_: object) -> Recommender:
-        """Return a recommender that shows how its numbers came about."""
-        around = self.around
-        self.showing = RecommenderReport(
-            around.metrics, QualityMetrics(self.registry), around.snapshot
-        )
-        shown = replace(around, show=self.showing.show)
-        return Recommender(RoundRules(RecommenderRules()), shown, self.heard)
 
     def _derivations(self) -> Derivations | None:
         return self.showing.derivations if self.is_leading else None

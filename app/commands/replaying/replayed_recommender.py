@@ -72,26 +72,6 @@ class RecordedSource:
             yield Metrics(self.batch, [])
 
 
-class RecordedCheckpoints:
-    """The checkpoints that a recommender sees."""
-
-    def __init__(self, objects: RecordedObjects, namespace: str) -> None:
-        self._objects = objects
-        self._namespace = namespace
-
-    def items(self) -> Iterator[Object]:
-        """Yield checkpoints as an API server lists them."""
-        return map(to_json, self._objects.checkpoints.values())
-
-    def orphans(self, kept_namespaces: Collection[str]) -> list[CheckpointName]:
-        """Return the checkpoints whose VPA does not exist, but those in some namespaces."""
-        vpas = {(one.namespace, one.name) for one in self._objects.vpas()}
-        stored = self._objects.checkpoints.values()
-        found = orphans(stored, vpas, kept_namespaces=kept_namespaces)
-        seen = (one for one in found if self._namespace in ("", one.namespace))
-        return [CheckpointName(one.namespace, one.name) for one in seen]
-
-
 class ValueWriter:
     """Writes values into the store at once, and tells the feed of statuses that it wrote."""
 
@@ -164,7 +144,6 @@ class ReplayedRecommender(Recommender):
         self._publisher = ValueWriter(
             objects, self.model, self._feed, self._clock, overwrites=self._overwrites
         )
-        self._reader = RecordedCheckpoints(objects, rules.namespace)
         self._start(now)
 
     def hear(self, change: RecordedChange, now: datetime, *, is_new: bool) -> None:
@@ -243,6 +222,18 @@ class ReplayedRecommender(Recommender):
         changed = list(self._objects.changed)
         self._objects.changed.clear()
         return changed
+
+    def _stored(self) -> Iterable[Object]:
+        return map(to_json, self._objects.checkpoints.values())
+
+    def _orphans(self) -> list[CheckpointName]:
+        vpas = {(one.namespace, one.name) for one in self._objects.vpas()}
+        stored, ignored = self._objects.checkpoints.values(), self._rules.ignored_namespaces
+        return [
+            CheckpointName(one.namespace, one.name)
+            for one in orphans(stored, vpas, kept_namespaces=ignored)
+            if self._rules.namespace in ("", one.namespace)
+        ]
 
     def _store(self, now: datetime) -> None:
         """Write checkpoints, unless the next round overwrites them unseen."""

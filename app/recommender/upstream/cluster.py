@@ -84,7 +84,6 @@ class UpstreamPod:
     """A pod; its containers stay as long as it does."""
 
     namespace: str
-    labels: Mapping[str, str]
     labels_text: str
     phase: str
     init_containers: frozenset[str] = frozenset()
@@ -247,9 +246,9 @@ class UpstreamCluster:
         text = self._labels_text(labels)
         known = self.pods.get(key)
         if known is None:
-            known = self.pods[key] = UpstreamPod(key[0], labels, text, phase)
+            known = self.pods[key] = UpstreamPod(key[0], text, phase)
         elif known.labels_text != text:
-            known.labels, known.labels_text = labels, text
+            known.labels_text = text
             for name, container in known.containers.items():
                 container.aggregate = _always(self._aggregate(known.key(name)))
         known.phase = phase

@@ -178,17 +178,6 @@ def test_checkpoints_are_read_once() -> None:
     assert scene.model.awaited() == []
 
 
-def test_every_container_off() -> None:
-    """Pods match, but no container takes part."""
-    scene = scene_of()
-    scene.vpa(policies=[make.policy_json("*", mode="Off")])
-    scene.pod()
-    scene.tick()
-
-    assert scene.conditions() == {"RecommendationProvided": ("False", "", "")}
-    assert len(scene.store()) == 1
-
-
 def test_equal_status_is_not_written() -> None:
     """Nothing is written when nothing differs."""
     scene = begun()
