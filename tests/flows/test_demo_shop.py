@@ -4,19 +4,13 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 
 import pytest
 
-from app.flags.command_line import parse
-from app.run.flags import RunSettings
-from app.run.modes import InMemoryMode
 from app.run.picture import Activity, ActivityKind, View, activity_line
-from app.run.world import read_manifests, shop_file
-from tests.flows.test_admission_process import free_port
-from tests.flows.whole import listeners
+from app.run.world import shop_file
+from tests.flows.autoscaler import in_memory
 
 STEP_SECONDS = 10.0
 
@@ -39,22 +33,9 @@ class PlayedShop:
         return [who for who in found if who.startswith(f"{workload}-")]
 
 
-@contextmanager
-def shop(seed: int = 0) -> Iterator[InMemoryMode]:
-    """Open the shop."""
-    words = [f"--seed={seed}"]
-    words += [f"--{name}-port={free_port()}" for name in ("recommender", "updater")]
-    mode = InMemoryMode(parse(RunSettings, words, {}), read_manifests([shop_file()]), listeners())
-    try:
-        mode.start()
-        yield mode
-    finally:
-        mode.stop()
-
-
 def played(minutes: int, seed: int = 0) -> PlayedShop:
     """Let some minutes pass."""
-    with shop(seed) as mode:
+    with in_memory(shop_file(), f"--seed={seed}") as mode:
         activities: list[Activity] = []
         held: list[int] = []
         for step in range(1, int(minutes * 60 / STEP_SECONDS) + 1):
@@ -149,7 +130,7 @@ def test_the_summary_adds_up(story: PlayedShop) -> None:
 
 def test_at_first_nobody_knows() -> None:
     """Before the updater has looked, the screen does not say that there are no pods."""
-    with shop() as mode:
+    with in_memory(shop_file()) as mode:
         mode.advance(STEP_SECONDS)
         assert {row.standing for row in mode.feed.view("", "").rows} == {"not yet seen"}
 

@@ -2,40 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import orjson
 
-from app.flags.command_line import parse
-from app.run.flags import RunSettings
-from app.run.modes import InMemoryMode
 from app.run.picture import ActivityKind
-from app.run.world import read_manifests
-from tests.flows.whole import MINUTE, Json, listeners, vpa, workload
+from tests.flows.autoscaler import MINUTE, Json, in_memory, vpa, workload
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
 WRONG = vpa("wrong", target="Deployment/other", mode="Sometimes")
 
 
-@contextmanager
-def running(folder: Path, *items: Json) -> Iterator[InMemoryMode]:
-    """Run with these objects."""
+def written(folder: Path, *items: Json) -> tuple[Path, str]:
+    """Write objects into a file; return it, and the flag that names it."""
     path = folder / "objects.jsonl"
     path.write_bytes(b"\n".join(map(orjson.dumps, items)))
-    words = [f"--objects={path}", "--recommender-port=0", "--updater-port=0"]
-    mode = InMemoryMode(parse(RunSettings, words, {}), read_manifests([path]), listeners())
-    try:
-        mode.start()
-        yield mode
-    finally:
-        mode.stop()
+    return path, f"--objects={path}"
 
 
 def test_they_are_sized(tmp_path: Path) -> None:
     """A workload of one's own is sized by its own VPA; nothing of the shop is there."""
-    with running(tmp_path, workload(load="cpu: constant 400m"), vpa()) as mode:
+    with in_memory(*written(tmp_path, workload(load="cpu: constant 400m"), vpa())) as mode:
         mode.advance(10 * MINUTE)
         rows = mode.feed.view("", "").rows
 
@@ -45,7 +32,7 @@ def test_they_are_sized(tmp_path: Path) -> None:
 
 def test_what_is_not_taken_is_told(tmp_path: Path) -> None:
     """A kind that no cluster in memory has, and a VPA with mistakes, cost themselves alone."""
-    with running(tmp_path, SERVICE, SERVICE, WRONG, workload(), vpa()) as mode:
+    with in_memory(*written(tmp_path, SERVICE, SERVICE, WRONG, workload(), vpa())) as mode:
         mode.advance(5)
         refused = {one.who: one.why for one in mode.feed.news() if one.kind is ActivityKind.REFUSE}
 
@@ -57,7 +44,7 @@ def test_what_is_not_taken_is_told(tmp_path: Path) -> None:
 
 def test_a_load_that_cannot_be_read_is_told(tmp_path: Path) -> None:
     """A pod whose annotation nobody understands does not start; the screen says why."""
-    with running(tmp_path, workload(load="cpu: dayly 100m 1"), vpa()) as mode:
+    with in_memory(*written(tmp_path, workload(load="cpu: dayly 100m 1"), vpa())) as mode:
         mode.advance(30)
         refused = {one.why for one in mode.feed.news() if one.kind is ActivityKind.REFUSE}
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION
 from app.ports import DEPLOYMENTS, PatchKind, Ref
-from tests.flows.whole import MINUTE, NAMESPACE, Whole, vpa, whole, workload
+from tests.flows.autoscaler import MINUTE, NAMESPACE, Autoscaler, autoscaler, vpa, workload
 
 LOAD = "noise: 0, cpu: constant 400m, memory: constant 300Mi"
 
 
-def scale(cluster: Whole, replicas: int) -> None:
+def scale(cluster: Autoscaler, replicas: int) -> None:
     """Let a Deployment have so many pods."""
     body = {"spec": {"replicas": replicas}}
     cluster.world.sandbox.cluster.patch(
@@ -20,7 +20,7 @@ def scale(cluster: Whole, replicas: int) -> None:
 
 def test_a_new_pod_gets_what_is_recommended() -> None:
     """Mode Initial sizes pods as they are created, tells so on the pod, and touches no other."""
-    with whole(vpa(mode="Initial"), workload(load=LOAD, replicas=1)) as cluster:
+    with autoscaler(vpa(mode="Initial"), workload(load=LOAD, replicas=1)) as cluster:
         cluster.run(5 * MINUTE)
         first = cluster.pods()[0]["metadata"]["name"]
         scale(cluster, 2)
@@ -41,7 +41,7 @@ def test_a_new_pod_gets_what_is_recommended() -> None:
 
 def test_a_pod_without_vpa_is_left_as_it_is() -> None:
     """The webhook is asked about every pod, and changes those alone that a VPA takes."""
-    with whole(workload(load=LOAD)) as cluster:
+    with autoscaler(workload(load=LOAD)) as cluster:
         cluster.run(MINUTE)
         reviewed = cluster.world.webhook.reviewed()
 
@@ -51,7 +51,7 @@ def test_a_pod_without_vpa_is_left_as_it_is() -> None:
 
 def test_a_vpa_that_is_off_changes_nothing() -> None:
     """Mode Off recommends, and no pod is any different for it."""
-    with whole(vpa(mode="Off"), workload(load=LOAD, replicas=1)) as cluster:
+    with autoscaler(vpa(mode="Off"), workload(load=LOAD, replicas=1)) as cluster:
         cluster.run(5 * MINUTE)
         scale(cluster, 2)
 

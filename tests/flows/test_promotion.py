@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.flows.whole import MINUTE, Whole, vpa, whole, workload
+from tests.flows.autoscaler import MINUTE, Autoscaler, autoscaler, vpa, workload
 
 LOAD = "noise: 0, cpu: constant 80m, memory: constant 300Mi; role=leader -> cpu: constant 900m"
 
 
 @contextmanager
-def database() -> Iterator[Whole]:
+def database() -> Iterator[Autoscaler]:
     """Run a leader and two followers under two VPAs, until both recommend."""
     items = [
         workload("db", kind="StatefulSet", load=LOAD, replicas=3, labels={"role": "follower"}),
@@ -25,14 +25,14 @@ def database() -> Iterator[Whole]:
             for role in ("leader", "follower")
         ),
     ]
-    with whole(*items) as cluster:
+    with autoscaler(*items) as cluster:
         cluster.run(20)
         cluster.label("db-0", role="leader")
         cluster.run(20 * MINUTE)
         yield cluster
 
 
-def restarts(cluster: Whole) -> int:
+def restarts(cluster: Autoscaler) -> int:
     """Return how often containers were restarted."""
     return sum(pod["status"]["containerStatuses"][0]["restartCount"] for pod in cluster.pods())
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from app.model.pods import BOOST_ANNOTATION
 from app.ports import PODS, Ref
-from tests.flows.whole import MINUTE, NAMESPACE, Json, Whole, vpa, whole, workload
+from tests.flows.autoscaler import MINUTE, NAMESPACE, Autoscaler, Json, autoscaler, vpa, workload
 
 BOOST = {"cpu": {"type": "Factor", "factor": 4, "duration": "30s"}}
 LONGEST_SECONDS = 300
@@ -18,18 +18,18 @@ def slow_start() -> tuple[Json, Json]:
     return vpa(mode="Initial", startupBoost=BOOST), workload(load=LOAD, replicas=1)
 
 
-def is_boosted(cluster: Whole) -> bool:
+def is_boosted(cluster: Autoscaler) -> bool:
     """Whether the pod carries the mark of a boost."""
     return f"{BOOST_ANNOTATION}app" in cluster.pods()[0]["metadata"]["annotations"]
 
 
-def is_ready(cluster: Whole) -> bool:
+def is_ready(cluster: Autoscaler) -> bool:
     """Whether the pod is Ready."""
     conditions = cluster.pods()[0]["status"]["conditions"]
     return any(one["type"] == "Ready" and one["status"] == "True" for one in conditions)
 
 
-def seconds_until(cluster: Whole, holds: Callable[[Whole], bool]) -> int:
+def seconds_until(cluster: Autoscaler, holds: Callable[[Autoscaler], bool]) -> int:
     """Let time pass until something holds; return how long that took."""
     passed = 0
     while not holds(cluster) and passed < LONGEST_SECONDS:
@@ -40,7 +40,7 @@ def seconds_until(cluster: Whole, holds: Callable[[Whole], bool]) -> int:
 
 def test_a_boost_comes_and_goes() -> None:
     """More CPU until the pod is ready and so long after it; then what it would have had."""
-    with whole(*slow_start()) as cluster:
+    with autoscaler(*slow_start()) as cluster:
         cluster.run(1)
         boosted = cluster.requests()
         started = seconds_until(cluster, is_ready)
@@ -54,7 +54,7 @@ def test_a_boost_comes_and_goes() -> None:
 
 def test_the_next_pod_is_boosted_too() -> None:
     """A pod that takes the place of another one starts as fast as that one did."""
-    with whole(*slow_start()) as cluster:
+    with autoscaler(*slow_start()) as cluster:
         cluster.run(5 * MINUTE)
         former = cluster.pods()[0]["metadata"]["name"]
         cluster.world.sandbox.cluster.delete(Ref(PODS, NAMESPACE, former))

@@ -6,12 +6,12 @@ import pytest
 
 from app.model.errors import ClusterError
 from app.ports import VPAS, Json, PatchKind, Ref
-from tests.flows.whole import NAMESPACE, Whole, vpa, whole
+from tests.flows.autoscaler import NAMESPACE, Autoscaler, autoscaler, vpa
 
 WRONG = vpa("wrong", target="Deployment/other", mode="Sometimes", startupBoost={"cpu": {}})
 
 
-def refusal(cluster: Whole, item: Json) -> str:
+def refusal(cluster: Autoscaler, item: Json) -> str:
     """Return why an object was not taken, empty if it was."""
     found = cluster.world.sandbox.apply(item)
     return found[0].why if found else ""
@@ -19,7 +19,7 @@ def refusal(cluster: Whole, item: Json) -> str:
 
 def test_all_mistakes_are_told_at_once() -> None:
     """A refusal names every field that is wrong, and nothing is stored."""
-    with whole() as cluster:
+    with autoscaler() as cluster:
         why = refusal(cluster, WRONG)
 
         assert "spec.updatePolicy.updateMode" in why
@@ -30,7 +30,7 @@ def test_all_mistakes_are_told_at_once() -> None:
 
 def test_two_vpas_cannot_claim_the_same_pods() -> None:
     """The second VPA of a target is refused, unless selectors tell the pods of both apart."""
-    with whole(vpa("one")) as cluster:
+    with autoscaler(vpa("one")) as cluster:
         why = refusal(cluster, vpa("two"))
         selectors = [{"matchLabels": {"role": role}} for role in ("leader", "follower")]
         apart = [
@@ -44,7 +44,7 @@ def test_two_vpas_cannot_claim_the_same_pods() -> None:
 
 def test_a_change_is_checked_as_well() -> None:
     """An update that would make a VPA wrong is refused, and the object stays as it was."""
-    with whole(vpa()) as cluster:
+    with autoscaler(vpa()) as cluster:
         body = {"spec": {"updatePolicy": {"minReplicas": 0}}}
         with pytest.raises(ClusterError, match=r"spec\.updatePolicy\.minReplicas"):
             cluster.world.sandbox.cluster.patch(

@@ -9,19 +9,28 @@ from app.ports import PODS, Ref
 from app.run.embedded_webhook import EmbeddedWebhook
 from app.run.simulated import SimulatedRuntime
 from app.runtime.clock import SystemClock
-from tests.flows.whole import MINUTE, NAMESPACE, Whole, cast, listeners, vpa, whole, workload
+from tests.flows.autoscaler import (
+    MINUTE,
+    NAMESPACE,
+    Autoscaler,
+    autoscaler,
+    listeners,
+    process_settings,
+    vpa,
+    workload,
+)
 
 LOAD = "noise: 0, cpu: constant 400m, memory: constant 300Mi"
 
 
-def go_down(cluster: Whole) -> None:
+def go_down(cluster: Autoscaler) -> None:
     """End the webhook; its registration and its Lease stay behind."""
     cluster.world.webhook.stop()
 
 
-def come_back(cluster: Whole) -> None:
+def come_back(cluster: Autoscaler) -> None:
     """Start another one where the first one was."""
-    world, settings = cluster.world, cast().admission
+    world, settings = cluster.world, process_settings().admission
 
     def certify(problem: Callable[[], str]) -> Certification:
         return in_cluster(settings, world.sandbox.cluster, SystemClock(), problem)
@@ -34,7 +43,7 @@ def come_back(cluster: Whole) -> None:
 
 def test_no_pod_is_evicted_meanwhile() -> None:
     """From a minute after the last beat on evictions wait, and say for what."""
-    with whole(vpa(), workload(load=LOAD)) as cluster:
+    with autoscaler(vpa(), workload(load=LOAD)) as cluster:
         cluster.run(5)
         go_down(cluster)
         cluster.run(15 * MINUTE)
@@ -46,7 +55,7 @@ def test_no_pod_is_evicted_meanwhile() -> None:
 
 def test_pods_are_created_all_the_same() -> None:
     """Whoever needs a pod gets it, as its controller made it."""
-    with whole(vpa(mode="Initial"), workload(load=LOAD, replicas=1)) as cluster:
+    with autoscaler(vpa(mode="Initial"), workload(load=LOAD, replicas=1)) as cluster:
         cluster.run(5 * MINUTE)
         go_down(cluster)
         former = cluster.pods()[0]["metadata"]["name"]
@@ -59,7 +68,7 @@ def test_pods_are_created_all_the_same() -> None:
 
 def test_evictions_go_on_when_it_is_back() -> None:
     """With the first beat of a new webhook the updater goes on, and new pods are sized."""
-    with whole(vpa(), workload(load=LOAD)) as cluster:
+    with autoscaler(vpa(), workload(load=LOAD)) as cluster:
         cluster.run(5)
         go_down(cluster)
         cluster.run(15 * MINUTE)

@@ -15,7 +15,7 @@ from app.run.curl_commands import CurlCommands
 from app.run.flags import Ports
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from tests.flows.whole import Json, vpa, workload
+from tests.flows.autoscaler import Json, vpa, workload
 
 PORTS = Ports("localhost", 8000, 8944, 8942, 8943)
 CRON_JOB = vpa("nightly", target="CronJob/nightly")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from app.admission.flags import AdmissionSettings
@@ -16,7 +17,9 @@ from app.flags.command_line import parse
 from app.ports import PODS, VPAS, PatchKind, Ref
 from app.recommender.flags import RecommenderSettings
 from app.run.embedded_webhook import Listeners
-from app.run.world import ProcessSettings, World
+from app.run.flags import RunSettings
+from app.run.modes import InMemoryMode
+from app.run.world import ProcessSettings, World, read_manifests
 from app.runtime.server import bound
 from app.sandbox.load import ANNOTATION
 from app.updater.flags import UpdaterSettings
@@ -30,7 +33,7 @@ _GATES = "--feature-gates=AllAlpha=true"
 _ANY_PORT = "--address=127.0.0.1:0"
 
 
-def cast(*updater_flags: str) -> ProcessSettings:
+def process_settings(*updater_flags: str) -> ProcessSettings:
     """Return how the three are told to work; the updater does all in the thread of the test."""
     one_thread = ("--update-concurrency=1", "--concurrent-cpu-startup-boost-syncs=1")
     return ProcessSettings(
@@ -46,7 +49,7 @@ def listeners(port: int = 0) -> Listeners:
 
 
 @dataclass(frozen=True)
-class Whole:
+class Autoscaler:
     """The three at work, and questions about what they do."""
 
     world: World
@@ -99,16 +102,28 @@ class Whole:
 
 
 @contextmanager
-def whole(*items: Json, updater_flags: tuple[str, ...] = ()) -> Iterator[Whole]:
+def autoscaler(*items: Json, updater_flags: tuple[str, ...] = ()) -> Iterator[Autoscaler]:
     """Start the three, and bring objects into their cluster; end all at the end."""
-    world = World(cast(*updater_flags), listeners())
+    world = World(process_settings(*updater_flags), listeners())
     try:
         world.start()
-        found = Whole(world)
+        found = Autoscaler(world)
         found.apply(*items)
         yield found
     finally:
         world.stop()
+
+
+@contextmanager
+def in_memory(objects: Path, *flags: str) -> Iterator[InMemoryMode]:
+    """Start what `plumbline run` starts, with the objects of a file; end all at the end."""
+    words = ["--recommender-port=0", "--updater-port=0", *flags]
+    mode = InMemoryMode(parse(RunSettings, words, {}), read_manifests([objects]), listeners())
+    try:
+        mode.start()
+        yield mode
+    finally:
+        mode.stop()
 
 
 def workload(
