@@ -91,9 +91,9 @@ def _opened(
     """Go on until there are pods, and return the commands that can be pasted from then on."""
     mode.advance(min(_OPENING_SECONDS, _left(mode.feed, settings.pace.lasts)))
     until = monotonic() + _OPENING_SECONDS
-    while not mode.ca_pem() and monotonic() < until and not stopping.is_set():
+    while not mode.webhook.ca_pem() and monotonic() < until and not stopping.is_set():
         stopping.wait(_FRAME_SECONDS)
-    commands.prepare(mode.ca_pem())
+    commands.prepare(mode.webhook.ca_pem())
     return commands.lines(mode.cluster, settings.real.namespace)
 
 

@@ -1,12 +1,7 @@
 """The port `Cluster` over objects in memory.
 
-The oath: this promises only what the cases of tests/contract prove, which run unchanged against
-a real API server too. What has no case there, it does not offer. In particular: versions
-conflict, eviction respects budgets, resize is a subresource, status does not touch spec and spec
-not status. It does not offer watches (what follows it is told instead), server-side apply,
-strategic merge patches, quotas, rights or other versions of a kind than the one that is stored.
-Only one thing has its proof in tests/sandbox alone, because no test can make a real server do it
-at will: that a list which goes on too late is told so.
+It promises what the cases of tests/contract prove, which run unchanged against a real API server;
+docs/decisions/0014-what-the-sandbox-promises.md says what it does not offer.
 
 Strategy: every verb finds its kind, then reads from the store or goes the one way of a write.
 """

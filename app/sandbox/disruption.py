@@ -159,11 +159,8 @@ def _count(budget: Json, pods: list[Json], numbers: _Numbers, now: datetime) -> 
     if leaving:
         status["disruptedPods"] = leaving
     budget["status"] = status
-    condition = (
-        ObjectCondition("DisruptionAllowed", "True", "SufficientPods")
-        if allowed
-        else ObjectCondition("DisruptionAllowed", "False", "InsufficientPods")
-    )
+    reason = "SufficientPods" if allowed else "InsufficientPods"
+    condition = ObjectCondition("DisruptionAllowed", str(allowed > 0), reason)
     set_condition(
         budget, condition, now, message="", observedGeneration=status["observedGeneration"]
     )

@@ -172,10 +172,8 @@ class PodControl:
 
     def delete(self, resource: Resource, item: Json) -> None:
         """Delete an object with all that it owns, if it is still there."""
-        try:
+        with suppress(NotFound, Conflict):
             self.writes.delete(resource, key_of(item), uid=uid_of(item), orphan=False)
-        except (NotFound, Conflict):
-            return
 
     def create_pod(
         self, resource: Resource, owner: Json, template: Json, *, name: str = ""
