@@ -129,7 +129,7 @@ class SandboxCluster:
 
     def evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
         """Ask for a pod's eviction; `TooMany` when a disruption budget holds."""
-        self._evictions.evict(Key(namespace, name), {"uid": uid}, dry_run=dry_run)
+        self._evictions.evict(Key(namespace, name), uid, dry_run=dry_run)
 
     def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
         """Send a plain request, for paths that are no resource (discovery, version)."""
@@ -142,7 +142,8 @@ class SandboxCluster:
             raise bad_request("name in URL does not match name in Eviction object")
         options = body.get("deleteOptions") or {}
         dry_run = dry_run or options.get("dryRun") == ["All"]
-        return self._evictions.evict(key, options.get("preconditions") or {}, dry_run=dry_run)
+        uid = (options.get("preconditions") or {}).get("uid", "")
+        return self._evictions.evict(key, uid, dry_run=dry_run)
 
 
 def _key(ref: Ref) -> Key:
