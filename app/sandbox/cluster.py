@@ -21,14 +21,13 @@ from app.ports import (
     WatchEvent,
 )
 from app.sandbox.disruption import Evictions
-from app.sandbox.kinds import ServedKind, discovered
+from app.sandbox.kinds import discovered
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import Key, copied
 from app.sandbox.pod_control import PodControl
 from app.sandbox.reads import Pages, selection
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
 from app.sandbox.subresources import resized, scale_of, scaled
-from app.sandbox.writes import Edit
 
 
 class SandboxCluster:
@@ -105,23 +104,20 @@ class SandboxCluster:
         served = self._catalogue.find(ref.resource)
         if ref.subresource and ref.subresource not in served.subresources:
             raise unknown_resource()
-        edit = _edit(body, kind)
-        if ref.subresource == "scale":
-            edit = _scale_edit(served, edit)
-        elif ref.subresource == "resize":
-            edit = _resize_edit(edit)
-        elif ref.subresource not in ("", "status"):
+        if ref.subresource not in ("", "status", "scale", "resize"):
             raise not_allowed()
+        paths = served.scale if ref.subresource == "scale" else None
+
+        def edit(item: Json) -> Json:
+            if paths:
+                return scaled(item, paths, _patched(scale_of(item, paths), body, kind))
+            new = _patched(item, body, kind)
+            return resized(item, new) if ref.subresource == "resize" else new
+
         found = self._writes.change(
-            ref.resource,
-            _key(ref),
-            edit,
-            subresource=ref.subresource,
-            dry_run=dry_run,
+            ref.resource, _key(ref), edit, subresource=ref.subresource, dry_run=dry_run
         )
-        if ref.subresource == "scale" and served.scale:
-            return scale_of(found, served.scale)
-        return found
+        return scale_of(found, paths) if paths else found
 
     def delete(self, ref: Ref, *, uid: str = "") -> None:
         """Delete an object, only if it still has this uid when one is given."""
@@ -150,23 +146,10 @@ def _key(ref: Ref) -> Key:
     return Key(ref.namespace if ref.resource.namespaced else "", ref.name)
 
 
-def _edit(body: object, kind: PatchKind) -> Edit:
-    """Return what a patch does to an object."""
+def _patched(item: Json, body: object, kind: PatchKind) -> Json:
+    """Return an object as a patch makes it."""
     if kind is PatchKind.MERGE and isinstance(body, dict):
-        return lambda item: copied(patches.merge(item, body))
+        return copied(patches.merge(item, body))
     if kind is PatchKind.JSON and isinstance(body, list):
-        return lambda item: copied(patches.apply(item, body))
+        return copied(patches.apply(item, body))
     raise bad_request(f"the sandbox takes no such {kind.value}")
-
-
-def _scale_edit(kind: ServedKind, edit: Edit) -> Edit:
-    paths = kind.scale
-    assert paths is not None
-    return lambda item: scaled(item, paths, edit(scale_of(item, paths)))
-
-
-def _resize_edit(edit: Edit) -> Edit:
-    def change(pod: Json) -> Json:
-        return resized(pod, edit(copied(pod)))
-
-    return change

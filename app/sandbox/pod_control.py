@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -232,6 +233,24 @@ class PodControl:
             for found, item in self.store.owned_by(uid_of(owner))
             if found == collection and (controller_of(item) or {}).get("uid") == uid_of(owner)
         ]
+
+
+class Controller(ABC):
+    """Makes what is into what the objects of one kind ask for."""
+
+    resource: Resource
+
+    def __init__(self, control: PodControl) -> None:
+        self._control = control
+
+    def look(self, key: Key) -> float | None:
+        """Look at an object; return after how many seconds to look again."""
+        owner = self._control.store.read(collection_of(self.resource), key)
+        return None if owner is None or is_deleted(owner) else self.move_on(owner)
+
+    @abstractmethod
+    def move_on(self, owner: Json, /) -> float | None:
+        """Do what an object that is to stay asks for; return when to look again."""
 
 
 def template_hash(template: Json) -> str:
