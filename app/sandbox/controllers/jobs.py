@@ -69,7 +69,7 @@ class Jobs(Controller):
     def move_on(self, job: Json) -> float | None:
         """Create pods and count them."""
         pods = self._control.pods_of(JOBS, job, selector_of(job))
-        if has_finished(job) or is_deleted(job):
+        if finished_by(job) or is_deleted(job):
             for pod in filter(_is_to_count, pods):
                 self._release(pod)
             self._failed_at.pop(uid_of(job), None)
@@ -193,11 +193,6 @@ def finished_by(job: Json) -> Json | None:
     return None
 
 
-def has_finished(job: Json) -> bool:
-    """Whether a Job has ended, well or not."""
-    return finished_by(job) is not None
-
-
 class CronJobs(Controller):
     """The controller of CronJobs."""
 
@@ -207,7 +202,7 @@ class CronJobs(Controller):
         """Create a Job if it is time."""
         jobs = [job for job in self._control.owned(owner, JOBS) if not is_deleted(job)]
         self._forget_old(owner, jobs)
-        running = [job for job in jobs if not has_finished(job)]
+        running = [job for job in jobs if not finished_by(job)]
         status: Json = {}
         wait = None if owner["spec"].get("suspend") else self._start(owner, running, status)
         running = [job for job in running if self._control.store.exists(uid_of(job))]

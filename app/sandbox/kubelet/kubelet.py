@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from datetime import datetime
 from typing import Final
+from zlib import crc32
 
 from app.model.errors import BadObject, ClusterError
 from app.model.times import rfc3339
@@ -26,7 +27,7 @@ from app.sandbox.kubelet.runs import (
     sized,
     status_of,
 )
-from app.sandbox.load import identity, load_of
+from app.sandbox.load import load_of
 from app.sandbox.objects import Key, has_ended, is_deleted, uid_of
 from app.sandbox.pod_control import PodControl
 from app.sandbox.store import StoredChange
@@ -308,7 +309,7 @@ class Kubelet:
 
 
 def _fresh(pod: Json, item: Json) -> ContainerRun:
-    who = identity(f"{uid_of(pod)}/{item['name']}")
+    who = crc32(f"{uid_of(pod)}/{item['name']}".encode())
     return ContainerRun(item, load_of(pod, item), sized(item.get("resources")), who)
 
 
