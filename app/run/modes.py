@@ -49,8 +49,10 @@ class InMemoryMode:
         self._world = World(processes, listeners, seed=settings.pace.seed, nodes=nodes)
         self.cluster: Cluster = self._world.sandbox.cluster
         runtime = SimulatedRuntime(self._world.sandbox)
-        decisions, reviewed = self._world.updater.decisions, self._world.webhook.reviewed
-        self.feed = ActivityFeed(runtime, self.cluster, decisions, reviewed)
+        self.webhook = self._world.webhook
+        self.feed = ActivityFeed(
+            runtime, self.cluster, self._world.updater.decisions, self.webhook.reviewed
+        )
 
         def tell(who: str, why: str) -> None:
             self.feed.add(ActivityKind.STORY, who, why, NAMESPACE)
@@ -81,10 +83,6 @@ class InMemoryMode:
     def advance(self, seconds: float) -> None:
         """Let time pass."""
         self._world.sandbox.advance(seconds)
-
-    def ca_pem(self) -> str:
-        """Return the CA of the webhook's certificate."""
-        return self._world.webhook.ca_pem()
 
     def stop(self) -> None:
         """End everything."""
@@ -119,19 +117,19 @@ class DryRunMode:
         def certify(_problem: Callable[[], str]) -> Certification:
             return local(admission, SystemClock())
 
-        self._webhook = EmbeddedWebhook(admission, runtime, certify, listeners, beats=False)
+        self.webhook = EmbeddedWebhook(admission, runtime, certify, listeners, beats=False)
         self.feed = ActivityFeed(
             runtime,
             self.cluster,
             self._updater.decisions,
-            self._webhook.reviewed,
+            self.webhook.reviewed,
             real.namespace,
             is_dry=True,
         )
 
     def start(self) -> None:
         """Begin to look."""
-        self._webhook.start()
+        self.webhook.start()
         self._recommender.start()
         self._updater.start()
         self.feed.start()
@@ -139,16 +137,12 @@ class DryRunMode:
     def advance(self, seconds: float) -> None:
         """Do nothing: here time passes by itself."""
 
-    def ca_pem(self) -> str:
-        """Return the CA of the webhook's certificate."""
-        return self._webhook.ca_pem()
-
     def stop(self) -> None:
         """End everything."""
         self.feed.stop()
         self._updater.stop()
         self._recommender.stop()
-        self._webhook.stop()
+        self.webhook.stop()
         self._connection.close()
 
     def _report_write(self, unsent: UnsentWrite) -> None:

@@ -21,7 +21,6 @@ from typing import Final, TextIO
 
 from app.run.activity import ActivityFeed
 from app.run.curl_commands import CurlCommands
-from app.run.embedded_webhook import Listeners
 from app.run.flags import Ports, RunSettings, Timing
 from app.run.modes import DryRunMode, InMemoryMode, RunMode
 from app.run.picture import ActivityKind, summary
@@ -70,16 +69,17 @@ def _display(settings: RunSettings, stream: TextIO, environment: Mapping[str, st
 
 
 def _run_mode(settings: RunSettings, folder: Path) -> RunMode:
+    serving, is_dry = settings.serving, settings.real.dry_run
+    objects = [] if is_dry else read_manifests(settings.offline.objects or [shop_file()])
     with ExitStack() as unused:  # what is bound, should there be nothing to run on
-        listeners = _listeners(settings.serving)
-        for listener in listeners:
-            unused.enter_context(listener)
+        listeners = (
+            unused.enter_context(bound(serving.host, serving.port, "--port")),
+            unused.enter_context(bound(serving.host, serving.admission, "--admission-port")),
+        )
         mode = (
             DryRunMode(settings, listeners, folder)
-            if settings.real.dry_run
-            else InMemoryMode(
-                settings, read_manifests(settings.offline.objects or [shop_file()]), listeners
-            )
+            if is_dry
+            else InMemoryMode(settings, objects, listeners)
         )
         unused.pop_all()
     return mode
@@ -91,9 +91,9 @@ def _opened(
     """Go on until there are pods, and return the commands that can be pasted from then on."""
     mode.advance(min(_OPENING_SECONDS, _left(mode.feed, settings.pace.lasts)))
     until = monotonic() + _OPENING_SECONDS
-    while not mode.ca_pem() and monotonic() < until and not stopping.is_set():
+    while not mode.webhook.ca_pem() and monotonic() < until and not stopping.is_set():
         stopping.wait(_FRAME_SECONDS)
-    commands.prepare(mode.ca_pem())
+    commands.prepare(mode.webhook.ca_pem())
     return commands.lines(mode.cluster, settings.real.namespace)
 
 
@@ -184,10 +184,3 @@ def _settled(serving: Ports) -> Ports:
             for flag, port in wanted.items()
         )
     return Ports(serving.host, port, admission, recommender, updater)
-
-
-def _listeners(serving: Ports) -> Listeners:
-    return (
-        bound(serving.host, serving.port, "--port"),
-        bound(serving.host, serving.admission, "--admission-port"),
-    )

@@ -1,12 +1,7 @@
 """The port `Cluster` over objects in memory.
 
-The oath: this promises only what the cases of tests/contract prove, which run unchanged against
-a real API server too. What has no case there, it does not offer. In particular: versions
-conflict, eviction respects budgets, resize is a subresource, status does not touch spec and spec
-not status. It does not offer watches (what follows it is told instead), server-side apply,
-strategic merge patches, quotas, rights or other versions of a kind than the one that is stored.
-Only one thing has its proof in tests/sandbox alone, because no test can make a real server do it
-at will: that a list which goes on too late is told so.
+It promises what the cases of tests/contract prove, which run unchanged against a real API server;
+docs/decisions/0014-what-the-sandbox-promises.md says what it does not offer.
 
 Strategy: every verb finds its kind, then reads from the store or goes the one way of a write.
 """
@@ -26,14 +21,13 @@ from app.ports import (
     WatchEvent,
 )
 from app.sandbox.disruption import Evictions
-from app.sandbox.kinds import ServedKind, discovered
+from app.sandbox.kinds import discovered
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import Key, copied
 from app.sandbox.pod_control import PodControl
 from app.sandbox.reads import Pages, selection
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
 from app.sandbox.subresources import resized, scale_of, scaled
-from app.sandbox.writes import Edit
 
 
 class SandboxCluster:
@@ -110,23 +104,20 @@ class SandboxCluster:
         served = self._catalogue.find(ref.resource)
         if ref.subresource and ref.subresource not in served.subresources:
             raise unknown_resource()
-        edit = _edit(body, kind)
-        if ref.subresource == "scale":
-            edit = _scale_edit(served, edit)
-        elif ref.subresource == "resize":
-            edit = _resize_edit(edit)
-        elif ref.subresource not in ("", "status"):
+        if ref.subresource not in ("", "status", "scale", "resize"):
             raise not_allowed()
+        paths = served.scale if ref.subresource == "scale" else None
+
+        def edit(item: Json) -> Json:
+            if paths:
+                return scaled(item, paths, _patched(scale_of(item, paths), body, kind))
+            new = _patched(item, body, kind)
+            return resized(item, new) if ref.subresource == "resize" else new
+
         found = self._writes.change(
-            ref.resource,
-            _key(ref),
-            edit,
-            subresource=ref.subresource,
-            dry_run=dry_run,
+            ref.resource, _key(ref), edit, subresource=ref.subresource, dry_run=dry_run
         )
-        if ref.subresource == "scale" and served.scale:
-            return scale_of(found, served.scale)
-        return found
+        return scale_of(found, paths) if paths else found
 
     def delete(self, ref: Ref, *, uid: str = "") -> None:
         """Delete an object, only if it still has this uid when one is given."""
@@ -134,7 +125,7 @@ class SandboxCluster:
 
     def evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
         """Ask for a pod's eviction; `TooMany` when a disruption budget holds."""
-        self._evictions.evict(Key(namespace, name), {"uid": uid}, dry_run=dry_run)
+        self._evictions.evict(Key(namespace, name), uid, dry_run=dry_run)
 
     def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
         """Send a plain request, for paths that are no resource (discovery, version)."""
@@ -147,30 +138,18 @@ class SandboxCluster:
             raise bad_request("name in URL does not match name in Eviction object")
         options = body.get("deleteOptions") or {}
         dry_run = dry_run or options.get("dryRun") == ["All"]
-        return self._evictions.evict(key, options.get("preconditions") or {}, dry_run=dry_run)
+        uid = (options.get("preconditions") or {}).get("uid", "")
+        return self._evictions.evict(key, uid, dry_run=dry_run)
 
 
 def _key(ref: Ref) -> Key:
     return Key(ref.namespace if ref.resource.namespaced else "", ref.name)
 
 
-def _edit(body: object, kind: PatchKind) -> Edit:
-    """Return what a patch does to an object."""
+def _patched(item: Json, body: object, kind: PatchKind) -> Json:
+    """Return an object as a patch makes it."""
     if kind is PatchKind.MERGE and isinstance(body, dict):
-        return lambda item: copied(patches.merge(item, body))
+        return copied(patches.merge(item, body))
     if kind is PatchKind.JSON and isinstance(body, list):
-        return lambda item: copied(patches.apply(item, body))
+        return copied(patches.apply(item, body))
     raise bad_request(f"the sandbox takes no such {kind.value}")
-
-
-def _scale_edit(kind: ServedKind, edit: Edit) -> Edit:
-    paths = kind.scale
-    assert paths is not None
-    return lambda item: scaled(item, paths, edit(scale_of(item, paths)))
-
-
-def _resize_edit(edit: Edit) -> Edit:
-    def change(pod: Json) -> Json:
-        return resized(pod, edit(copied(pod)))
-
-    return change

@@ -7,7 +7,6 @@ disruption until the budget's controller takes the pod back into account.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -32,7 +31,7 @@ from app.sandbox.objects import (
     uid_of,
 )
 from app.sandbox.pod_control import PodControl, pods_meant
-from app.sandbox.refusals import forbidden, not_found, recreated, too_many
+from app.sandbox.refusals import not_found, recreated, too_many
 from app.sandbox.store import StoredChange
 from app.sandbox.subresources import scale_of
 
@@ -159,11 +158,8 @@ def _count(budget: Json, pods: list[Json], numbers: _Numbers, now: datetime) -> 
     if leaving:
         status["disruptedPods"] = leaving
     budget["status"] = status
-    condition = (
-        ObjectCondition("DisruptionAllowed", "True", "SufficientPods")
-        if allowed
-        else ObjectCondition("DisruptionAllowed", "False", "InsufficientPods")
-    )
+    reason = "SufficientPods" if allowed else "InsufficientPods"
+    condition = ObjectCondition("DisruptionAllowed", str(allowed > 0), reason)
     set_condition(
         budget, condition, now, message="", observedGeneration=status["observedGeneration"]
     )
@@ -188,32 +184,24 @@ class Evictions:
         self._control = control
         self._store = control.store
 
-    def evict(self, key: Key, options: Mapping[str, str], *, dry_run: bool) -> Json:
-        """Evict a pod; options are the preconditions of its deletion."""
+    def evict(self, key: Key, uid: str, *, dry_run: bool) -> Json:
+        """Evict a pod, only if it still has this uid when one is given."""
         pod = self._store.read("pods", key)
         if pod is None:
             raise not_found("pods", key.name)
-        version = ""
         if not _is_free_to_go(pod):
-            version = self._ask_budget(pod, dry_run=dry_run)
-        uid = options.get("uid", "")
+            self._charge_budget(pod, dry_run=dry_run)
         if uid and uid != uid_of(pod):
             raise recreated("Pod", key.name, uid, uid_of(pod))
         if not dry_run:
-            self._delete(pod, version)
+            now = self._control.clock.now()
+            self._control.change(
+                PODS, pod, lambda item: set_condition(item, _EVICTED, now), "status"
+            )
+            self._control.writes.delete(PODS, key, uid=uid_of(pod))
         return SUCCESS
 
-    def _delete(self, pod: Json, version: str) -> None:
-        def mark(item: Json) -> None:
-            if version and version != item["metadata"]["resourceVersion"]:
-                raise _busy("of a pod that was not Ready")
-            set_condition(item, _EVICTED, self._control.clock.now())
-
-        self._control.change(PODS, pod, mark, "status")
-        self._control.writes.delete(PODS, key_of(pod), uid=uid_of(pod))
-
-    def _ask_budget(self, pod: Json, *, dry_run: bool) -> str:
-        """Charge the budget of a pod; return the version at which the pod must still be."""
+    def _charge_budget(self, pod: Json, *, dry_run: bool) -> None:
         found = [
             budget
             for budget in self._store.items(_BUDGETS, pod["metadata"]["namespace"])
@@ -221,20 +209,16 @@ class Evictions:
         ]
         if len(found) > 1:
             raise Unavailable(_SEVERAL, status=500)
-        if not found:
-            return ""
-        (budget,) = found
-        if not is_ready(pod) and _spares_unhealthy(budget):
-            return str(pod["metadata"]["resourceVersion"])
+        if not found or (not is_ready(pod) and _spares_unhealthy(found[0])):
+            return
         name = pod["metadata"]["name"]
         self._control.writes.change(
             POD_DISRUPTION_BUDGETS,
-            key_of(budget),
+            key_of(found[0]),
             lambda item: self._charged(item, name),
             subresource="status",
             dry_run=dry_run,
         )
-        return ""
 
     def _charged(self, budget: Json, pod_name: str) -> Json:
         refusal = _refusal(budget)
@@ -269,8 +253,6 @@ def _refusal(budget: Json) -> ClusterError | None:
     if (status.get("observedGeneration") or 0) < budget["metadata"].get("generation", 0):
         return _busy(name)
     allowed = status.get("disruptionsAllowed") or 0
-    if allowed < 0:
-        return forbidden(_BUDGETS, name, "pdb disruptions allowed is negative")
     if allowed > 0:
         return None
     condition = condition_of(budget, "DisruptionAllowed")

@@ -25,7 +25,7 @@ from app.sandbox.refusals import (
 )
 from app.sandbox.schema import check_rules, fill, prune, schema_problems
 
-Fill = Callable[[Json], None]
+Fill = Callable[[Json], object]
 Check = Callable[[Json, Json | None], Iterator[FieldProblem]]
 
 SERVER_VERSION: Json = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "sandbox"}
@@ -243,7 +243,7 @@ def _built_in() -> Iterator[ServedKind]:
         more=("eviction", "resize"),
     )
     yield ServedKind(ports.DEPLOYMENTS, rules.fill_deployment, check=long_lived, scale=scale)
-    yield ServedKind(ports.REPLICA_SETS, rules.fill_replica_set, check=long_lived, scale=scale)
+    yield ServedKind(ports.REPLICA_SETS, rules.fill_controller, check=long_lived, scale=scale)
     yield ServedKind(ports.STATEFUL_SETS, rules.fill_stateful_set, check=long_lived, scale=scale)
     yield ServedKind(
         ports.REPLICATION_CONTROLLERS,

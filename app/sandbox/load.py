@@ -25,7 +25,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
-from zlib import crc32
 
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
@@ -108,11 +107,6 @@ def chance(one: int, other: int = 0) -> float:
     number = (number ^ (number >> 16)) * 0x45D9F3B & 0xFFFFFFFF
     number = (number ^ (number >> 16)) * 0x45D9F3B & 0xFFFFFFFF
     return (number ^ (number >> 16)) / 2**32
-
-
-def identity(text: str) -> int:
-    """Return the number of a container, for `Moment.who`."""
-    return crc32(text.encode())
 
 
 def constant(amount: float) -> Curve:

@@ -13,7 +13,6 @@ from app.sandbox.kinds import ServedKind
 from app.sandbox.refusals import (
     FieldProblem,
     bad_request,
-    forbidden_field,
     immutable,
     other_uid,
     required,
@@ -105,7 +104,7 @@ def check_identity(kind: ServedKind, old: Json, new: Json, *, is_patch: bool) ->
 
 
 def metadata_problems(metadata: Json) -> Iterator[FieldProblem]:
-    """Yield what is wrong with name, labels and finalizers."""
+    """Yield what is wrong with name, labels and annotations."""
     name = metadata.get("name") or ""
     if not name:
         yield required("metadata.name", "name or generateName is required")
@@ -119,14 +118,6 @@ def metadata_problems(metadata: Json) -> Iterator[FieldProblem]:
     for key in metadata.get("annotations") or {}:
         for flaw in key_flaws(key.lower()):
             yield wrong("metadata.annotations", key, flaw)
-
-
-def added_finalizers(old: Json, new: Json) -> Iterator[FieldProblem]:
-    """Yield a problem if an object that is on its way out gets more finalizers."""
-    before, after = (set(item["metadata"].get("finalizers") or ()) for item in (old, new))
-    if old["metadata"].get("deletionTimestamp") and after - before:
-        detail = "no new finalizers can be added if the object is being deleted"
-        yield forbidden_field("metadata.finalizers", f"{detail}, found new finalizers")
 
 
 def generated_name(base: str, random: Random) -> str:

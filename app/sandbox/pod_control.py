@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
@@ -172,10 +173,8 @@ class PodControl:
 
     def delete(self, resource: Resource, item: Json) -> None:
         """Delete an object with all that it owns, if it is still there."""
-        try:
+        with suppress(NotFound, Conflict):
             self.writes.delete(resource, key_of(item), uid=uid_of(item), orphan=False)
-        except (NotFound, Conflict):
-            return
 
     def create_pod(
         self, resource: Resource, owner: Json, template: Json, *, name: str = ""
@@ -234,6 +233,24 @@ class PodControl:
             for found, item in self.store.owned_by(uid_of(owner))
             if found == collection and (controller_of(item) or {}).get("uid") == uid_of(owner)
         ]
+
+
+class Controller(ABC):
+    """Makes what is into what the objects of one kind ask for."""
+
+    resource: Resource
+
+    def __init__(self, control: PodControl) -> None:
+        self._control = control
+
+    def look(self, key: Key) -> float | None:
+        """Look at an object; return after how many seconds to look again."""
+        owner = self._control.store.read(collection_of(self.resource), key)
+        return None if owner is None or is_deleted(owner) else self.move_on(owner)
+
+    @abstractmethod
+    def move_on(self, owner: Json, /) -> float | None:
+        """Do what an object that is to stay asks for; return when to look again."""
 
 
 def template_hash(template: Json) -> str:

@@ -10,13 +10,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
 from itertools import count
 from typing import Final
 
 from app.model.errors import BadObject
 from app.model.selectors import Selector
-from app.ports import Delta, EventType, Json, Page, Sink
+from app.ports import Delta, Json, Page, Sink
 from app.sandbox.clock import SteppedClock
 from app.sandbox.objects import copied, key_of, labels_of, member
 from app.sandbox.refusals import bad_request, expired
@@ -139,37 +138,23 @@ def _field_text(item: Json, path: str) -> str:
     return str(found or "")
 
 
-@dataclass(frozen=True, slots=True)
-class ObjectSelection:
-    """The objects of one collection that are asked for."""
-
-    collection: str
-    namespace: str  # all if empty
-    matches: Matches
-
-    def present(self, store: Store) -> list[Json]:
-        """Return the objects that are there now."""
-        return [item for item in store.items(self.collection, self.namespace) if self.matches(item)]
-
-    def meaning(self, change: StoredChange) -> EventType | None:
-        """Return what a change means: what no longer matches is deleted."""
-        if self.namespace not in ("", change.key.namespace):
-            return None
-        was = change.before is not None and self.matches(change.before)
-        if change.after is not None and self.matches(change.after):
-            return EventType.MODIFIED if was else EventType.ADDED
-        return EventType.DELETED if was else None
-
-
 class Follower:
-    """Tells a sink what is there, and then every change, until it is stopped."""
+    """Tells a sink which objects are there, and then every change, until it is stopped."""
 
     def __init__(
-        self, store: Store, clock: SteppedClock, selection: ObjectSelection, sink: Sink
+        self,
+        store: Store,
+        clock: SteppedClock,
+        collection: str,
+        namespace: str,  # all if empty
+        matches: Matches,
+        sink: Sink,
     ) -> None:
         self._store = store
         self._clock = clock
-        self._selection = selection
+        self._collection = collection
+        self._namespace = namespace
+        self._matches = matches
         self._sink = sink
         self._news: list[Delta] = []
         self._is_on = False
@@ -177,25 +162,29 @@ class Follower:
     def start(self) -> None:
         """Tell what is there now, and go on from there."""
         with self._store.lock:
-            found = self._selection.present(self._store)
+            items = self._store.items(self._collection, self._namespace)
             self._store.listen(self._note)
             self._is_on = True
-        self._sink([Delta(*key_of(item), item) for item in found], True)
+        self._sink([Delta(*key_of(item), item) for item in items if self._matches(item)], True)
 
     def stop(self) -> None:
         """Tell no more."""
         self._is_on = False
 
     def _note(self, collection: str, change: StoredChange) -> None:
-        if not self._is_on or collection != self._selection.collection:
+        if not self._is_on or collection != self._collection:
             return
-        meaning = self._selection.meaning(change)
-        if meaning is None:
+        if self._namespace not in ("", change.key.namespace):
+            return
+        before, after = (
+            item if item is not None and self._matches(item) else None
+            for item in (change.before, change.after)
+        )
+        if before is None and after is None:
             return
         if not self._news:
             self._clock.call_later(LAG_SECONDS, self._tell)
-        after = None if meaning is EventType.DELETED else change.after
-        self._news.append(Delta(*change.key, after))
+        self._news.append(Delta(*change.key, after))  # what no longer matches is gone
 
     def _tell(self) -> None:
         with self._store.lock:

@@ -45,7 +45,8 @@ class FieldProblem:
 
 def required(field: str, detail: str = "") -> FieldProblem:
     """A field that must be there."""
-    return FieldProblem("FieldValueRequired", field, _with("Required value", detail))
+    message = f"Required value: {detail}" if detail else "Required value"
+    return FieldProblem("FieldValueRequired", field, message)
 
 
 def wrong(field: str, value: object, detail: str) -> FieldProblem:
@@ -190,7 +191,3 @@ def of_status(code: int, message: str, reason: str, causes: Causes = ()) -> Clus
     kinds = {400: Invalid, 401: Refused, 403: Refused, 404: NotFound, 409: Conflict}
     kinds |= {405: Invalid, 410: Gone, 413: Invalid, 422: Invalid, 429: TooMany}
     return kinds.get(code, Unavailable)(message, status=code, reason=reason, causes=causes)
-
-
-def _with(kind: str, detail: str) -> str:
-    return f"{kind}: {detail}" if detail else kind

@@ -28,7 +28,7 @@ from app.sandbox.limit_ranger import LimitRanger
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import Key, copied
 from app.sandbox.pod_control import PodControl
-from app.sandbox.reads import Follower, ObjectSelection, selection
+from app.sandbox.reads import Follower, selection
 from app.sandbox.scheduler import USUAL_NODES, NodeSize, Scheduler
 from app.sandbox.store import Store, StoredChange
 from app.sandbox.subresources import NodeRoom
@@ -117,8 +117,8 @@ class Sandbox:
     def follow(self, resource: Resource, namespace: str, fields: str, sink: Sink) -> Follower:
         """Return what tells a sink of objects of which some fields have certain values."""
         collection = self._catalogue.find(resource).collection
-        asked = ObjectSelection(collection, namespace, selection(collection, "", fields))
-        return Follower(self.store, self.clock, asked, sink)
+        matches = selection(collection, "", fields)
+        return Follower(self.store, self.clock, collection, namespace, matches, sink)
 
     def _apply_one(self, item: Json) -> None:
         kind = self._kind_of(item)

@@ -24,7 +24,6 @@ from app.sandbox.objects import (
     labels_of,
     member,
     set_condition,
-    uid_of,
 )
 from app.sandbox.pod_control import PodControl
 from app.sandbox.resources import SIZED, Amounts, amounts, quantities, total
@@ -109,9 +108,6 @@ class Room:
     cpu: int = 0
     memory: int = 0
 
-    def __add__(self, other: Room) -> Room:
-        return Room(self.cpu + other.cpu, self.memory + other.memory)
-
     def __sub__(self, other: Room) -> Room:
         return Room(self.cpu - other.cpu, self.memory - other.memory)
 
@@ -122,42 +118,33 @@ class Room:
 
 
 class Rooms:
-    """The pods on each node and what they take up."""
+    """How many pods each node has, and what they take up."""
 
     def __init__(self, store: Store) -> None:
-        self._pods: dict[str, dict[str, Room]] = {}
-        self._totals: dict[str, Room] = {}
+        self._counts: Counter[str] = Counter()
+        self._used: dict[str, Room] = {}
         store.listen(self._note)
 
     def used(self, node: str) -> Room:
         """Return what the pods of a node take up together."""
-        return self._totals.get(node, Room())
+        return self._used.get(node, Room())
 
     def count(self, node: str) -> int:
         """Return how many pods are on a node."""
-        return len(self._pods.get(node, ()))
+        return self._counts[node]
 
     def _note(self, collection: str, change: StoredChange) -> None:
-        if collection != "pods":
-            return
-        if change.before is not None:
-            self._forget(change.before)
-        if change.after is not None:
-            self._keep(change.after)
+        if collection == "pods":
+            self._add(change.before, -1)
+            self._add(change.after, 1)
 
-    def _forget(self, pod: Json) -> None:
-        node = pod["spec"].get("nodeName")
-        room = self._pods.get(node, {}).pop(uid_of(pod), None) if node else None
-        if room is not None:
-            self._totals[node] -= room
-
-    def _keep(self, pod: Json) -> None:
-        node = pod["spec"].get("nodeName")
-        if not node or has_ended(pod):
+    def _add(self, pod: Json | None, sign: int) -> None:
+        node = pod["spec"].get("nodeName") if pod else None
+        if pod is None or not node or has_ended(pod):
             return
-        room = Room.of(wanted_by(pod))
-        self._pods.setdefault(node, {})[uid_of(pod)] = room
-        self._totals[node] = self._totals.get(node, Room()) + room
+        room, used = Room.of(wanted_by(pod)), self.used(node)
+        self._counts[node] += sign
+        self._used[node] = Room(used.cpu + sign * room.cpu, used.memory + sign * room.memory)
 
 
 def wanted_by(pod: Json) -> Amounts:

@@ -26,8 +26,6 @@ from app.sandbox.validation import fill_pod
 from app.sandbox.writes import AdmissionPlugin, Attempt, Operation
 
 _TAKEN = ("resources", "resizePolicy")
-_MIRROR = "kubernetes.io/config.mirror"
-
 _COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
 
@@ -84,8 +82,6 @@ def counted(resource: str, amount: Quantity) -> int:
 
 
 def _problems(old: Json, new: Json) -> Iterator[FieldProblem]:
-    if _MIRROR in (old["metadata"].get("annotations") or {}):
-        yield forbidden_field("spec", "static pods cannot be resized")
     after = qos_class(new["spec"])
     if after != qos_class(old["spec"]):
         yield wrong("spec", after, "Pod QOS Class may not change as a result of resizing")

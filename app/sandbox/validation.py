@@ -162,18 +162,13 @@ def _pull_policy(image: str) -> str:
 
 def fill_deployment(item: Json) -> None:
     """Fill in what a Deployment leaves out."""
-    spec = _fill_controller(item, revisionHistoryLimit=10, progressDeadlineSeconds=600)
+    spec = fill_controller(item, revisionHistoryLimit=10, progressDeadlineSeconds=600)
     _fill_strategy(spec, "strategy", maxSurge="25%", maxUnavailable="25%")
-
-
-def fill_replica_set(item: Json) -> None:
-    """Fill in what a ReplicaSet leaves out."""
-    _fill_controller(item)
 
 
 def fill_replication_controller(item: Json) -> None:
     """Fill in what a ReplicationController leaves out, its selector included."""
-    spec = _fill_controller(item)
+    spec = fill_controller(item)
     labels = member(spec, "template.metadata.labels") or {}
     spec.setdefault("selector", dict(labels))
     item["metadata"].setdefault("labels", dict(labels))
@@ -181,7 +176,7 @@ def fill_replication_controller(item: Json) -> None:
 
 def fill_stateful_set(item: Json) -> None:
     """Fill in what a StatefulSet leaves out."""
-    spec = _fill_controller(item, revisionHistoryLimit=10, podManagementPolicy="OrderedReady")
+    spec = fill_controller(item, revisionHistoryLimit=10, podManagementPolicy="OrderedReady")
     _fill_strategy(spec, "updateStrategy", partition=0)
 
 
@@ -294,7 +289,8 @@ def budget_problems(item: Json, _old: Json | None) -> Iterator[FieldProblem]:
         yield wrong("spec", "object", "minAvailable and maxUnavailable cannot be both set")
 
 
-def _fill_controller(item: Json, **more: object) -> Json:
+def fill_controller(item: Json, **more: object) -> Json:
+    """Fill in what a controller leaves out; return its spec."""
     spec: Json = item.setdefault("spec", {})
     if spec.get("replicas") is None:
         spec["replicas"] = 1

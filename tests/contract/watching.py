@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from app.model.errors import Unavailable
 from app.ports import EventType, Json, Resource, WatchEvent
 from app.sandbox.objects import copied
-from app.sandbox.reads import ObjectSelection, selection
+from app.sandbox.reads import Matches, selection
 from app.sandbox.refusals import expired
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.store import FIRST_VERSION, StoredChange
@@ -17,6 +18,24 @@ from app.sandbox.store import FIRST_VERSION, StoredChange
 BOOKMARK_SECONDS = 60.0
 LAST_BOOKMARK_SECONDS = 2.0  # before the end of the watch
 STEP_SECONDS = 0.1
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """The objects that are watched."""
+
+    collection: str
+    namespace: str
+    matches: Matches
+
+    def meaning(self, change: StoredChange) -> EventType | None:
+        """Return what a change means: what no longer matches is deleted."""
+        if self.namespace not in ("", change.key.namespace):
+            return None
+        was = change.before is not None and self.matches(change.before)
+        if change.after is not None and self.matches(change.after):
+            return EventType.MODIFIED if was else EventType.ADDED
+        return EventType.DELETED if was else None
 
 
 class WatchableCluster:
@@ -45,13 +64,13 @@ class WatchableCluster:
         """Yield changes after a version, with bookmarks, until time is over."""
         collection = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         matches = selection(collection, label_selector, field_selector)
-        asked = ObjectSelection(collection, namespace, matches)
+        asked = _Asked(collection, namespace, matches)
         if resource_version and not resource_version.isdecimal():
             raise Unavailable(f'resourceVersion: Invalid value: "{resource_version}"', status=500)
         return self._events(resource, asked, int(resource_version or 0), timeout_seconds)
 
     def _events(
-        self, resource: Resource, asked: ObjectSelection, version: int, seconds: float
+        self, resource: Resource, asked: _Asked, version: int, seconds: float
     ) -> Iterator[WatchEvent]:
         until = self._clock.monotonic() + seconds
         bookmark_due = _next_bookmark(self._clock.monotonic(), until)
@@ -59,7 +78,7 @@ class WatchableCluster:
             raise expired(f"too old resource version: {version} ({FIRST_VERSION})")
         if not version:
             version = self._store.version
-            for item in asked.present(self._store):
+            for item in filter(asked.matches, self._store.items(asked.collection, asked.namespace)):
                 yield WatchEvent(EventType.ADDED, copied(item))
         while True:
             for collection, change in self._changes[self._told_before(version) :]:

@@ -11,9 +11,7 @@ from dataclasses import dataclass
 
 from app.ports import DEPLOYMENTS, PODS, REPLICA_SETS, Json, Resource
 from app.sandbox.objects import (
-    Key,
     ObjectCondition,
-    collection_of,
     is_active,
     is_deleted,
     is_ready,
@@ -25,6 +23,7 @@ from app.sandbox.objects import (
     set_condition,
 )
 from app.sandbox.pod_control import (
+    Controller,
     PodControl,
     availability,
     pods_meant,
@@ -54,19 +53,13 @@ class _Bounds:
         return _Bounds(replicas, surge, unavailable if surge or unavailable else 1)
 
 
-class Deployments:
+class Deployments(Controller):
     """The controller of Deployments."""
 
     resource = DEPLOYMENTS
 
-    def __init__(self, control: PodControl) -> None:
-        self._control = control
-
-    def look(self, key: Key) -> None:
-        """Move the ReplicaSets of a Deployment on towards its template and replicas."""
-        deployment = self._control.store.read("deployments.apps", key)
-        if deployment is None or is_deleted(deployment):
-            return
+    def move_on(self, deployment: Json) -> None:
+        """Move its ReplicaSets on towards its template and replicas."""
         sets = self._sets(deployment)
         label = template_hash(deployment["spec"]["template"])
         new = next((replica_set for replica_set in sets if _label(replica_set) == label), None)
@@ -234,19 +227,15 @@ def _number(replica_set: Json, key: str) -> int:
     return int(member(replica_set, f"status.{key}") or 0)
 
 
-class Replicas:
+class Replicas(Controller):
     """The controller of one of the two kinds."""
 
     def __init__(self, control: PodControl, resource: Resource) -> None:
-        self._control = control
+        super().__init__(control)
         self.resource = resource
-        self._collection = collection_of(resource)
 
-    def look(self, key: Key) -> float | None:
-        """Create or delete pods; return after how many seconds to look again."""
-        owner = self._control.store.read(self._collection, key)
-        if owner is None or is_deleted(owner):
-            return None
+    def move_on(self, owner: Json) -> float | None:
+        """Create or delete pods."""
         pods = [
             pod
             for pod in self._control.pods_of(self.resource, owner, selector_of(owner))

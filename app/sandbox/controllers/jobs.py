@@ -30,7 +30,7 @@ from app.sandbox.objects import (
     set_condition,
     uid_of,
 )
-from app.sandbox.pod_control import PodControl
+from app.sandbox.pod_control import Controller, PodControl
 from app.sandbox.schedules import CronSchedule, zone_named
 
 _FINALIZER = "batch.kubernetes.io/job-tracking"
@@ -49,23 +49,27 @@ _MOMENT_SECONDS = 0.1  # after the time, so that it is surely over
 _HISTORY = (("Complete", "successfulJobsHistoryLimit"), ("Failed", "failedJobsHistoryLimit"))
 
 
-class Jobs:
+class Jobs(Controller):
     """The controller of Jobs."""
 
     resource = JOBS
 
     def __init__(self, control: PodControl) -> None:
-        self._control = control
+        super().__init__(control)
         self._failed_at: dict[str, float] = {}  # by uid of the Job
 
     def look(self, key: Key) -> float | None:
-        """Create pods and count them; return after how many seconds to look again."""
+        """Look also at Jobs that are gone or going: their pods wait for it."""
         job = self._control.store.read("jobs.batch", key)
-        if job is None:
-            self._release_orphans(key)
-            return None
+        if job is not None:
+            return self.move_on(job)
+        self._release_orphans(key)
+        return None
+
+    def move_on(self, job: Json) -> float | None:
+        """Create pods and count them."""
         pods = self._control.pods_of(JOBS, job, selector_of(job))
-        if has_finished(job) or is_deleted(job):
+        if finished_by(job) or is_deleted(job):
             for pod in filter(_is_to_count, pods):
                 self._release(pod)
             self._failed_at.pop(uid_of(job), None)
@@ -189,27 +193,16 @@ def finished_by(job: Json) -> Json | None:
     return None
 
 
-def has_finished(job: Json) -> bool:
-    """Whether a Job has ended, well or not."""
-    return finished_by(job) is not None
-
-
-class CronJobs:
+class CronJobs(Controller):
     """The controller of CronJobs."""
 
     resource = CRON_JOBS
 
-    def __init__(self, control: PodControl) -> None:
-        self._control = control
-
-    def look(self, key: Key) -> float | None:
-        """Create a Job if it is time; return after how many seconds to look again."""
-        owner = self._control.store.read("cronjobs.batch", key)
-        if owner is None or is_deleted(owner):
-            return None
+    def move_on(self, owner: Json) -> float | None:
+        """Create a Job if it is time."""
         jobs = [job for job in self._control.owned(owner, JOBS) if not is_deleted(job)]
         self._forget_old(owner, jobs)
-        running = [job for job in jobs if not has_finished(job)]
+        running = [job for job in jobs if not finished_by(job)]
         status: Json = {}
         wait = None if owner["spec"].get("suspend") else self._start(owner, running, status)
         running = [job for job in running if self._control.store.exists(uid_of(job))]

@@ -8,10 +8,8 @@ from app.sandbox.controllers.deployments import Deployments, Replicas
 from app.sandbox.controllers.jobs import CronJobs, Jobs
 from app.sandbox.controllers.sets import DaemonSets, StatefulSets
 from app.sandbox.objects import Key, collection_of, controller_of, is_active, key_of, labels_of
-from app.sandbox.pod_control import PodControl
+from app.sandbox.pod_control import Controller, PodControl
 from app.sandbox.store import StoredChange
-
-Controller = Deployments | Replicas | StatefulSets | DaemonSets | Jobs | CronJobs
 
 _OWNED = ("pods", "replicasets.apps", "jobs.batch")
 

@@ -19,6 +19,7 @@ from app.sandbox.objects import (
     selector_of,
 )
 from app.sandbox.pod_control import (
+    Controller,
     PodControl,
     availability,
     pods_meant,
@@ -30,22 +31,18 @@ from app.sandbox.scheduler import node_bound_to, pinned, suits
 _REVISION = "controller-revision-hash"
 
 
-class StatefulSets:
+class StatefulSets(Controller):
     """The controller of StatefulSets."""
 
     resource = STATEFUL_SETS
 
     def __init__(self, control: PodControl) -> None:
-        self._control = control
+        super().__init__(control)
         self._templates: dict[Key, dict[str, Json]] = {}  # by revision
 
-    def look(self, key: Key) -> float | None:
-        """Move the pods of a StatefulSet on; return after how many seconds to look again."""
-        owner = self._control.store.read("statefulsets.apps", key)
-        if owner is None or is_deleted(owner):
-            self._templates.pop(key, None)
-            return None
-        template = owner["spec"]["template"]
+    def move_on(self, owner: Json) -> float | None:
+        """Move its pods on towards its template and replicas."""
+        key, template = key_of(owner), owner["spec"]["template"]
         update = f"{key.name}-{template_hash(template)}"
         current = member(owner, "status.currentRevision") or update
         known = self._templates.get(key, {})
@@ -154,19 +151,13 @@ def _is_healthy(pod: Json) -> bool:
     return member(pod, "status.phase") == "Running" and is_ready(pod) and not is_deleted(pod)
 
 
-class DaemonSets:
+class DaemonSets(Controller):
     """The controller of DaemonSets."""
 
     resource = DAEMON_SETS
 
-    def __init__(self, control: PodControl) -> None:
-        self._control = control
-
-    def look(self, key: Key) -> float | None:
-        """Create, replace and delete pods; return after how many seconds to look again."""
-        owner = self._control.store.read("daemonsets.apps", key)
-        if owner is None or is_deleted(owner):
-            return None
+    def move_on(self, owner: Json) -> float | None:
+        """Create, replace and delete pods."""
         label = template_hash(owner["spec"]["template"])
         nodes = [
             str(node["metadata"]["name"])

@@ -10,7 +10,7 @@ from __future__ import annotations
 from app.model.quantity import ZERO, Quantity, QuantityFormat
 from app.ports import Json
 from app.sandbox.kubelet.kubelet import Kubelet
-from app.sandbox.kubelet.runs import HOUSEKEEPING_SECONDS, ContainerRun, PodRun
+from app.sandbox.kubelet.runs import ContainerRun, PodRun
 from app.sandbox.load import Moment
 from app.sandbox.objects import Key, member
 from app.sandbox.pod_control import PodControl
@@ -19,6 +19,7 @@ from app.sandbox.resources import quantities
 OUT_OF_MEMORY = "OOMKilled"
 FIRST_LOOK_SECONDS = 0.5  # after a start
 
+_PERIOD_SECONDS = 5.0  # between two looks at what the programs use
 _KILLED = 137
 _THRESHOLD_BYTES = 100 * 2**20  # what a node keeps free of pods
 _TELLING = (
@@ -36,7 +37,7 @@ class Housekeeping:
         self._kubelet = kubelet
         self._epoch_seconds = self._clock.now().timestamp() - self._clock.monotonic()
         kubelet.on_start = self._look_soon
-        self._clock.call_later(HOUSEKEEPING_SECONDS, self._tick)
+        self._clock.call_later(_PERIOD_SECONDS, self._tick)
 
     def _look_soon(self, run: PodRun, container: ContainerRun) -> None:
         self._use(container)
@@ -48,7 +49,7 @@ class Housekeeping:
         self._kubelet.while_running(run, container, FIRST_LOOK_SECONDS, look)
 
     def _tick(self) -> None:
-        self._clock.call_later(HOUSEKEEPING_SECONDS, self._tick)
+        self._clock.call_later(_PERIOD_SECONDS, self._tick)
         by_node: dict[str, list[tuple[PodRun, ContainerRun]]] = {}
         for run in self._kubelet.runs():
             for container in run.containers.values():

@@ -9,18 +9,16 @@ write at all if nothing in it changed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from datetime import datetime
+from typing import Final
+from zlib import crc32
 
 from app.model.errors import BadObject, ClusterError
 from app.model.times import rfc3339
 from app.ports import PODS, Json
 from app.sandbox.clock import Worklist
 from app.sandbox.kubelet.runs import (
-    FIRST_PAUSE_SECONDS,
-    GOOD_RUN_SECONDS,
-    LONGEST_PAUSE_SECONDS,
-    NOTICE_SECONDS,
-    START_SECONDS,
     STOP_SECONDS,
     ContainerRun,
     PodRun,
@@ -29,12 +27,18 @@ from app.sandbox.kubelet.runs import (
     sized,
     status_of,
 )
-from app.sandbox.load import identity, load_of
+from app.sandbox.load import load_of
 from app.sandbox.objects import Key, has_ended, is_deleted, uid_of
 from app.sandbox.pod_control import PodControl
 from app.sandbox.store import StoredChange
 
-NAME = "kubelet"
+NAME: Final = "kubelet"
+
+_NOTICE_SECONDS: Final = 0.02  # until a change of a pod is seen
+_START_SECONDS: Final = 1.0  # from the node to running containers
+_FIRST_PAUSE_SECONDS: Final = 10.0  # before the second restart of a container
+_LONGEST_PAUSE_SECONDS: Final = 300.0
+_GOOD_RUN_SECONDS: Final = 2 * _LONGEST_PAUSE_SECONDS  # after which a crash is the first again
 
 
 class Kubelet:
@@ -85,7 +89,7 @@ class Kubelet:
         pod = change.after
         if pod is None:
             if change.key in self._runs:
-                self._todo.note(change.key, NOTICE_SECONDS)
+                self._todo.note(change.key, _NOTICE_SECONDS)
             return
         run = self._runs.get(change.key)
         node = pod["spec"].get("nodeName")
@@ -100,7 +104,7 @@ class Kubelet:
                 or pod["metadata"].get("labels") != run.pod["metadata"].get("labels")
             )
         if is_news:
-            self._todo.note(change.key, NOTICE_SECONDS)
+            self._todo.note(change.key, _NOTICE_SECONDS)
 
     def _look(self, key: Key) -> None:
         pod = self._control.store.read("pods", key)
@@ -153,7 +157,7 @@ class Kubelet:
         if is_deleted(pod):
             self._stop(run)
         else:
-            self.later(run, START_SECONDS, lambda: self._start_all(run))
+            self.later(run, _START_SECONDS, lambda: self._start_all(run))
 
     def _start_all(self, run: PodRun) -> None:
         if run.is_stopping:
@@ -300,14 +304,12 @@ class Kubelet:
                     container.state = _terminated(container, 143, "Error", self._clock.now())
             self._end_pod_if_all_did(run)
             self.write(run)
-        try:
+        with suppress(ClusterError):
             self._control.writes.delete(PODS, run.key, uid=run.uid, grace_seconds=0)
-        except ClusterError:
-            return
 
 
 def _fresh(pod: Json, item: Json) -> ContainerRun:
-    who = identity(f"{uid_of(pod)}/{item['name']}")
+    who = crc32(f"{uid_of(pod)}/{item['name']}".encode())
     return ContainerRun(item, load_of(pod, item), sized(item.get("resources")), who)
 
 
@@ -329,8 +331,8 @@ def _pause(container: ContainerRun, now: float) -> float:
     What is counted is one image with one set of resources, so a resize starts over.
     """
     tried = (container.spec.get("image"), container.allocated)
-    is_first = container.tried != tried or now - container.started_at > GOOD_RUN_SECONDS
+    is_first = container.tried != tried or now - container.started_at > _GOOD_RUN_SECONDS
     pause = 0.0 if is_first else container.pause_seconds
     container.tried = tried
-    container.pause_seconds = min(max(pause * 2, FIRST_PAUSE_SECONDS), LONGEST_PAUSE_SECONDS)
+    container.pause_seconds = min(max(pause * 2, _FIRST_PAUSE_SECONDS), _LONGEST_PAUSE_SECONDS)
     return pause

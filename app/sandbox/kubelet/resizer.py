@@ -9,20 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Final
 
 from app.model.quantity import ZERO
 from app.ports import Json
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import (
-    APPLY_SECONDS,
-    DEFERRED_RETRY_SECONDS,
-    ERROR_RETRY_SECONDS,
-    ERROR_SECONDS,
     IN_PROGRESS,
     PENDING,
-    ROOM_RETRY_SECONDS,
-    SHRINK_ERROR_SECONDS,
-    SHRINK_RETRY_SECONDS,
     STOP_SECONDS,
     ContainerRun,
     PodRun,
@@ -34,6 +28,15 @@ from app.sandbox.objects import Key, member
 from app.sandbox.pod_control import PodControl
 from app.sandbox.resources import SIZED, Amounts, all_of, quantities, sum_of
 from app.sandbox.subresources import counted
+
+# What a real kubelet was seen to take.
+_APPLY_SECONDS: Final = 0.015  # until the runtime has applied new resources
+_ERROR_SECONDS: Final = 0.3  # until a refusal of the runtime is told
+_ERROR_RETRY_SECONDS: Final = 1.0  # until the runtime is asked again
+_SHRINK_ERROR_SECONDS: Final = 5.0  # until it is told why memory cannot shrink
+_SHRINK_RETRY_SECONDS: Final = 10.0
+_DEFERRED_RETRY_SECONDS: Final = 180.0
+_ROOM_RETRY_SECONDS: Final = 0.13  # after room became free
 
 _STATIC_CPU = "sandbox.plumbline/cpu-manager"  # label of nodes; `static` makes resizes infeasible
 _NEVER = 'Resize is infeasible for Guaranteed Pods alongside CPU Manager policy "static"'
@@ -72,7 +75,7 @@ class Resizer:
 
     def room_is_free(self, node: str) -> None:
         """A pod went or shrank: try again what was deferred."""
-        self._clock.call_later(ROOM_RETRY_SECONDS, lambda: self._retry(node))
+        self._clock.call_later(_ROOM_RETRY_SECONDS, lambda: self._retry(node))
 
     def _retry(self, node: str) -> None:
         deferred = [
@@ -117,7 +120,7 @@ class Resizer:
         if is_news:
             told = f"Pod resize {reason}: {message}"
             self._kubelet.tell(run, f"Resize{reason}", told, warning=True)
-        self._kubelet.later(run, DEFERRED_RETRY_SECONDS, lambda: self._reconsider(run))
+        self._kubelet.later(run, _DEFERRED_RETRY_SECONDS, lambda: self._reconsider(run))
 
     def _reconsider(self, run: PodRun) -> None:
         if run.pending is not None:
@@ -145,7 +148,7 @@ class Resizer:
             self._kubelet.tell(run, "ResizeStarted", "Pod resize started")
         now = self._clock.now()
         run.progress = Resizing(IN_PROGRESS, now, generation)
-        self._apply_in(run, APPLY_SECONDS)
+        self._apply_in(run, _APPLY_SECONDS)
 
     def _apply_in(self, run: PodRun, seconds: float) -> None:
         run.rounds += 1
@@ -197,12 +200,14 @@ class Resizer:
                 self._kubelet.tell(run, "ResizeError", message, warning=True)
             progress.reason, progress.message = "Error", message
             self._kubelet.write(run)
-            self._apply_in(run, SHRINK_RETRY_SECONDS if is_shrinking else ERROR_RETRY_SECONDS)
+            self._apply_in(run, _SHRINK_RETRY_SECONDS if is_shrinking else _ERROR_RETRY_SECONDS)
 
         if progress.reason:
             tell()
         else:
-            self._kubelet.later(run, SHRINK_ERROR_SECONDS if is_shrinking else ERROR_SECONDS, tell)
+            self._kubelet.later(
+                run, _SHRINK_ERROR_SECONDS if is_shrinking else _ERROR_SECONDS, tell
+            )
 
 
 def _wanted(run: PodRun) -> dict[str, Json]:

@@ -14,23 +14,7 @@ from app.sandbox.load import Load
 from app.sandbox.objects import Key, ObjectCondition, copied, set_condition, uid_of
 from app.sandbox.resources import SIZED, Amounts, is_sidecar, quantities, total
 
-# What a real kubelet was seen to take.
-NOTICE_SECONDS: Final = 0.02  # until a change of a pod is seen
-START_SECONDS: Final = 1.0  # from the node to running containers
 STOP_SECONDS: Final = 1.0  # until a program has ended that was asked to
-APPLY_SECONDS: Final = 0.015  # until the runtime has applied new resources
-ERROR_SECONDS: Final = 0.3  # until a refusal of the runtime is told
-ERROR_RETRY_SECONDS: Final = 1.0  # until the runtime is asked again
-SHRINK_ERROR_SECONDS: Final = 5.0  # until it is told why memory cannot shrink
-SHRINK_RETRY_SECONDS: Final = 10.0
-DEFERRED_RETRY_SECONDS: Final = 180.0
-ROOM_RETRY_SECONDS: Final = 0.13  # after room became free
-HOUSEKEEPING_SECONDS: Final = 5.0  # between two looks at what the programs use
-
-FIRST_PAUSE_SECONDS: Final = 10.0  # before the second restart of a container
-LONGEST_PAUSE_SECONDS: Final = 300.0
-GOOD_RUN_SECONDS: Final = 2 * LONGEST_PAUSE_SECONDS  # after which a crash is the first again
-
 WAITING: Json = {"waiting": {"reason": "ContainerCreating"}}
 PENDING = "PodResizePending"
 IN_PROGRESS = "PodResizeInProgress"
