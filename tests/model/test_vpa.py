@@ -16,6 +16,7 @@ from app.model.vpa import (
     StartupBoost,
     UpdatePolicy,
     Vpa,
+    limits_follow,
     read_vpa,
     without_status,
 )
@@ -366,3 +367,19 @@ def test_anything_is_read_or_refused(item: make.Json) -> None:
     assert vpa.strength
     boost = vpa.boost("app")
     assert boost is None or boost.lasts is None or boost.lasts >= timedelta(days=-(10**6))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param(None, True, id="not said"),
+        pytest.param("RequestsAndLimits", True, id="both"),
+        pytest.param("RequestsOnly", False, id="requests"),
+        pytest.param("", False, id="an empty word"),
+        pytest.param("LimitsOnly", False, id="an unknown word"),
+    ],
+)
+def test_limits_follow(values: str | None, expected: bool) -> None:
+    """Limits are written only by whoever asks for it, or does not say."""
+    assert limits_follow(make.policy(values=values)) is expected
+    assert limits_follow(None)
