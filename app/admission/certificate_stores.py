@@ -85,10 +85,14 @@ class CertificatePaths:
         """Return the paths under upstream's names."""
         return cls(folder / "serverCert.pem", folder / "serverKey.pem", folder / "caCert.pem")
 
+    @classmethod
+    def of_cert_manager(cls, folder: Path) -> CertificatePaths:
+        """Return the paths in a folder that cert-manager fills."""
+        return cls(folder / "tls.crt", folder / "tls.key", folder / "ca.crt")
+
     def present(self) -> CertificatePaths:
         """Return these paths, or those of cert-manager's layout if only that is there."""
-        folder = self.cert.parent
-        other = CertificatePaths(folder / "tls.crt", folder / "tls.key", folder / "ca.crt")
+        other = CertificatePaths.of_cert_manager(self.cert.parent)
         if not self.cert.is_file() and other.cert.is_file():
             return other
         return self

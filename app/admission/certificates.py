@@ -50,18 +50,16 @@ def called_name(service: str, namespace: str, url: str = "") -> str:
 
 def serving_names(service: str, namespace: str, url: str = "") -> tuple[str, ...]:
     """Return every name under which people and API servers may call."""
-    inside = (service, f"{service}.{namespace}", f"{service}.{namespace}.svc")
-    return tuple(
-        dict.fromkeys(
-            (
-                *inside,
-                f"{service}.{namespace}.svc.cluster.local",
-                "localhost",
-                "127.0.0.1",
-                called_name(service, namespace, url),
-            )
-        )
+    names = (
+        service,
+        f"{service}.{namespace}",
+        f"{service}.{namespace}.svc",
+        f"{service}.{namespace}.svc.cluster.local",
+        "localhost",
+        "127.0.0.1",
+        called_name(service, namespace, url),
     )
+    return tuple(dict.fromkeys(names))
 
 
 def issue(names: Sequence[str], now: datetime, days: int) -> CertificateSet:

@@ -103,8 +103,7 @@ def given_paths(settings: AdmissionSettings) -> CertificatePaths | None:
     """Return where certificates are given, None if they are ours to make."""
     given = settings.certificates
     if given.cert_dir is not None:
-        folder = given.cert_dir
-        return CertificatePaths(folder / "tls.crt", folder / "tls.key", folder / "ca.crt")
+        return CertificatePaths.of_cert_manager(given.cert_dir)
     paths = CertificatePaths(given.cert_file, given.key_file, given.ca_file)
     if given.are_given or paths.present().cert.is_file():
         return paths

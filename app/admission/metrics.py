@@ -1,4 +1,4 @@
-"""Numbers of the admission webhook."""
+"""Metrics of the admission webhook."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ class AdmissionMetrics:
         self._skipped = lru_cache(partial(self._count, skipped))
         self._failed_open = lru_cache(partial(self._count, failed_open))
         self._refused = lru_cache(refused.labels)
-        for reason in failures:  # a rise is seen only where there was a zero before
+        for reason in failures:  # these start at 0, so that the first failure is a visible increase
             self._failed_open(reason)
 
     def pod(self, *, applied: bool) -> None:
@@ -74,7 +74,7 @@ class AdmissionMetrics:
         self._latency(status, resource).add(seconds)
 
     def timer(self, step: str) -> Callable[[float], object]:
-        """Return what takes the seconds of one step of each review."""
+        """Return a function that records the seconds of a step of each review."""
         return self._steps[step].add
 
     def settle(self) -> None:

@@ -124,7 +124,7 @@ class AdmissionProcess:
         self._certification = certify(self.problem)
         self._reloader = Reloader(self._certification, self._serve_certificates)
         given, clock = settings.certificates, SystemClock()
-        self._reloads = given.reload or not (given.are_given or given.cert_dir is not None)
+        self._reloads = given.reload or not given.are_given
         self._loops = [
             Loop("certificates", self._reload, clock),
             Loop("answering", self._tend, clock),

@@ -297,10 +297,17 @@ def pod_log_keys(request: AdmissionRequest, verdict: PodVerdict) -> dict[str, ob
     incoming, sizes = verdict.incoming, verdict.sizes
     found: dict[str, object] = {
         "namespace": request.namespace,
-        "pod": incoming.title if incoming else request.name,
+        "pod": incoming.title if incoming else request.name or _generated_name(request.new),
         "reason": verdict.reason,
         "why": verdict.message,
     }
     if sizes is not None:
         found["changes"] = sizes.changes
     return found
+
+
+def _generated_name(item: object) -> str:
+    """Return how the name of a pod that cannot be read will begin; empty if that is unknown."""
+    metadata = item.get("metadata") if isinstance(item, dict) else None
+    prefix = metadata.get("generateName") if isinstance(metadata, dict) else None
+    return f"{prefix}%" if prefix else ""

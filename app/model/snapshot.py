@@ -68,10 +68,10 @@ class NamespaceView:
     limits: NamespaceLimits = NO_LIMITS
     targets: Targets = field(default_factory=dict)  # the strongest VPA first
     # Unique for each view, so that results can be cached for it.
-    moment: object = field(init=False, repr=False, compare=False)
+    cache_token: object = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "moment", object())
+        object.__setattr__(self, "cache_token", object())
 
     def rivals(self, key: ObjectKey) -> tuple[Vpa, ...]:
         """Return the VPAs that point at a controller, the strongest first."""

@@ -127,7 +127,7 @@ def topmost(
             return Match(MatchReason.OWNER_UNKNOWN, f"{key}: {controller.message}")
         if key.is_built_in:
             return Match(MatchReason.OWNER_UNKNOWN, f"{key} does not exist")
-        break  # it cannot be scaled, so it counts no more than what owns it
+        break  # not scalable: stop climbing, and take the last scalable owner
     if best is None:
         return Match(MatchReason.NO_SCALABLE_OWNER, f"{owner.key} cannot be scaled")
     return best

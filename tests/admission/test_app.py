@@ -172,10 +172,7 @@ def request(**changes: object) -> Json:
 
 RESOURCE = {"group": "", "version": "v1", "resource": "pods"}
 NO_CREATIONS: dict[str, Json] = {
-    "an update": {"operation": "UPDATE"},
     "a deletion": {"operation": "DELETE", "object": None},
-    "a connection": {"operation": "CONNECT"},
-    "an eviction": {"subResource": "eviction"},
     "a resize": {"subResource": "resize", "operation": "UPDATE"},
 }
 
@@ -213,10 +210,7 @@ NO_CREATIONS: dict[str, Json] = {
             )
             for name, found in {
                 "a text": "x",
-                "a list": [],
-                "wrong metadata": {"metadata": 7},
                 "wrong labels": make.with_value(make.pod_json(), "metadata.labels", {"a": 1}),
-                "wrong containers": make.with_value(make.pod_json(), "spec.containers", "x"),
                 "a wrong quantity": make.pod_json(cpu="much"),
             }.items()
         ),

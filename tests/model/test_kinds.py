@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from app.model.errors import BadObject
 from app.model.kinds import (
     Condition,
     ObjectKey,
@@ -87,26 +86,6 @@ def test_no_owners(metadata: dict[str, object]) -> None:
     assert controller_of(()) is None
 
 
-@pytest.mark.parametrize(
-    ("references", "path"),
-    [
-        ({}, "metadata.ownerReferences"),
-        (0, "metadata.ownerReferences"),
-        (["x"], "metadata.ownerReferences[0]"),
-        ([{}, {"apiVersion": 1}], "metadata.ownerReferences[1].apiVersion"),
-        ([{"kind": 1}], "metadata.ownerReferences[0].kind"),
-        ([{"name": 1}], "metadata.ownerReferences[0].name"),
-        ([{"uid": 1}], "metadata.ownerReferences[0].uid"),
-        ([{"controller": "true"}], "metadata.ownerReferences[0].controller"),
-    ],
-)
-def test_wrong_owners(references: object, path: str) -> None:
-    """What is wrong with a reference is told with its place."""
-    with pytest.raises(BadObject) as caught:
-        read_owners({"ownerReferences": references})
-    assert caught.value.path == path
-
-
 FULL = {
     "type": "Ready",
     "status": "False",
@@ -124,11 +103,3 @@ def test_conditions_keep_their_order() -> None:
         Condition("", ""),
     )
     assert read_conditions({}) == ()
-
-
-@pytest.mark.parametrize("field", FULL)
-def test_wrong_values(field: str) -> None:
-    """What is wrong in a condition is told with its path."""
-    with pytest.raises(BadObject) as caught:
-        read_conditions({"conditions": [{}, FULL | {field: []}]})
-    assert caught.value.path == f"status.conditions[1].{field}"

@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from hypothesis import given
 
 from app.model.errors import BadObject, BadQuantity
 from app.model.kinds import ObjectKey
@@ -20,7 +19,6 @@ from app.model.pods import (
     read_pod,
 )
 from tests import make
-from tests.junk import objects_like
 
 FULL = make.running_json(
     make.pod_json(
@@ -179,61 +177,6 @@ def test_conditions_are_found_by_type() -> None:
     assert pod.condition("PodResizePending") is None
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("metadata", "x"),
-        ("metadata.name", 1),
-        ("metadata.namespace", 1),
-        ("metadata.uid", {}),
-        ("metadata.resourceVersion", 7),
-        ("metadata.generation", "1"),
-        ("metadata.creationTimestamp", "yesterday"),
-        ("metadata.deletionTimestamp", 0),
-        ("metadata.labels", []),
-        ("metadata.labels[app]", 1),
-        ("metadata.annotations", "x"),
-        ("metadata.annotations[vpaUpdates]", True),
-        ("metadata.ownerReferences[0].controller", "yes"),
-        ("spec", []),
-        ("spec.containers", {}),
-        ("spec.containers[1]", "x"),
-        ("spec.containers[1].name", 1),
-        ("spec.containers[0].restartPolicy", 1),
-        ("spec.containers[0].resources", []),
-        ("spec.containers[0].resources.requests", "x"),
-        ("spec.containers[0].resources.requests[cpu]", {}),
-        ("spec.containers[0].resources.limits[cpu]", "1x"),
-        ("spec.containers[0].resizePolicy", {}),
-        ("spec.containers[0].resizePolicy[1]", 1),
-        ("spec.containers[0].resizePolicy[0].resourceName", 1),
-        ("spec.containers[0].resizePolicy[1].restartPolicy", 1),
-        ("spec.initContainers[0].name", 1),
-        ("spec.resources", "x"),
-        ("spec.resources.limits[cpu]", []),
-        ("spec.nodeName", 1),
-        ("status", 1),
-        ("status.phase", 1),
-        ("status.startTime", 1),
-        ("status.observedGeneration", 0.5),
-        ("status.conditions", {}),
-        ("status.containerStatuses", {}),
-        ("status.containerStatuses[0].name", 1),
-        ("status.containerStatuses[0].restartCount", "2"),
-        ("status.containerStatuses[0].state", []),
-        ("status.containerStatuses[0].state.terminated", 1),
-        ("status.containerStatuses[0].lastState", "x"),
-        ("status.containerStatuses[0].resources", 1),
-        ("status.containerStatuses[0].resources.requests[cpu]", True),
-    ],
-)
-def test_wrong_values(path: str, value: object) -> None:
-    """What is wrong is told with its path."""
-    with pytest.raises(BadObject) as caught:
-        read_pod(make.with_value(FULL, path, value))
-    assert caught.value.path == path
-
-
 @pytest.mark.parametrize("field", ["reason", "startedAt", "finishedAt"])
 def test_wrong_terminations(field: str) -> None:
     """How a container ended is read with the same care."""
@@ -259,16 +202,6 @@ def test_ten_thousand_containers() -> None:
 def test_no_containers() -> None:
     """A list that is not there is an empty one."""
     assert read_containers({"containers": None}, "containers", "spec") == ()
-
-
-@given(objects_like(FULL))
-def test_anything_is_read_or_refused(item: make.Json) -> None:
-    """Whatever is sent as a pod, it is a pod or a bad object."""
-    try:
-        pod = read_pod(item)
-    except BadObject:
-        return
-    assert pod.current_resources(make.container()) is not None
 
 
 def test_long_resources_are_not_kept() -> None:

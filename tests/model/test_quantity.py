@@ -15,6 +15,7 @@ from app.model.quantity import (
     Quantity,
     QuantityFormat,
     clear_caches,
+    in_order,
     scale,
     scale_in_int64,
 )
@@ -259,48 +260,33 @@ def test_more_digits_than_anybody_compares_still_order() -> None:
 
 
 @pytest.mark.parametrize(
-    ("amount", "base", "target", "scaled"),
+    ("resource", "amount", "base", "target", "scaled"),
     [
-        ("2", "1500m", "1", "1333m"),
-        ("333m", "100m", "77m", "256m"),
-        ("1", "100m", "35m", "350m"),
-        ("150m", "100m", "250m", "375m"),
-        ("2", "0", "1", "2"),
-        ("10", "1", "0", "0"),
-        ("3e0", "2", "1", "1500e-3"),
+        ("cpu", "333m", "100m", "77m", "256m"),
+        ("cpu", "2", "0", "1", "2"),
+        ("cpu", "10", "1", "0", "0"),
+        ("cpu", "3e0", "2", "1", "1500e-3"),
+        ("memory", "512Mi", "256Mi", "262144k", "500Mi"),
+        ("memory", "700Mi", "300Mi", "262144k", "611669333"),
+        ("memory", "1", "2", "1", "0"),
+        ("memory", "1Gi", "0", "5Gi", "1Gi"),
     ],
 )
-def test_scale_cpu(amount: str, base: str, target: str, scaled: str) -> None:
-    """CPU keeps its proportion down to the millicore."""
-    found = scale_in_int64("cpu", *map(Quantity.parse, (amount, base, target)))
-    assert (str(found[0]), found[1]) == (scaled, False)
+def test_scale(resource: str, amount: str, base: str, target: str, scaled: str) -> None:
+    """An amount keeps its proportion to the millicore or byte, in the format it had."""
+    assert str(scale(resource, *map(Quantity.parse, (amount, base, target)))) == scaled
 
 
 @pytest.mark.parametrize(
-    ("amount", "scaled"),
-    [("4m", "6m"), ("21m", "28m"), ("90m", "118m")],
+    ("resource", "amount", "scaled"),
+    [("cpu", "4m", "6m"), ("cpu", "21m", "28m"), ("cpu", "90m", "118m"), ("memory", "7", "9")],
 )
-def test_scale_cpu_up(amount: str, scaled: str) -> None:
-    """Where a minimum must be reached, CPU is rounded up."""
-    total, minimum = Quantity.parse("115m"), Quantity.parse("150m")
-    assert str(scale("cpu", Quantity.parse(amount), total, minimum, round_up=True)) == scaled
-
-
-@pytest.mark.parametrize(
-    ("amount", "base", "target", "scaled"),
-    [
-        ("512Mi", "256Mi", "262144k", "500Mi"),
-        ("512Mi", "256Mi", "104857600", "200Mi"),
-        ("700Mi", "300Mi", "262144k", "611669333"),
-        ("200", "150", "100", "133"),
-        ("1", "2", "1", "0"),
-        ("1Gi", "0", "5Gi", "1Gi"),
-    ],
-)
-def test_scale_memory(amount: str, base: str, target: str, scaled: str) -> None:
-    """Memory keeps its proportion down to the byte, in the format it had."""
-    found = scale_in_int64("memory", *map(Quantity.parse, (amount, base, target)))
-    assert (str(found[0]), found[1]) == (scaled, False)
+def test_scale_up(resource: str, amount: str, scaled: str) -> None:
+    """Where a minimum must be reached, CPU is rounded up, and only CPU."""
+    total, minimum = (Quantity.parse("115m"), Quantity.parse("150m"))
+    if resource == "memory":
+        total, minimum = Quantity.parse("115"), Quantity.parse("150")
+    assert str(scale(resource, Quantity.parse(amount), total, minimum, round_up=True)) == scaled
 
 
 def test_scaling_is_cut_off_at_int64() -> None:
@@ -415,3 +401,17 @@ def test_what_was_read_can_be_forgotten() -> None:
     assert Quantity.parse("123m") is first
     clear_caches()
     assert Quantity.parse("123m") is not first
+
+
+@pytest.mark.parametrize(
+    ("names", "expected"),
+    [
+        pytest.param("", "", id="none"),
+        pytest.param("memory cpu", "cpu memory", id="the other way round"),
+        pytest.param("b a", "a b", id="two others"),
+        pytest.param("z memory a cpu", "cpu memory a z", id="others come last"),
+    ],
+)
+def test_in_order(names: str, expected: str) -> None:
+    """Equal resources come in equal order, however they were written."""
+    assert in_order(names.split()) == expected.split()

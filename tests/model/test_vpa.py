@@ -16,6 +16,7 @@ from app.model.vpa import (
     StartupBoost,
     UpdatePolicy,
     Vpa,
+    limits_follow,
     read_vpa,
     without_status,
 )
@@ -283,69 +284,6 @@ POLICY = "spec.resourcePolicy.containerPolicies[0]"
 STATUS = "status.recommendation.containerRecommendations"
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        ("metadata", 1),
-        ("metadata.name", 1),
-        ("metadata.generation", "1"),
-        ("metadata.creationTimestamp", "x"),
-        ("metadata.annotations[a]", 1),
-        ("spec", "x"),
-        ("spec.targetRef", []),
-        ("spec.targetRef.apiVersion", 1),
-        ("spec.targetRef.kind", 1),
-        ("spec.targetRef.name", {}),
-        ("spec.selector", "x"),
-        ("spec.selector.matchLabels[tier]", 1),
-        ("spec.updatePolicy", "Off"),
-        ("spec.updatePolicy.updateMode", 1),
-        ("spec.updatePolicy.minReplicas", 2**31),
-        ("spec.updatePolicy.evictAfterOOMSeconds", "60"),
-        ("spec.updatePolicy.evictionRequirements", {}),
-        ("spec.updatePolicy.evictionRequirements[0].resources", "cpu"),
-        ("spec.updatePolicy.evictionRequirements[0].resources[1]", 1),
-        ("spec.updatePolicy.evictionRequirements[1].changeRequirement", 1),
-        ("spec.resourcePolicy", []),
-        ("spec.resourcePolicy.containerPolicies", {}),
-        (f"{POLICY}.containerName", 1),
-        (f"{POLICY}.mode", 1),
-        (f"{POLICY}.minAllowed", "x"),
-        (f"{POLICY}.minAllowed[requests]", {"cpu": "50m"}),
-        (f"{POLICY}.maxAllowed[memory]", "1 Gi"),
-        (f"{POLICY}.controlledResources", "cpu"),
-        (f"{POLICY}.controlledValues", 1),
-        (f"{POLICY}.oomBumpUpRatio", "x"),
-        (f"{POLICY}.oomMinBumpUp", []),
-        (f"{POLICY}.memoryAggregationIntervalSeconds", 2**31),
-        (f"{POLICY}.memoryAggregationIntervalCount", 2**63),
-        (f"{POLICY}.startupBoost", 1),
-        (f"{POLICY}.startupBoost.cpu", 1),
-        (f"{POLICY}.startupBoost.cpu.quantity", "x"),
-        ("spec.startupBoost.cpu.type", 1),
-        ("spec.startupBoost.cpu.factor", 1.5),
-        ("spec.startupBoost.cpu.duration", 15),
-        ("spec.startupBoost.cpu.durationSeconds", "15"),
-        ("spec.recommenders", "mine"),
-        ("spec.recommenders[0].name", 1),
-        ("status", []),
-        ("status.recommendation", []),
-        (STATUS, {}),
-        (f"{STATUS}[0].containerName", 1),
-        (f"{STATUS}[0].target", []),
-        (f"{STATUS}[0].target[cpu]", "x"),
-        (f"{STATUS}[0].upperBound[cpu]", "x"),
-        ("status.conditions", {}),
-        ("status.observedGeneration", "1"),
-    ],
-)
-def test_wrong_values(path: str, value: object) -> None:
-    """What is wrong is told with its path."""
-    with pytest.raises(BadObject) as caught:
-        read_vpa(make.with_value(FULL, path, value))
-    assert caught.value.path == path
-
-
 def test_a_bad_status_can_be_left_out() -> None:
     """A VPA whose status is garbage can be read without it."""
     garbage = {**FULL, "status": "?"}
@@ -366,3 +304,19 @@ def test_anything_is_read_or_refused(item: make.Json) -> None:
     assert vpa.strength
     boost = vpa.boost("app")
     assert boost is None or boost.lasts is None or boost.lasts >= timedelta(days=-(10**6))
+
+
+@pytest.mark.parametrize(
+    ("values", "expected"),
+    [
+        pytest.param(None, True, id="not said"),
+        pytest.param("RequestsAndLimits", True, id="both"),
+        pytest.param("RequestsOnly", False, id="requests"),
+        pytest.param("", False, id="an empty word"),
+        pytest.param("LimitsOnly", False, id="an unknown word"),
+    ],
+)
+def test_limits_follow(values: str | None, expected: bool) -> None:
+    """Limits are written only by whoever asks for it, or does not say."""
+    assert limits_follow(make.policy(values=values)) is expected
+    assert limits_follow(None)

@@ -245,13 +245,13 @@ class PodAdmission:
         self, incoming: IncomingPod, view: NamespaceView, looked_up: LookedUp
     ) -> Match | LookupNeeded:
         kept = self._matches.get(incoming.match_key)
-        if kept is not None and kept[0] is view.moment:
+        if kept is not None and kept[0] is view.cache_token:
             return kept[1]
         match = match_pod(incoming, view, looked_up, boosts=self._boosts)
         if isinstance(match, Match) and not looked_up and len(incoming.match_key) <= _LONGEST_KEPT:
             if len(self._matches) >= self._most_kept:
                 self._matches = {}
-            self._matches[incoming.match_key] = view.moment, match
+            self._matches[incoming.match_key] = view.cache_token, match
         return match
 
     def _size(self, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits) -> PodSizes:

@@ -86,16 +86,6 @@ def bare(name: str) -> Json:
             id="no resources",
         ),
         pytest.param(
-            make.pod_json(box("app", "0"), annotations={}),
-            vpa_json(advice("app", "1")),
-            [
-                "/spec/containers/0/resources/requests/cpu 1",
-                TOLD + "container 0: cpu request",
-                f"{OBSERVED} app",
-            ],
-            id="zero is there",
-        ),
-        pytest.param(
             make.pod_json(box("a", "0"), bare("b"), annotations={}),
             vpa_json(advice("a", "1"), advice("b", "2")),
             [
@@ -116,12 +106,6 @@ def bare(name: str) -> Json:
         ),
         pytest.param(
             make.pod_json(bare("app"), annotations={}),
-            vpa_json(),
-            [f"{OBSERVED} app"],
-            id="nothing recommended, nothing there",
-        ),
-        pytest.param(
-            make.pod_json(bare("app"), annotations={}),
             make.vpa_json("v", status={"recommendation": {}}),
             [f"{OBSERVED} app"],
             id="an empty recommendation",
@@ -133,22 +117,10 @@ def bare(name: str) -> Json:
             id="a recommendation without a target",
         ),
         pytest.param(
-            make.pod_json(bare("test1"), bare("test2")),
-            vpa_json(),
-            [NO_ANNOTATIONS, f"{OBSERVED} test1, test2"],
-            id="containers are named",
-        ),
-        pytest.param(
             make.pod_json(spec={"containers": None}, annotations={}),
             vpa_json(),
             [f"{OBSERVED} "],
             id="no containers",
-        ),
-        pytest.param(
-            make.pod_json(HAMSTER, annotations={}),
-            vpa_json(advice("removed", "500m/500Mi")),
-            [f"{OBSERVED} hamster"],
-            id="for a container that is gone",
         ),
         pytest.param(
             make.pod_json(box("app", "", "1"), annotations={}),
@@ -499,12 +471,6 @@ def changes(pod: Json, patched: ContainerVerdict) -> list[str]:
             id="a name with a slash",
         ),
         pytest.param(
-            {"requests": {}},
-            sizes({"a~b": "1"}, {}),
-            [f"{RESOURCES_AT}/requests/a~0b 1", f"{TOLD_FIRST}a~b request"],
-            id="a name with a tilde",
-        ),
-        pytest.param(
             None,
             sizes({"z": "1", "memory": "1", "a": "1", "cpu": "1"}, {"cpu": "2"}, "cpu is fine"),
             [
@@ -532,16 +498,6 @@ def changes(pod: Json, patched: ContainerVerdict) -> list[str]:
                 f"{TOLD_FIRST}cpu request",
             ],
             id="an empty object is made anew",
-        ),
-        pytest.param(
-            {"claims": []},
-            sizes({"cpu": "1"}, {}),
-            [
-                f"{RESOURCES_AT}/requests {{}}",
-                f"{RESOURCES_AT}/requests/cpu 1",
-                f"{TOLD_FIRST}cpu request",
-            ],
-            id="one that holds more is not",
         ),
     ],
 )

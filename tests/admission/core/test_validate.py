@@ -24,6 +24,7 @@ from app.model.gates import FeatureGate, FeatureGates
 from app.model.review import AdmissionRequest
 from app.model.vpa import Vpa
 from tests import make
+from tests.junk import ANYTHING, objects_like
 from tests.make import ALL_GATES, NO_GATES
 
 Json = dict[str, Any]
@@ -379,28 +380,6 @@ def test_warnings_are_counted() -> None:
     assert (len(warnings), warnings[-1]) == (51, "and 49 more")
 
 
-_LEAF = (
-    st.none()
-    | st.booleans()
-    | st.integers(-3, 3)
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.sampled_from(["", "*", "app", "Off", "bad", "1", "-1", "100m", "1e999", "10s", "cpu"])
-    | st.text(max_size=5)
-)
-_ANYTHING = st.recursive(
-    _LEAF,
-    lambda inner: (
-        st.lists(inner, max_size=3)
-        | st.dictionaries(
-            st.sampled_from(["cpu", "type", "name", "matchLabels", "resources"])
-            | st.text(max_size=3),
-            inner,
-            max_size=3,
-        )
-    ),
-    max_leaves=6,
-)
 _FULL = make.vpa_json(
     mode="Recreate",
     min_replicas=2,
@@ -439,35 +418,12 @@ _FULL = make.vpa_json(
 )
 
 
-def _places(item: object, at: tuple[str | int, ...] = ()) -> list[tuple[str | int, ...]]:
-    """Return the places of all values of an object, itself included."""
-    inside: list[tuple[str | int, object]] = []
-    if isinstance(item, dict):
-        inside = list(item.items())
-    elif isinstance(item, list):
-        inside = list(enumerate(item))
-    return [at, *(place for key, value in inside for place in _places(value, (*at, key)))]
-
-
-def _with(item: object, place: tuple[str | int, ...], value: object) -> object:
-    """Return an object with another value at a place."""
-    if not place:
-        return value
-    if isinstance(item, dict):
-        return item | {place[0]: _with(item[place[0]], place[1:], value)}
-    assert isinstance(item, list)
-    return [
-        _with(inner, place[1:], value) if index == place[0] else inner
-        for index, inner in enumerate(item)
-    ]
-
-
-_ODD = st.builds(_with, st.just(_FULL), st.sampled_from(_places(_FULL)), _ANYTHING)
+_ODD = objects_like(_FULL)
 _GATES = st.sampled_from([NO_GATES, ALL_GATES])
 _SIBLINGS = st.sampled_from([None, [], [RIVAL, make.vpa("all")]])
 
 
-@given(_ODD, st.none() | _ODD | _ANYTHING, _GATES, _SIBLINGS, st.sampled_from(Phase))
+@given(_ODD, st.none() | _ODD | ANYTHING, _GATES, _SIBLINGS, st.sampled_from(Phase))
 def test_never_crashes(
     new: object, old: object, gates: FeatureGates, siblings: Sequence[Vpa] | None, phase: Phase
 ) -> None:

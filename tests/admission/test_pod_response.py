@@ -58,3 +58,13 @@ def test_pods_are_named(verdict: PodVerdict, name: str) -> None:
     """A pod is called as people will find it."""
     told = pod_log_keys(make.review(name="asked-for"), verdict)
     assert told == {"namespace": "default", "pod": name, "reason": "UnreadablePod", "why": "m"}
+
+
+def test_unreadable_pods_are_named() -> None:
+    """A pod that could not be read and has no name yet is called as it will begin."""
+    bad = {"metadata": {"generateName": "p-"}, "spec": {"containers": "x"}}
+    request = make.review(name="")._replace(new=bad)
+    assert pod_log_keys(request, PodVerdict(PodReason.UNREADABLE, "m"))["pod"] == "p-%"
+    assert (
+        pod_log_keys(request._replace(new=[]), PodVerdict(PodReason.UNREADABLE, "m"))["pod"] == ""
+    )

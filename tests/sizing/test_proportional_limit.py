@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from app.model.quantity import ZERO, in_order, scale
-from app.model.vpa import limits_follow
+from app.model.quantity import ZERO
 from app.sizing.capping import Limit, proportional_limit
-from tests import make
 from tests.make import quantity
 
 UNLIMITED = "{}: limit NOT set since originalLimit is nil or 0"
@@ -59,44 +57,3 @@ def test_usual_limit() -> None:
     assert proportional_limit("cpu", None, asked, wanted, quantity("2")).amount == quantity("20")
     assert proportional_limit("cpu", ZERO, asked, wanted, quantity("2")).amount == quantity("20")
     assert proportional_limit("cpu", asked, asked, wanted, quantity("2")) == Limit(wanted, "")
-
-
-@pytest.mark.parametrize(
-    ("resource", "round_up", "expected"),
-    [("cpu", False, "333m"), ("cpu", True, "334m"), ("memory", False, "0"), ("memory", True, "0")],
-)
-def test_scale(resource: str, round_up: bool, expected: str) -> None:
-    """Only cpu is ever rounded up."""
-    third = scale(resource, quantity("1"), quantity("3"), quantity("1"), round_up=round_up)
-    assert str(third) == expected
-
-
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        pytest.param("", "", id="none"),
-        pytest.param("cpu memory", "cpu memory", id="as they should be"),
-        pytest.param("memory cpu", "cpu memory", id="the other way round"),
-        pytest.param("b a", "a b", id="two others"),
-        pytest.param("z memory a cpu", "cpu memory a z", id="others come last"),
-    ],
-)
-def test_in_order(names: str, expected: str) -> None:
-    """Equal resources come in equal order, whoever wrote them."""
-    assert in_order(names.split()) == expected.split()
-
-
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param(None, True, id="not said"),
-        pytest.param("RequestsAndLimits", True, id="both"),
-        pytest.param("RequestsOnly", False, id="requests"),
-        pytest.param("", False, id="an empty word"),
-        pytest.param("LimitsOnly", False, id="an unknown word"),
-    ],
-)
-def test_limits_follow(values: str | None, expected: bool) -> None:
-    """Limits are written only by whoever asks for it, or does not say."""
-    assert limits_follow(make.policy(values=values)) is expected
-    assert limits_follow(None)
