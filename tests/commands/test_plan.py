@@ -171,16 +171,15 @@ def test_the_time_is_the_one_asked_about(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        pytest.param(["--min-replicas=3"], "TooFewReplicas", id="min-replicas"),
-        pytest.param(["--eviction-tolerance=0"], "Evicted", id="one of a whole group"),
-        pytest.param(["--eviction-rate-limit=1", "--eviction-rate-burst=0"], "RateLimited",
-            id="no burst"),
-        pytest.param(["--eviction-rate-limit=0.001"], "Evicted", id="the burst"),
-        pytest.param(["--ignored-vpa-object-namespaces=default"], None, id="ignored"),
-        pytest.param(["--vpa-object-namespace=other"], None, id="another namespace"),
-        pytest.param(["-n", "default", "web"], "Evicted", id="asked for"),
+        (["--min-replicas=3"], "TooFewReplicas"),
+        (["--eviction-tolerance=0"], "Evicted"),
+        (["--eviction-rate-limit=1", "--eviction-rate-burst=0"], "RateLimited"),
+        (["--eviction-rate-limit=0.001"], "Evicted"),
+        (["--ignored-vpa-object-namespaces=default"], None),
+        (["--vpa-object-namespace=other"], None),
+        (["-n", "default", "web"], "Evicted"),
     ],
-)  # fmt: skip
+)
 def test_flags_decide(tmp_path: Path, flags: list[str], reason: str | None) -> None:
     """What the updater would be told by flags is told here in the same words."""
     found = reasons(tmp_path, cluster(), *flags)
@@ -190,8 +189,8 @@ def test_flags_decide(tmp_path: Path, flags: list[str], reason: str | None) -> N
 @pytest.mark.parametrize(
     ("flags", "evicted"),
     [
-        pytest.param([], 1, id="a canary"),
-        pytest.param(["--prove=off"], 2, id="no proof"),
+        ([], 1),
+        (["--prove=off"], 2),
     ],
 )
 def test_proof(tmp_path: Path, flags: list[str], evicted: int) -> None:
