@@ -127,7 +127,7 @@ def test_answers_are_those_of_the_wire(folder: Path) -> None:
     objects, review = folder / "objects.yaml", folder / "a.json"
     (plain,) = answered("--objects", objects, review)
     (decoded,) = answered("--objects", objects, "--decode", review)
-    assert orjson.loads(b64decode(plain["patch"])) == decoded["patch"]
+    assert plain | {"patch": orjson.loads(b64decode(plain["patch"]))} == decoded
     code, output, _ = plumbline(
         "admit", "--objects", objects, "--explain", "--decode", folder / "abc.jsonl"
     )

@@ -210,6 +210,7 @@ def test_gates_decide(tmp_path: Path) -> None:
 def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> None:
     """A pod under a custom resource is decided about if its definition tells how it is scaled."""
     pods = several(running(container("app", "100m/100Mi"), owner="example.com/v1/Gadget/web"), 2)
+    scale = {"specReplicasPath": ".spec.replicas", "labelSelectorPath": ".status.selector"}
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -217,29 +218,16 @@ def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> N
         "spec": {
             "group": "example.com",
             "scope": "Namespaced",
-            "names": {"kind": "Gadget", "plural": "gadgets"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "subresources": {
-                        "scale": {
-                            "specReplicasPath": ".spec.replicas",
-                            "statusReplicasPath": ".status.replicas",
-                            "labelSelectorPath": ".status.selector",
-                        }
-                    },
-                }
-            ],
+            "names": {"kind": "Gadget"},
+            "versions": [{"name": "v1", "subresources": {"scale": scale}}],
         },
     }
     gadget = {
         "apiVersion": "example.com/v1",
         "kind": "Gadget",
-        "metadata": {"name": "web", "namespace": "default", "uid": "uid-web"},
+        "metadata": {"name": "web", "namespace": "default"},
         "spec": {"replicas": 2},
-        "status": {"replicas": 2, "selector": "app=web"},
+        "status": {"selector": "app=web"},
     }
     vpa = make.vpa_json(
         target="example.com/v1/Gadget/web", recommendations=[recommended("200m/200Mi = =")]
