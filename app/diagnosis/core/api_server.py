@@ -9,7 +9,6 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
-from app.diagnosis.core.deployments import with_rights
 from app.diagnosis.core.facts import (
     AccountRight,
     Check,
@@ -20,6 +19,7 @@ from app.diagnosis.core.facts import (
     known,
     unknown,
 )
+from app.diagnosis.core.processes import with_rights
 from app.model.fields import Json
 from app.model.text import span
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from app.diagnosis.core.deployments import COMPONENTS, Deployment, deployments
 from app.diagnosis.core.facts import Check, Facts, Finding, Level, known
+from app.diagnosis.core.processes import COMPONENTS, Deployment, deployments
 
 # In its manifests and its chart anyway, and about how it is installed.
 _UNTOLD: Final = (

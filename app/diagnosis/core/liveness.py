@@ -12,8 +12,8 @@ from functools import partial
 from typing import Final
 
 from app.admission.core.rotation import defect
-from app.diagnosis.core.deployments import ADMISSION, logs_of, only_recommends, ours, place_of
 from app.diagnosis.core.facts import Check, CouldNotLook, Facts, Finding, Level, Unasked, known
+from app.diagnosis.core.processes import ADMISSION, logs_of, only_recommends, ours, place_of
 from app.model.certificates import Generation
 from app.model.errors import BadObject
 from app.model.fields import Json, object_at, time_at

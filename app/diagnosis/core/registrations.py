@@ -9,14 +9,6 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from app.diagnosis.core.deployments import (
-    ADMISSION,
-    logs_of,
-    only_recommends,
-    ours,
-    place_of,
-    with_flag,
-)
 from app.diagnosis.core.facts import (
     Check,
     Facts,
@@ -29,6 +21,14 @@ from app.diagnosis.core.facts import (
     unknown,
 )
 from app.diagnosis.core.hooks import Hook, all_hooks, hooks, validating_hooks
+from app.diagnosis.core.processes import (
+    ADMISSION,
+    logs_of,
+    only_recommends,
+    ours,
+    place_of,
+    with_flag,
+)
 from app.model.certificates import Generation, fingerprints
 
 _CONFIGURATION: Final = "vpa-webhook-config"

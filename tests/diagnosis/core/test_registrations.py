@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
-from app.diagnosis.core.deployments import ADMISSION
 from app.diagnosis.core.facts import Facts, Level, TrialOutcome, TrialResult, Unasked
 from app.diagnosis.core.hooks import trial_namespace
+from app.diagnosis.core.processes import ADMISSION
 from app.diagnosis.core.registrations import of_webhook
 from tests.diagnosis.core.healthy import (
     CA,
