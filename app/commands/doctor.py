@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from app.commands.flags import DoctorSettings
 from app.diagnosis.core.checkup import checkup
-from app.diagnosis.core.facts import Finding, Level
+from app.diagnosis.core.facts import Check, Finding, Findings, Level
 from app.diagnosis.installation import gather_facts
 from app.kube.client import connect
 from app.kube.transport import Deadlines
@@ -43,38 +42,45 @@ def doctor_report(settings: DoctorSettings, clock: Clock) -> Report:
     return findings_report(checkup(facts, is_before=settings.examining.is_before))
 
 
-def findings_report(found: Sequence[Finding]) -> Report:
+def findings_report(found: Findings) -> Report:
     """Return findings as lines with their commands, and as objects."""
-    lines = [line for finding in _few(found) for line in _lines(finding)]
-    counts = Counter(finding.level for finding in found)
+    lines = [
+        line
+        for check, several in found.items()
+        for finding in _few(several)
+        for line in _lines(check, finding)
+    ]
+    every = [finding for several in found.values() for finding in several]
+    counts = Counter(finding.level for finding in every)
     told = ", ".join(
         _count(counts[level], level) + _where(found, level) for level in _ORDER if counts[level]
     )
     is_bad = counts[Level.SERIOUS] > 0
     lines.append((Piece(told, Tone.BAD if is_bad else Tone.STRONG),))
-    names = [finding.about for finding in found if finding.level is not Level.FINE]
-    return Report(Text(lines), list(map(_item, found)), names, is_bad=is_bad)
+    items = [_item(check, finding) for check, several in found.items() for finding in several]
+    names = [finding.about for finding in every if finding.level is not Level.FINE]
+    return Report(Text(lines), items, names, is_bad=is_bad)
 
 
-def _few(found: Iterable[Finding]) -> Iterator[Finding]:
+def _few(several: Iterable[Finding]) -> Iterator[Finding]:
     """Yield what people can read: of many findings alike the first, and how many there are."""
-    for check, several in groupby(found, lambda finding: finding.check):
-        by_level: dict[Level, list[Finding]] = {}
-        for finding in several:
-            by_level.setdefault(finding.level, []).append(finding)
-            if len(by_level[finding.level]) <= _MOST_SHOWN:
-                yield finding
-        for level, alike in by_level.items():
-            if len(alike) > _MOST_SHOWN:
-                told = "not shown here, but by -o json"
-                yield Finding(check, level, f"{len(alike) - _MOST_SHOWN} more", told)
+    counts = Counter[Level]()
+    for finding in several:
+        counts[finding.level] += 1
+        if counts[finding.level] <= _MOST_SHOWN:
+            yield finding
+    for level, count in counts.items():
+        if count > _MOST_SHOWN:
+            yield Finding(level, f"{count - _MOST_SHOWN} more", "not shown here, but by -o json")
 
 
-def _where(found: Iterable[Finding], level: Level) -> str:
+def _where(found: Findings, level: Level) -> str:
     """Return the checks to look at first."""
     if level not in (Level.SERIOUS, Level.UNKNOWN):
         return ""
-    checks = dict.fromkeys(finding.check for finding in found if finding.level is level)
+    checks = (
+        check for check, several in found.items() if any(one.level is level for one in several)
+    )
     return f" ({', '.join(checks)})"
 
 
@@ -83,19 +89,19 @@ def _count(count: int, level: Level) -> str:
     return f"{count} {level}{ending}"
 
 
-def _lines(finding: Finding) -> Iterator[Line]:
+def _lines(check: Check, finding: Finding) -> Iterator[Line]:
     yield (
         Piece(finding.level.ljust(_LEVEL_WIDTH), _TONES[finding.level]),
-        Piece(finding.check.ljust(_CHECK_WIDTH)),
+        Piece(check.ljust(_CHECK_WIDTH)),
         Piece(f"{finding.about}: {finding.message}"),
     )
     if finding.fix and finding.level is not Level.FINE:
         yield Piece(" " * _LEVEL_WIDTH), Piece(f"$ {finding.fix}", Tone.STRONG)
 
 
-def _item(finding: Finding) -> Json:
+def _item(check: Check, finding: Finding) -> Json:
     told = {
-        "check": str(finding.check),
+        "check": str(check),
         "level": str(finding.level),
         "about": finding.about,
         "message": finding.message,

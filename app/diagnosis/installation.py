@@ -18,7 +18,6 @@ from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import called_name, judge
 from app.admission.core.rotation import Generation
 from app.diagnosis.core.autoscalers import targets
-from app.diagnosis.core.deployments import ADMISSION, deployments, ours
 from app.diagnosis.core.facts import (
     OWN_SECRET,
     AccountRight,
@@ -30,6 +29,7 @@ from app.diagnosis.core.facts import (
 )
 from app.diagnosis.core.hooks import hooks, trial_namespace
 from app.diagnosis.core.members import FoundByNamespace, members
+from app.diagnosis.core.processes import ADMISSION, deployments, ours
 from app.diagnosis.gathering import (
     GatheredObjects,
     GatherRequest,

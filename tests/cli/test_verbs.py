@@ -127,7 +127,7 @@ def test_answers_are_those_of_the_wire(folder: Path) -> None:
     objects, review = folder / "objects.yaml", folder / "a.json"
     (plain,) = answered("--objects", objects, review)
     (decoded,) = answered("--objects", objects, "--decode", review)
-    assert orjson.loads(b64decode(plain["patch"])) == decoded["patch"]
+    assert plain | {"patch": orjson.loads(b64decode(plain["patch"]))} == decoded
     code, output, _ = plumbline(
         "admit", "--objects", objects, "--explain", "--decode", folder / "abc.jsonl"
     )
@@ -169,69 +169,44 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        pytest.param(["admitt"], 'unknown command "admitt"; did you mean "admit"?', id="command"),
-        pytest.param(["--objects"], 'unknown command "--objects"', id="flag as command"),
-        pytest.param(
-            ["admit", "--object", "x"], 'unknown flag --object; did you mean "objects"?', id="flag"
-        ),
-        pytest.param(
+        (["admitt"], 'unknown command "admitt"; did you mean "admit"?'),
+        (["--objects"], 'unknown command "--objects"'),
+        (["admit", "--object", "x"], 'unknown flag --object; did you mean "objects"?'),
+        (
             ["admission", "--feature-gates=InPlac=true"],
             '--feature-gates: unknown feature gate "InPlac"; did you mean "InPlace"?',
-            id="gate",
         ),
-        pytest.param(
+        (
             ["admit", "--max-allowed-cpu-boost=much"],
             '--max-allowed-cpu-boost takes a quantity such as 500m or 2Gi, or nothing, not "much"',
-            id="value",
         ),
-        pytest.param(["admit", "--v"], "-v needs a value: a whole number", id="no value"),
-        pytest.param(["admission", "x"], WORD, id="word"),
-        pytest.param(["admit"], NO_REVIEW, id="no review"),
-        pytest.param(["admit", "--objects", "{empty}"], NO_REVIEW, id="no review beside objects"),
-        pytest.param(["admit", "{empty}"], NO_REVIEW, id="an empty file"),
-        pytest.param(["admit", "-"], NO_REVIEW, id="empty input"),
-        pytest.param(
-            ["admit", "/no/review"], "/no/review: No such file or directory", id="no such review"
-        ),
-        pytest.param(
-            ["admit", "--objects=/no/object", "{empty}"],
-            "/no/object: No such file or directory",
-            id="no such object",
-        ),
-        pytest.param(
-            ["admission", "--objects=/no/object"],
-            "/no/object: No such file or directory",
-            id="no such object to serve",
-        ),
-        pytest.param(
+        (["admit", "--v"], "-v needs a value: a whole number"),
+        (["admission", "x"], WORD),
+        (["admit"], NO_REVIEW),
+        (["admit", "--objects", "{empty}"], NO_REVIEW),
+        (["admit", "{empty}"], NO_REVIEW),
+        (["admit", "-"], NO_REVIEW),
+        (["admit", "/no/review"], "/no/review: No such file or directory"),
+        (["admit", "--objects=/no/object", "{empty}"], "/no/object: No such file or directory"),
+        (["admission", "--objects=/no/object"], "/no/object: No such file or directory"),
+        (
             ["run", "--objects", "/dev/null"],
             "--objects: there are no objects to apply in /dev/null",
-            id="nothing to run",
         ),
-        pytest.param(
+        (
             ["run", "--kubeconfig=config"],
             "--kubeconfig: on a real cluster run only looks on; add --dry-run, "
             "or start admission, recommender and updater",
-            id="a real cluster to run on",
         ),
-        pytest.param(
+        (
             ["run", "--dry-run", "--objects=shop.yaml"],
             "--objects: a dry run looks at a real cluster; leave out one of both",
-            id="a real cluster, and one in files",
         ),
-        pytest.param(
-            ["run", "--speed=0"],
-            '--speed takes a number above zero, or max, not "0"',
-            id="time that stands",
-        ),
-        pytest.param(
-            ["admit", "/proc/self/mem"],
-            "/proc/self/mem: Input/output error",
-            id="a file that cannot be read",
-        ),
-        pytest.param(["manifests"], DOCUMENTS, id="no document"),
-        pytest.param(["manifests", "crds"], DOCUMENTS, id="no such document"),
-        pytest.param(["version", "x"], WORD, id="a word too many"),
+        (["run", "--speed=0"], '--speed takes a number above zero, or max, not "0"'),
+        (["admit", "/proc/self/mem"], "/proc/self/mem: Input/output error"),
+        (["manifests"], DOCUMENTS),
+        (["manifests", "crds"], DOCUMENTS),
+        (["version", "x"], WORD),
     ],
 )
 def test_wrong_usage(tmp_path: Path, words: Sequence[str], sentence: str) -> None:

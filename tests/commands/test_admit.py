@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-from base64 import b64decode
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -213,16 +212,6 @@ def test_several_containers_are_told_apart() -> None:
     request = read_review(REVIEWS[0])
     shown = review_row(request, told, {"response": {"uid": "u", "allowed": True, "patch": "x"}})
     assert [piece.text for piece in shown][3:] == ["patched", "a cpu none -> 1", "Sized: by web"]
-
-
-def test_a_decoded_patch_is_the_patch(objects: Path, tmp_path: Path) -> None:
-    """Reading the patch changes nothing else."""
-    path = tmp_path / "review.json"
-    path.write_bytes(orjson.dumps(REVIEWS[0]))
-    (plain,) = map(orjson.loads, admitted(path, "--objects", objects))
-    (decoded,) = map(orjson.loads, admitted(path, "--decode", "--objects", objects))
-    plain["response"]["patch"] = orjson.loads(b64decode(plain["response"]["patch"]))
-    assert decoded == plain
 
 
 def test_yaml_that_json_cannot_tell(objects: Path, tmp_path: Path) -> None:

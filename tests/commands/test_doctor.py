@@ -311,12 +311,14 @@ def test_before_an_installation(tmp_path: Path) -> None:
 def test_what_is_shown() -> None:
     """A line for each finding, its command below where something is to be done, and the sum."""
     found = findings_report(
-        [
-            Finding(Check.SERVER, Level.FINE, "API server", "fine", "never shown"),
-            Finding(Check.LEASES, Level.NOTE, "lease/a", "odd"),
-            Finding(Check.LEASES, Level.NOTE, "lease/b", "odd"),
-            Finding(Check.METRICS, Level.SERIOUS, "apiservice/x", "down", "mend it"),
-        ]
+        {
+            Check.SERVER: [Finding(Level.FINE, "API server", "fine", "never shown")],
+            Check.LEASES: [
+                Finding(Level.NOTE, "lease/a", "odd"),
+                Finding(Level.NOTE, "lease/b", "odd"),
+            ],
+            Check.METRICS: [Finding(Level.SERIOUS, "apiservice/x", "down", "mend it")],
+        }
     )
     assert list(shown(found, Output.TABLE)) == [
         "fine     Server       API server: fine",
@@ -338,11 +340,13 @@ def test_what_is_shown() -> None:
 def test_many_alike() -> None:
     """Of what a thousand VPAs have in common people see ten, programs all, with the sum."""
     found = findings_report(
-        [
-            Finding(Check.VPAS, level, f"vpa/{number}", "no pods")
-            for number in range(1000)
-            for level in (Level.NOTE, Level.WARNING)
-        ]
+        {
+            Check.VPAS: [
+                Finding(level, f"vpa/{number}", "no pods")
+                for number in range(1000)
+                for level in (Level.NOTE, Level.WARNING)
+            ]
+        }
     )
     *first, notes, warnings, told = shown(found, Output.TABLE)
     assert len(first) == 20

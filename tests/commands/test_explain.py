@@ -91,51 +91,37 @@ CAP = make.policy_json(max_allowed={"cpu": "150m"})
 @pytest.mark.parametrize(
     ("items", "words", "line"),
     [
-        pytest.param(
+        (
             cluster(bounds="50m/50Mi 1/1Gi"),
             ["web-0"],
             "  in 9h, from 2026-01-05T19:00:00Z on: Evict (Evicted)",
-            id="later",
         ),
-        pytest.param(cluster(count=1), ["web-0"], "    What helps: run more replicas", id="advice"),
-        pytest.param(
+        (cluster(count=1), ["web-0"], "    What helps: run more replicas"),
+        (
             cluster(updatePolicy={"updateMode": "Off"}),
             ["web-0"],
             "  what its author wrote (ModeOff): VPA web is in mode Off",
-            id="off",
         ),
-        pytest.param(
+        (
             cluster(make.pod_json(name="other", owner=None)),
             ["other"],
             "  nothing: no VPA controls the pod",
-            id="without a VPA",
         ),
-        pytest.param(
-            [make.vpa_json(target=None)], ["web"], "  nothing: it has no pod", id="nothing at all"
-        ),
-        pytest.param(
+        ([make.vpa_json(target=None)], ["web"], "  nothing: it has no pod"),
+        (
             cluster(make.vpa_json("young", cpu="1", created=timedelta(days=1))),
             ["web-0"],
             "  and not by VPA young: it is younger",
-            id="a rival",
         ),
-        pytest.param(
-            cluster(resourcePolicy={"containerPolicies": [CAP]}),
-            ["web-0"],
-            "maxAllowed: 150m",
-            id="a cap",
-        ),
-        pytest.param(
-            cluster(count=25), ["web"], "  and 5 more; -o json shows them all", id="many pods"
-        ),
-        pytest.param(
+        (cluster(resourcePolicy={"containerPolicies": [CAP]}), ["web-0"], "maxAllowed: 150m"),
+        (cluster(count=25), ["web"], "  and 5 more; -o json shows them all"),
+        (
             cluster(startupBoost=make.boost_json(factor=3)),
             ["--feature-gates=CPUStartupBoost=true", "web-0"],
             "200m to 600m",
-            id="a boost",
         ),
     ],
-)  # fmt: skip
+)
 def test_stories(tmp_path: Path, items: list[Json], words: list[str], line: str) -> None:
     """Whatever stands in the way or comes later is told where one looks for it."""
     assert line in text(found(tmp_path, items, *words))

@@ -171,16 +171,15 @@ def test_the_time_is_the_one_asked_about(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
-        pytest.param(["--min-replicas=3"], "TooFewReplicas", id="min-replicas"),
-        pytest.param(["--eviction-tolerance=0"], "Evicted", id="one of a whole group"),
-        pytest.param(["--eviction-rate-limit=1", "--eviction-rate-burst=0"], "RateLimited",
-            id="no burst"),
-        pytest.param(["--eviction-rate-limit=0.001"], "Evicted", id="the burst"),
-        pytest.param(["--ignored-vpa-object-namespaces=default"], None, id="ignored"),
-        pytest.param(["--vpa-object-namespace=other"], None, id="another namespace"),
-        pytest.param(["-n", "default", "web"], "Evicted", id="asked for"),
+        (["--min-replicas=3"], "TooFewReplicas"),
+        (["--eviction-tolerance=0"], "Evicted"),
+        (["--eviction-rate-limit=1", "--eviction-rate-burst=0"], "RateLimited"),
+        (["--eviction-rate-limit=0.001"], "Evicted"),
+        (["--ignored-vpa-object-namespaces=default"], None),
+        (["--vpa-object-namespace=other"], None),
+        (["-n", "default", "web"], "Evicted"),
     ],
-)  # fmt: skip
+)
 def test_flags_decide(tmp_path: Path, flags: list[str], reason: str | None) -> None:
     """What the updater would be told by flags is told here in the same words."""
     found = reasons(tmp_path, cluster(), *flags)
@@ -190,8 +189,8 @@ def test_flags_decide(tmp_path: Path, flags: list[str], reason: str | None) -> N
 @pytest.mark.parametrize(
     ("flags", "evicted"),
     [
-        pytest.param([], 1, id="a canary"),
-        pytest.param(["--prove=off"], 2, id="no proof"),
+        ([], 1),
+        (["--prove=off"], 2),
     ],
 )
 def test_proof(tmp_path: Path, flags: list[str], evicted: int) -> None:
@@ -211,6 +210,7 @@ def test_gates_decide(tmp_path: Path) -> None:
 def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> None:
     """A pod under a custom resource is decided about if its definition tells how it is scaled."""
     pods = several(running(container("app", "100m/100Mi"), owner="example.com/v1/Gadget/web"), 2)
+    scale = {"specReplicasPath": ".spec.replicas", "labelSelectorPath": ".status.selector"}
     definition = {
         "apiVersion": "apiextensions.k8s.io/v1",
         "kind": "CustomResourceDefinition",
@@ -218,29 +218,16 @@ def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> N
         "spec": {
             "group": "example.com",
             "scope": "Namespaced",
-            "names": {"kind": "Gadget", "plural": "gadgets"},
-            "versions": [
-                {
-                    "name": "v1",
-                    "served": True,
-                    "storage": True,
-                    "subresources": {
-                        "scale": {
-                            "specReplicasPath": ".spec.replicas",
-                            "statusReplicasPath": ".status.replicas",
-                            "labelSelectorPath": ".status.selector",
-                        }
-                    },
-                }
-            ],
+            "names": {"kind": "Gadget"},
+            "versions": [{"name": "v1", "subresources": {"scale": scale}}],
         },
     }
     gadget = {
         "apiVersion": "example.com/v1",
         "kind": "Gadget",
-        "metadata": {"name": "web", "namespace": "default", "uid": "uid-web"},
+        "metadata": {"name": "web", "namespace": "default"},
         "spec": {"replicas": 2},
-        "status": {"replicas": 2, "selector": "app=web"},
+        "status": {"selector": "app=web"},
     }
     vpa = make.vpa_json(
         target="example.com/v1/Gadget/web", recommendations=[recommended("200m/200Mi = =")]

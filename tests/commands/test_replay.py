@@ -144,18 +144,16 @@ def test_yaml_says_what_json_says(run: Run) -> None:
 @pytest.mark.parametrize(
     ("flags", "target"),
     [
-        pytest.param([], {"cpu": "126m", "memory": "511772986"}, id="none"),
-        pytest.param(["--recommendation-margin-fraction=0"], {"cpu": "110m"}, id="margin"),
-        pytest.param(["--pod-recommendation-min-memory-mb=500"], {"memory": "500Mi"}, id="least"),
-        pytest.param(["--round-cpu-millicores=50"], {"cpu": "150m"}, id="rounding"),
-        pytest.param(["--round-cpu-millicores=-5"], {"cpu": "126m"}, id="no rounding"),
-        pytest.param(
-            ["--container-recommendation-max-allowed-cpu=100m"], {"cpu": "100m"}, id="most"
-        ),
-        pytest.param(["--recommender-name=perf"], {}, id="another recommender"),
-        pytest.param(["--vpa-object-namespace=other"], {}, id="another namespace"),
-        pytest.param(["--storage=prometheus", "--parity=upstream"], {"cpu": "126m"}, id="parity"),
-        pytest.param(["--feature-gates=AllAlpha=true"], {"cpu": "126m"}, id="gates"),
+        ([], {"cpu": "126m", "memory": "511772986"}),
+        (["--recommendation-margin-fraction=0"], {"cpu": "110m"}),
+        (["--pod-recommendation-min-memory-mb=500"], {"memory": "500Mi"}),
+        (["--round-cpu-millicores=50"], {"cpu": "150m"}),
+        (["--round-cpu-millicores=-5"], {"cpu": "126m"}),
+        (["--container-recommendation-max-allowed-cpu=100m"], {"cpu": "100m"}),
+        (["--recommender-name=perf"], {}),
+        (["--vpa-object-namespace=other"], {}),
+        (["--storage=prometheus", "--parity=upstream"], {"cpu": "126m"}),
+        (["--feature-gates=AllAlpha=true"], {"cpu": "126m"}),
     ],
 )
 def test_flags_of_the_recommender(flags: Sequence[str], target: make.Json, run: Run) -> None:
@@ -224,42 +222,33 @@ def test_a_damaged_file(run: Run) -> None:
 @pytest.mark.parametrize(
     ("flags", "events", "sentence"),
     [
-        pytest.param(["--events="], b"", "no events given", id="no file"),
-        pytest.param(["--events=nowhere"], b"", "nowhere: No such file", id="a missing file"),
-        pytest.param([], b"", "there are no events: say with --start when to begin", id="nothing"),
-        pytest.param([], b"{\n[", "events: no event can be read", id="nothing readable"),
-        pytest.param(["--start=noon"], b"", "--start takes a time such as", id="no time"),
-        pytest.param(["--start=2026-01-05"], b"", "--start takes a time such as", id="a day"),
-        pytest.param(["--interval=0s"], b"", "--interval takes a duration above", id="no interval"),
-        pytest.param(
+        (["--events="], b"", "no events given"),
+        (["--events=nowhere"], b"", "nowhere: No such file"),
+        ([], b"", "there are no events: say with --start when to begin"),
+        ([], b"{\n[", "events: no event can be read"),
+        (["--start=noon"], b"", "--start takes a time such as"),
+        (["--start=2026-01-05"], b"", "--start takes a time such as"),
+        (["--interval=0s"], b"", "--interval takes a duration above"),
+        (
             ["--start=2026-01-05T01:00:00Z", "--until=2026-01-05T00:00:00Z"],
             b"",
             "--until is before --start",
-            id="backwards",
         ),
-        pytest.param(
-            ["--until=2026-01-04T00:00:00Z"],
-            story().lines[0],
-            "--until is before the start",
-            id="before the events",
-        ),
-        pytest.param(
+        (["--until=2026-01-04T00:00:00Z"], story().lines[0], "--until is before the start"),
+        (
             ["--until=2026-01-06T00:00:00Z", "--at=2026-01-06T00:00:01Z"],
             story().lines[0],
             "--at is after --until",
-            id="too late",
         ),
-        pytest.param(
+        (
             [],
             b"\n".join(story().lines + Story().use(40_000_000, "1", "1Mi").lines[-1:]),
             "events:31: time: 27777 days after all before it; correct it, or say with --until",
-            id="an event dated decades ahead",
         ),
-        pytest.param(
+        (
             ["--parity=upstream,stale_after"],
             b"",
             "--parity: since 0.2 there are no single words: --parity=upstream does everything",
-            id="single words",
         ),
     ],
 )

@@ -140,9 +140,9 @@ def test_its_story(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("spec", "reason", "is_told"),
     [
-        pytest.param({"updatePolicy": {"updateMode": "Off"}}, "ModeOff", False, id="off"),
-        pytest.param({"updatePolicy": {"updateMode": "Initial"}}, "Sized", True, id="initial"),
-        pytest.param({"targetRef": {"name": "other"}}, "NoVPAForOwner", False, id="another target"),
+        ({"updatePolicy": {"updateMode": "Off"}}, "ModeOff", False),
+        ({"updatePolicy": {"updateMode": "Initial"}}, "Sized", True),
+        ({"targetRef": {"name": "other"}}, "NoVPAForOwner", False),
     ],
 )
 def test_pods_that_stay_as_they_are(desk: Desk, spec: Json, reason: str, is_told: bool) -> None:
@@ -182,10 +182,10 @@ def test_pending_pods_are_told(desk: Desk) -> None:
 @pytest.mark.parametrize(
     ("verb", "resource", "error", "status"),
     [
-        pytest.param("get", PODS, Unavailable("down"), 503, id="API server down"),
-        pytest.param("list", LIMIT_RANGES, Refused("forbidden"), 503, id="no right"),
-        pytest.param("get", DEPLOYMENTS, Unavailable("down"), 503, id="down in between"),
-        pytest.param("get", DEPLOYMENTS, NotFound("gone"), 200, id="the controller went"),
+        ("get", PODS, Unavailable("down"), 503),
+        ("list", LIMIT_RANGES, Refused("forbidden"), 503),
+        ("get", DEPLOYMENTS, Unavailable("down"), 503),
+        ("get", DEPLOYMENTS, NotFound("gone"), 200),
     ],
 )
 def test_faults(

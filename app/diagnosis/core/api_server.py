@@ -9,10 +9,8 @@ from functools import partial
 from itertools import groupby
 from typing import Final
 
-from app.diagnosis.core.deployments import with_rights
 from app.diagnosis.core.facts import (
     AccountRight,
-    Check,
     Facts,
     Finding,
     Level,
@@ -20,6 +18,7 @@ from app.diagnosis.core.facts import (
     known,
     unknown,
 )
+from app.diagnosis.core.processes import with_rights
 from app.model.fields import Json
 from app.model.text import span
 
@@ -39,14 +38,14 @@ def of_server(facts: Facts) -> Iterator[Finding]:
     """Judge version and features."""
     level, told = _version(known(facts.version, _SERVER))
     fix = "" if level is Level.FINE else "kubectl version"
-    yield Finding(Check.SERVER, level, _SERVER, told, fix)
+    yield Finding(level, _SERVER, told, fix)
     resources = known(facts.core_resources, _SERVER)
     if "pods/eviction" not in resources:
-        yield Finding(Check.SERVER, Level.SERIOUS, _SERVER, "it knows no evictions")
+        yield Finding(Level.SERIOUS, _SERVER, "it knows no evictions")
     if "pods/resize" not in resources:
         told = "running pods cannot be resized; modes InPlace, InPlaceOrRecreate and boosts need it"
         fix = "kube-apiserver --feature-gates=InPlacePodVerticalScaling=true"
-        yield Finding(Check.SERVER, Level.WARNING, _SERVER, told, fix)
+        yield Finding(Level.WARNING, _SERVER, told, fix)
 
 
 def _version(text: str) -> tuple[Level, str]:
@@ -66,12 +65,12 @@ def of_clock(facts: Facts) -> Iterator[Finding]:
     server = known(facts.server_time, _SERVER)
     apart = abs(server - facts.now)
     if apart < _SMALL:
-        yield Finding(Check.CLOCK, Level.FINE, _SERVER, "its clock and ours agree")
+        yield Finding(Level.FINE, _SERVER, "its clock and ours agree")
         return
     word = "ahead of" if server > facts.now else "behind"
     told = f"its clock is {span(apart)} {word} ours, so Leases seem fresher or older than they are"
     level = Level.SERIOUS if apart >= _LARGE else Level.WARNING
-    yield Finding(Check.CLOCK, level, _SERVER, told, "chronyc makestep")
+    yield Finding(level, _SERVER, told, "chronyc makestep")
 
 
 def of_definitions(facts: Facts) -> Iterator[Finding]:
@@ -83,16 +82,16 @@ def of_definitions(facts: Facts) -> Iterator[Finding]:
         found = live.get(name)
         if found is None:
             told = "the definition is not there"
-            yield Finding(Check.DEFINITIONS, Level.SERIOUS, about, told, _APPLY, is_absence=True)
+            yield Finding(Level.SERIOUS, about, told, _APPLY, is_absence=True)
             continue
         flaws = list(_flaws(about, found, wanted))
         yield from flaws
         if not flaws:
-            yield Finding(Check.DEFINITIONS, Level.FINE, about, "served, with every field")
+            yield Finding(Level.FINE, about, "served, with every field")
 
 
 def _flaws(about: str, live: Json, wanted: Json) -> Iterator[Finding]:
-    serious = partial(Finding, Check.DEFINITIONS, Level.SERIOUS, about)
+    serious = partial(Finding, Level.SERIOUS, about)
     if not _is_established(live):
         yield serious("the API server has not taken it over", f"kubectl describe {about}")
     version, ours = _served(live), _served(wanted)
@@ -103,7 +102,7 @@ def _flaws(about: str, live: Json, wanted: Json) -> Iterator[Finding]:
         yield serious("it has no status subresource, so nothing can be recommended", _APPLY)
     if missing := list(_missing(_schema(version), _schema(ours), "")):
         told = f"these would be dropped or refused: {_first(missing, _MOST_FIELDS)}"
-        yield Finding(Check.DEFINITIONS, Level.WARNING, about, told, _APPLY, is_absence=True)
+        yield Finding(Level.WARNING, about, told, _APPLY, is_absence=True)
 
 
 def _first(words: Sequence[str], most: int) -> str:
@@ -153,7 +152,7 @@ def of_rights(facts: Facts) -> Iterator[Finding]:
     """Judge the rights of the account that asks, and of the processes' accounts."""
     for about, found in (("you", facts.rights), ("accounts", facts.accounts)):
         if isinstance(found, Unasked):
-            yield unknown(Check.RIGHTS, about, found)
+            yield unknown(about, found)
             continue
         for (process, account), rights in groupby(found, lambda one: (one.process, one.account)):
             yield _account(process, account, list(rights), facts)
@@ -162,14 +161,13 @@ def of_rights(facts: Facts) -> Iterator[Finding]:
 def _account(process: str, account: str, found: Sequence[AccountRight], facts: Facts) -> Finding:
     missing = [one for one in found if not one.is_allowed]
     if not missing:
-        told = f"it may do all {len(found)} things that are needed"
-        return Finding(Check.RIGHTS, Level.FINE, account, told)
+        return Finding(Level.FINE, account, f"it may do all {len(found)} things that are needed")
     named = _first([f"{one.verb} {one.what}" for one in missing], _MOST_RIGHTS)
     if not process:
         told = f"the account that asks may not {named}, so not everything is looked at"
         fix = f"kubectl auth can-i {missing[0].verb} {missing[0].what.partition(' ')[0]}"
-        return Finding(Check.RIGHTS, Level.WARNING, account, told, fix)
+        return Finding(Level.WARNING, account, told, fix)
     told = f"the {process} may not {named}; needed to {missing[0].why}"
     documents = dict.fromkeys(one.document for one in missing)
     fix = with_rights(process, account.split(":")[2], documents, facts)
-    return Finding(Check.RIGHTS, Level.SERIOUS, account, told, fix)
+    return Finding(Level.SERIOUS, account, told, fix)

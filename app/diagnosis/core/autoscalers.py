@@ -7,7 +7,7 @@ from datetime import timedelta
 from typing import Final
 
 from app.diagnosis.core.comparisons import why_none
-from app.diagnosis.core.facts import Check, Facts, Finding, Level, Pods, known
+from app.diagnosis.core.facts import Facts, Finding, Level, Pods, known
 from app.diagnosis.core.members import VpaKey, members
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
@@ -33,7 +33,7 @@ def of_vpas(facts: Facts) -> Iterator[Finding]:
     """Judge the VPAs of all namespaces."""
     pods = known(facts.pods, "vpa")
     for problem in pods.problems:
-        yield Finding(Check.VPAS, Level.WARNING, "object", problem)
+        yield Finding(Level.WARNING, "object", problem)
     found, _ = members(pods.snapshot, pods.looked_up)
     flaws = [
         flaw
@@ -45,7 +45,7 @@ def of_vpas(facts: Facts) -> Iterator[Finding]:
     yield from flaws
     count = sum(len(view.vpas) for view in pods.snapshot.namespaces.values())
     if not flaws:
-        yield Finding(Check.VPAS, Level.FINE, "vpa", f"{count} in order")
+        yield Finding(Level.FINE, "vpa", f"{count} in order")
 
 
 def _of_namespace(
@@ -73,7 +73,7 @@ def _of_namespace(
 
 def _warning(vpa: Vpa, told: str, verb: str, level: Level = Level.WARNING) -> Finding:
     fix = f"kubectl -n {vpa.namespace} {verb} vpa {vpa.name}"
-    return Finding(Check.VPAS, level, f"vpa/{vpa.name} -n {vpa.namespace}", told, fix)
+    return Finding(level, f"vpa/{vpa.name} -n {vpa.namespace}", told, fix)
 
 
 def _is_old(vpa: Vpa, facts: Facts) -> bool:

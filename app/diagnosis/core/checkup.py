@@ -9,7 +9,16 @@ from typing import Final
 from app.diagnosis.core.api_server import of_clock, of_definitions, of_rights, of_server
 from app.diagnosis.core.autoscalers import of_vpas
 from app.diagnosis.core.components import of_components
-from app.diagnosis.core.facts import Check, CouldNotLook, Facts, Finding, Level, Unasked, unknown
+from app.diagnosis.core.facts import (
+    Check,
+    CouldNotLook,
+    Facts,
+    Finding,
+    Findings,
+    Level,
+    Unasked,
+    unknown,
+)
 from app.diagnosis.core.liveness import of_certificate, of_leases, of_metrics
 from app.diagnosis.core.registrations import of_webhook
 
@@ -27,10 +36,12 @@ _CHECKS: Final[Mapping[Check, Callable[[Facts], Iterator[Finding]]]] = {
 }
 
 
-def checkup(facts: Facts, *, is_before: bool = False) -> tuple[Finding, ...]:
+def checkup(facts: Facts, *, is_before: bool = False) -> Findings:
     """Return all findings; before an installation what it will bring is no problem."""
-    found = (finding for check in _CHECKS for finding in _findings(check, facts))
-    return tuple(_softened(finding) if is_before else finding for finding in found)
+    return {
+        check: tuple(_softened(one) if is_before else one for one in _findings(check, facts))
+        for check in _CHECKS
+    }
 
 
 def _findings(check: Check, facts: Facts) -> Iterator[Finding]:
@@ -40,7 +51,7 @@ def _findings(check: Check, facts: Facts) -> Iterator[Finding]:
     try:
         yield from _CHECKS[check](facts)
     except CouldNotLook as error:
-        yield unknown(check, error.about, error.fact)
+        yield unknown(error.about, error.fact)
 
 
 def _softened(finding: Finding) -> Finding:

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Final
 
-from app.diagnosis.core.deployments import COMPONENTS, Deployment, deployments
-from app.diagnosis.core.facts import Check, Facts, Finding, Level, known
+from app.diagnosis.core.facts import Facts, Finding, Level, known
+from app.diagnosis.core.processes import COMPONENTS, Deployment, deployments
 
 # In its manifests and its chart anyway, and about how it is installed.
 _UNTOLD: Final = (
     *("--v=", "--stderrthreshold", "--reload-cert", "--register-webhook=", "--webhook-service="),
     "--leader-elect",
 )
-_finding = partial(Finding, Check.COMPONENTS)
 
 
 def of_components(facts: Facts) -> Iterator[Finding]:
@@ -30,7 +28,7 @@ def of_components(facts: Facts) -> Iterator[Finding]:
         if not ours and not theirs:
             about = f"deployment/vpa-{component}"
             told = "it was not found; it may run by other means"
-            yield _finding(Level.NOTE, about, told, is_absence=True)
+            yield Finding(Level.NOTE, about, told, is_absence=True)
 
 
 def _elsewhere(ours: Sequence[Deployment], facts: Facts) -> Iterator[Finding]:
@@ -40,7 +38,7 @@ def _elsewhere(ours: Sequence[Deployment], facts: Facts) -> Iterator[Finding]:
         for namespace in sorted(places):
             told = f"it is looked at, and our processes live in {namespace}"
             about, fix = f"namespace/{facts.namespace}", f"plumbline doctor -n {namespace}"
-            yield _finding(Level.WARNING, about, told, fix)
+            yield Finding(Level.WARNING, about, told, fix)
 
 
 def _ready(ours: Deployment) -> Finding:
@@ -49,27 +47,27 @@ def _ready(ours: Deployment) -> Finding:
     ready = ours.item.get("status", {}).get("availableReplicas", 0)
     if not wanted:
         fix = f"{kubectl} scale {about} --replicas=1"
-        return _finding(Level.WARNING, about, f"the {component} is scaled to zero", fix)
+        return Finding(Level.WARNING, about, f"the {component} is scaled to zero", fix)
     if not ready:
         told = f"no pod of the {component} is available"
-        return _finding(Level.SERIOUS, about, told, f"{kubectl} describe {about}")
-    return _finding(Level.FINE, about, f"{ready} of {wanted} available")
+        return Finding(Level.SERIOUS, about, told, f"{kubectl} describe {about}")
+    return Finding(Level.FINE, about, f"{ready} of {wanted} available")
 
 
 def _upstream(theirs: Deployment, ours: Sequence[Deployment]) -> Finding:
     component, about = theirs.component, theirs.about
     if not theirs.replicas:
         told = f"upstream's {component} is scaled to zero, ready for the way back"
-        return _finding(Level.FINE, about, told)
+        return Finding(Level.FINE, about, told)
     if not ours:
         told = f"upstream's {component} runs, and ours does not{_flags_told(theirs)}"
-        return _finding(Level.NOTE, about, told)
+        return Finding(Level.NOTE, about, told)
     if _is_aside(theirs, ours):
         told = f"upstream's {component} runs beside ours, and they do not meet"
-        return _finding(Level.FINE, about, told)
+        return Finding(Level.FINE, about, told)
     told = f"upstream's {component} still runs, and does the same as ours"
     fix = f"kubectl -n {theirs.namespace} scale {about} --replicas=0"
-    return _finding(Level.SERIOUS, about, told, fix)
+    return Finding(Level.SERIOUS, about, told, fix)
 
 
 def _is_aside(theirs: Deployment, ours: Sequence[Deployment]) -> bool:

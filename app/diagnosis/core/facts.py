@@ -45,12 +45,14 @@ class Check(StrEnum):
 class Finding:
     """One sentence about one object."""
 
-    check: Check
     level: Level
     about: str  # the object, as kubectl calls it
     message: str
     fix: str = ""  # a command to be pasted
     is_absence: bool = False  # what an installation will bring
+
+
+Findings = Mapping[Check, Sequence[Finding]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +82,9 @@ def known(fact: T | Unasked, about: str) -> T:
     return fact
 
 
-def unknown(check: Check, about: str, fact: Unasked) -> Finding:
+def unknown(about: str, fact: Unasked) -> Finding:
     """Return the finding for a fact that could not be had."""
-    return Finding(check, Level.UNKNOWN, about, f"could not be looked at: {fact.why}")
+    return Finding(Level.UNKNOWN, about, f"could not be looked at: {fact.why}")
 
 
 Objects = Sequence[Json] | Unasked

@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from datetime import datetime, timedelta
-from functools import partial
 from typing import Final
 
 from app.admission.core.rotation import Generation, defect
-from app.diagnosis.core.deployments import ADMISSION, logs_of, only_recommends, ours, place_of
-from app.diagnosis.core.facts import Check, CouldNotLook, Facts, Finding, Level, Unasked, known
+from app.diagnosis.core.facts import CouldNotLook, Facts, Finding, Level, Unasked, known
+from app.diagnosis.core.processes import ADMISSION, logs_of, only_recommends, ours, place_of
 from app.model.errors import BadObject
 from app.model.fields import Json, object_at, time_at
 from app.model.text import span
@@ -34,8 +33,6 @@ _METRICS_SERVER: Final = (
     "kubectl apply -f https://github.com/kubernetes-sigs/metrics-server/releases/latest/download/"
     "components.yaml"
 )
-_certificate = partial(Finding, Check.CERTIFICATE)
-_lease = partial(Finding, Check.LEASES)
 
 
 def of_certificate(facts: Facts) -> Iterator[Finding]:
@@ -44,11 +41,11 @@ def of_certificate(facts: Facts) -> Iterator[Finding]:
     found = known(facts.certificate, about)
     if found is None:
         told = "there is none; it may be given by other means"
-        yield _certificate(Level.NOTE, about, told, is_absence=True)
+        yield Finding(Level.NOTE, about, told, is_absence=True)
     else:
         level, told = _judged(found, facts.now)
         fix = _certificate_fix(about, facts) if level is not Level.FINE else ""
-        yield _certificate(level, about, told, fix)
+        yield Finding(level, about, told, fix)
 
 
 def _judged(found: Generation, now: datetime) -> tuple[Level, str]:
@@ -87,20 +84,20 @@ def _heartbeat(item: Json | None, facts: Facts) -> Finding:
     about, fix = f"lease/{HEARTBEAT}", logs_of(ADMISSION, facts)
     if item is None and only_recommends(facts):
         told = "there is no webhook to give a sign, and no updater that waits for it"
-        return _lease(Level.NOTE, about, told)
+        return Finding(Level.NOTE, about, told)
     if item is None:
         told = "the webhook never gave a sign, so the updater evicts no pod"
-        return _lease(Level.SERIOUS, about, told, fix, is_absence=True)
+        return Finding(Level.SERIOUS, about, told, fix, is_absence=True)
     renewed = _renewed(item)
     if renewed is None or facts.now - renewed > _FRESH:
         ago = "an unknown time" if renewed is None else span(facts.now - renewed)
         told = f"the webhook gave its last sign {ago} ago, so the updater evicts no pod"
-        return _lease(Level.SERIOUS, about, told, fix)
+        return Finding(Level.SERIOUS, about, told, fix)
     if renewed - facts.now > _AHEAD:
         told = f"it was renewed {span(renewed - facts.now)} from now: a node's clock is ahead"
-        return _lease(Level.WARNING, about, told, "chronyc tracking  # on its node")
+        return Finding(Level.WARNING, about, told, "chronyc tracking  # on its node")
     ago = span(max(facts.now - renewed, timedelta()))
-    return _lease(Level.FINE, about, f"renewed {ago} ago")
+    return Finding(Level.FINE, about, f"renewed {ago} ago")
 
 
 def _leaders(component: str, leases: Mapping[str, Json], facts: Facts) -> Iterator[Finding]:
@@ -114,15 +111,15 @@ def _leaders(component: str, leases: Mapping[str, Json], facts: Facts) -> Iterat
     for name, (holder, ago) in held.items():
         about, home = f"lease/{name}", f"kubectl -n {facts.namespace}"
         if ago <= _DEAD:
-            yield _lease(Level.FINE, about, f"{holder} leads")
+            yield Finding(Level.FINE, about, f"{holder} leads")
         elif is_led or _works_alone(component, facts):
             how = "leads by another Lease" if is_led else f"is the only {component}, without one"
             told = f"{holder} led {span(ago)} ago; another process {how}"
-            yield _lease(Level.NOTE, about, told, f"{home} delete {about}")
+            yield Finding(Level.NOTE, about, told, f"{home} delete {about}")
         else:
             told = f"{holder} led, and gave its last sign {span(ago)} ago; no replica took over"
             fix = f"{home} get pods -l app.kubernetes.io/name=plumbline"
-            yield _lease(Level.SERIOUS, about, told, fix, is_absence=True)
+            yield Finding(Level.SERIOUS, about, told, fix, is_absence=True)
 
 
 def _works_alone(component: str, facts: Facts) -> bool:
@@ -138,7 +135,7 @@ def _renewed(item: Json) -> datetime | None:
 
 
 def _usage(level: Level, told: str, fix: str = "") -> Finding:
-    return Finding(Check.METRICS, level, _METRICS, told, fix)
+    return Finding(level, _METRICS, told, fix)
 
 
 def of_metrics(facts: Facts) -> Iterator[Finding]:

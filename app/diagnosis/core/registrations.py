@@ -6,20 +6,10 @@ import binascii
 import json
 from base64 import b64decode
 from collections.abc import Iterator, Sequence
-from functools import partial
 from typing import Final
 
 from app.admission.core.rotation import Generation, fingerprints
-from app.diagnosis.core.deployments import (
-    ADMISSION,
-    logs_of,
-    only_recommends,
-    ours,
-    place_of,
-    with_flag,
-)
 from app.diagnosis.core.facts import (
-    Check,
     Facts,
     Finding,
     Level,
@@ -30,6 +20,14 @@ from app.diagnosis.core.facts import (
     unknown,
 )
 from app.diagnosis.core.hooks import Hook, all_hooks, hooks, validating_hooks
+from app.diagnosis.core.processes import (
+    ADMISSION,
+    logs_of,
+    only_recommends,
+    ours,
+    place_of,
+    with_flag,
+)
 
 _CONFIGURATION: Final = "vpa-webhook-config"
 _ABOUT: Final = f"mutatingwebhookconfiguration/{_CONFIGURATION}"
@@ -42,8 +40,6 @@ _USUAL: Final = {
     "timeoutSeconds": (5, "--webhook-timeout-seconds=5"),
     "failurePolicy": ("Ignore", "--webhook-failure-policy-fail=false"),
 }
-
-_finding = partial(Finding, Check.WEBHOOK)
 
 
 def of_webhook(facts: Facts) -> Iterator[Finding]:
@@ -63,7 +59,7 @@ def of_webhook(facts: Facts) -> Iterator[Finding]:
         ]
         yield from flaws
         if all(flaw.level is Level.NOTE for flaw in flaws):
-            yield _finding(Level.FINE, hook.about, "asked for new pods and for VPAs")
+            yield Finding(Level.FINE, hook.about, "asked for new pods and for VPAs")
     yield from _order(found[0], facts)
     if any(hook.is_ours for hook in found):
         yield from _validation(facts)
@@ -75,21 +71,21 @@ def of_webhook(facts: Facts) -> Iterator[Finding]:
 def _absence(facts: Facts) -> Finding:
     if only_recommends(facts):
         told = "no webhook is registered, and only a recommender is installed: no pod is changed"
-        return _finding(Level.NOTE, _ABOUT, told)
+        return Finding(Level.NOTE, _ABOUT, told)
     told = "no webhook is registered, so no pod is sized when it is created"
-    return _finding(Level.SERIOUS, _ABOUT, told, logs_of(ADMISSION, facts), is_absence=True)
+    return Finding(Level.SERIOUS, _ABOUT, told, logs_of(ADMISSION, facts), is_absence=True)
 
 
 def _validation(facts: Facts) -> Iterator[Finding]:
     """Judge the webhook that sees VPAs as they will be stored."""
     about = f"validatingwebhookconfiguration/{_CONFIGURATION}"
     if isinstance(facts.validating, Unasked):
-        yield unknown(Check.WEBHOOK, about, facts.validating)
+        yield unknown(about, facts.validating)
         return
     found = validating_hooks(facts)
     if not found:
         told = "it is missing, so mistakes that other webhooks make in VPAs pass"
-        yield _finding(Level.WARNING, about, told, _restart(facts))
+        yield Finding(Level.WARNING, about, told, _restart(facts))
     for hook in found:
         yield from (*_manners(hook, facts), *_trust(hook, facts))
 
@@ -97,7 +93,7 @@ def _validation(facts: Facts) -> Iterator[Finding]:
 def _left_behind(hook: Hook) -> Finding:
     """Report a registration that nothing answers any more."""
     told = "our webhook is gone and this was left behind, so each change of a VPA waits for it"
-    return _finding(Level.WARNING, hook.about, told, f"kubectl delete {hook.about}")
+    return Finding(Level.WARNING, hook.about, told, f"kubectl delete {hook.about}")
 
 
 def _restart(facts: Facts) -> str:
@@ -125,7 +121,7 @@ def _several(found: Sequence[Hook], facts: Facts) -> Iterator[Finding]:
     told = f"pods are sized more than once: {', '.join(names)} do the same"
     gone = [stop for hook in others.values() if (stop := _stopped(hook, facts))]
     gone.append(f"kubectl delete mutatingwebhookconfiguration {' '.join(others)}")
-    yield _finding(Level.SERIOUS, _ABOUT, told, " && ".join(gone))
+    yield Finding(Level.SERIOUS, _ABOUT, told, " && ".join(gone))
 
 
 def _stopped(hook: Hook, facts: Facts) -> str:
@@ -140,10 +136,10 @@ def _rules(hook: Hook, facts: Facts) -> Iterator[Finding]:
     fix = _mend(hook, facts)
     if not hook.covers(*_POD, "CREATE"):
         told = "it is not asked about new pods, so none is sized"
-        yield _finding(Level.SERIOUS, hook.about, told, fix)
+        yield Finding(Level.SERIOUS, hook.about, told, fix)
     if not all(hook.covers(*_VPAS, verb) for verb in ("CREATE", "UPDATE")):
         told = "it is not asked about VPAs, so their mistakes are found later, or never"
-        yield _finding(Level.WARNING, hook.about, told, fix)
+        yield Finding(Level.WARNING, hook.about, told, fix)
 
 
 def _manners(hook: Hook, facts: Facts) -> Iterator[Finding]:
@@ -151,17 +147,17 @@ def _manners(hook: Hook, facts: Facts) -> Iterator[Finding]:
     seconds = item.get("timeoutSeconds", _USUAL_SECONDS)
     if seconds > _LONG_SECONDS:
         told = f"every new pod may wait {seconds} s for a webhook that is down"
-        yield _finding(Level.WARNING, about, told, _changed(hook, "timeoutSeconds", facts))
+        yield Finding(Level.WARNING, about, told, _changed(hook, "timeoutSeconds", facts))
     if item.get("failurePolicy", "Fail") == "Fail":
         told = "its failure policy is Fail: while it is down no pod is created"
-        yield _finding(Level.WARNING, about, told, _changed(hook, "failurePolicy", facts))
+        yield Finding(Level.WARNING, about, told, _changed(hook, "failurePolicy", facts))
     if item.get("reinvocationPolicy") == "IfNeeded":
         told = "it may be asked twice, and then takes its own sizes for the pod's"
-        yield _finding(Level.WARNING, about, told, f"kubectl edit {about}")
+        yield Finding(Level.WARNING, about, told, f"kubectl edit {about}")
     for key in ("namespaceSelector", "objectSelector"):
         if hook.leaves_out(key):
             told = f"its {key} leaves some pods out; they are not sized"
-            yield _finding(Level.NOTE, about, told, f"kubectl get {about} -o yaml")
+            yield Finding(Level.NOTE, about, told, f"kubectl get {about} -o yaml")
 
 
 def _changed(hook: Hook, field: str, facts: Facts) -> str:
@@ -179,10 +175,10 @@ def _trust(hook: Hook, facts: Facts) -> Iterator[Finding]:
     if not trusted:
         if hook.service is not None:
             told = "it carries no CA, so the API server trusts no answer"
-            yield _finding(Level.SERIOUS, hook.about, told, _mend(hook, facts))
+            yield Finding(Level.SERIOUS, hook.about, told, _mend(hook, facts))
     elif isinstance(served, Generation) and not trusted & served.authorities:
         told = "its CA is not the one that signed the certificate in use"
-        yield _finding(Level.SERIOUS, hook.about, told, _restart(facts))
+        yield Finding(Level.SERIOUS, hook.about, told, _restart(facts))
 
 
 def _endpoints(hook: Hook, facts: Facts) -> Iterator[Finding]:
@@ -193,12 +189,10 @@ def _endpoints(hook: Hook, facts: Facts) -> Iterator[Finding]:
     about = f"service/{name}"
     ready = facts.endpoints.get(hook.service, Unasked("it was not asked for"))
     if isinstance(ready, Unasked):
-        yield unknown(Check.WEBHOOK, about, ready)
+        yield unknown(about, ready)
     elif not ready:
         told = f"no pod in namespace {namespace} is ready to answer for the webhook"
-        yield _finding(
-            Level.SERIOUS, about, told, f"kubectl -n {namespace} describe service {name}"
-        )
+        yield Finding(Level.SERIOUS, about, told, f"kubectl -n {namespace} describe service {name}")
 
 
 def _decoded(text: object) -> str:
@@ -221,18 +215,18 @@ def _order(ours: Hook, facts: Facts) -> Iterator[Finding]:
     if later:
         named = ", ".join(list(later)[:_MOST_NAMED])
         told = f"asked after ours: {named}; what they add is not sized"
-        yield _finding(Level.NOTE, ours.about, told)
+        yield Finding(Level.NOTE, ours.about, told)
 
 
 def _trial(facts: Facts) -> Finding:
     """Judge what became of a VPA that the webhook must refuse."""
     tried, about = facts.tried, "webhook"
     if isinstance(tried, Unasked):
-        return unknown(Check.WEBHOOK, about, tried)
+        return unknown(about, tried)
     if tried.trial is TrialOutcome.REFUSED:
-        return _finding(Level.FINE, about, "it answers the API server")
+        return Finding(Level.FINE, about, "it answers the API server")
     level, told = _missed(tried, facts)
-    return _finding(level, about, told, logs_of(ADMISSION, facts))
+    return Finding(level, about, told, logs_of(ADMISSION, facts))
 
 
 def _missed(tried: TrialResult, facts: Facts) -> tuple[Level, str]:

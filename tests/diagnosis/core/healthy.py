@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from base64 import b64encode
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -189,6 +190,6 @@ def with_one(*deployments: Json) -> Facts:
     return replace(FACTS, deployments=[*others, *deployments])
 
 
-def flaws(found: tuple[Finding, ...] | list[Finding]) -> list[tuple[Level, str]]:
+def flaws(found: Iterable[Finding]) -> list[tuple[Level, str]]:
     """Return what is not fine, as level and sentence."""
     return [(one.level, one.message) for one in found if one.level is not Level.FINE]

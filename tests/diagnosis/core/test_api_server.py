@@ -94,44 +94,34 @@ POLICY = (*SPEC, "resourcePolicy", "properties", "containerPolicies", "items", "
 @pytest.mark.parametrize(
     ("plant", "level", "message"),
     [
-        pytest.param(
+        (
             lambda item: item["status"].update(conditions=[]),
             Level.SERIOUS,
             "the API server has not taken it over",
-            id="not established",
         ),
-        pytest.param(
-            lambda item: at(item).update(served=False),
-            Level.SERIOUS,
-            "version v1 is not served",
-            id="not served",
-        ),
-        pytest.param(
+        (lambda item: at(item).update(served=False), Level.SERIOUS, "version v1 is not served"),
+        (
             lambda item: at(item).pop("subresources"),
             Level.SERIOUS,
             "it has no status subresource, so nothing can be recommended",
-            id="no status",
         ),
-        pytest.param(
+        (
             lambda item: at(item, *SPEC).pop("selector"),
             Level.WARNING,
             "these would be dropped or refused: spec.selector",
-            id="a field",
         ),
-        pytest.param(
+        (
             lambda item: at(item, *MODE)["enum"].remove("UpscaleOnly"),
             Level.WARNING,
             "these would be dropped or refused: spec.updatePolicy.updateMode: UpscaleOnly",
-            id="a word",
         ),
-        pytest.param(
+        (
             lambda item: at(item, *POLICY).clear(),
             Level.WARNING,
             "these would be dropped or refused: "
             "spec.resourcePolicy.containerPolicies[].containerName, "
             "spec.resourcePolicy.containerPolicies[].mode, "
             "spec.resourcePolicy.containerPolicies[].minAllowed and 8 more",
-            id="many fields",
         ),
     ],
 )
@@ -164,28 +154,22 @@ def test_definitions_that_are_absent() -> None:
 @pytest.mark.parametrize(
     ("rights", "level", "word"),
     [
-        pytest.param([access(), access()], Level.FINE, "all 2 things", id="all"),
-        pytest.param(
+        ([access(), access()], Level.FINE, "all 2 things"),
+        (
             [access(), access(allowed=False)],
             Level.SERIOUS,
             "the updater may not list pods; needed to compare them",
-            id="one is missing",
         ),
-        pytest.param(
-            [access(allowed=False)] * 6, Level.SERIOUS, "list pods and 2 more", id="many"
-        ),
-        pytest.param(
+        ([access(allowed=False)] * 6, Level.SERIOUS, "list pods and 2 more"),
+        (
             [access(allowed=False, process="")],
             Level.WARNING,
             "the account that asks may not list pods",
-            id="our own",
         ),
-        pytest.param(
-            [access(allowed=False, process="")] * 5, Level.WARNING, "and 1 more", id="many of ours"
-        ),
-        pytest.param(Unasked("refused"), Level.UNKNOWN, "refused", id="unasked"),
+        ([access(allowed=False, process="")] * 5, Level.WARNING, "and 1 more"),
+        (Unasked("refused"), Level.UNKNOWN, "refused"),
     ],
-)  # fmt: skip
+)
 def test_rights(rights: list[AccountRight] | Unasked, level: Level, word: str) -> None:
     """What an account may not do is named, with what it is needed for."""
     (finding,) = of_rights(replace(FACTS, rights=(), accounts=rights))

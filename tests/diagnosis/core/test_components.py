@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from app.diagnosis.core.components import of_components
-from app.diagnosis.core.deployments import ADMISSION, logs_of, place_of, with_flag, with_rights
 from app.diagnosis.core.facts import Facts, Level, Unasked
+from app.diagnosis.core.processes import ADMISSION, logs_of, place_of, with_flag, with_rights
 from tests.diagnosis.core.healthy import FACTS, charted, deployment, flaws, with_one
 
 Json = dict[str, Any]

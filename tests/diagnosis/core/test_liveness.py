@@ -129,17 +129,14 @@ PROMETHEUS = deployment("recommender", "--storage=prometheus")
 @pytest.mark.parametrize(
     ("facts", "level", "word"),
     [
-        pytest.param(with_one(EXTERNAL), Level.NOTE, "external metrics", id="external metrics"),
-        pytest.param(with_one(INTERNAL), Level.SERIOUS, "does not tell", id="no external metrics"),
-        pytest.param(with_one(PROMETHEUS), Level.WARNING, "only Prometheus", id="Prometheus"),
-        pytest.param(
-            replace(FACTS, deployments=[]), Level.SERIOUS, "does not tell", id="no recommender"
-        ),
-        pytest.param(
+        (with_one(EXTERNAL), Level.NOTE, "external metrics"),
+        (with_one(INTERNAL), Level.SERIOUS, "does not tell"),
+        (with_one(PROMETHEUS), Level.WARNING, "only Prometheus"),
+        (replace(FACTS, deployments=[]), Level.SERIOUS, "does not tell"),
+        (
             replace(FACTS, deployments=Unasked("403")),
             Level.SERIOUS,
             "it does not tell how much pods use: 404",
-            id="not known",
         ),
     ],
 )

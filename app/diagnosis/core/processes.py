@@ -1,4 +1,4 @@
-"""The Deployments of the three processes, ours and upstream's, and the commands that mend them."""
+"""The three processes, ours and upstream's, by their Deployments, and commands that mend them."""
 
 from __future__ import annotations
 
