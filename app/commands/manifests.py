@@ -26,9 +26,5 @@ def manifests_report(items: Sequence[Json]) -> Report:
 
 def _name(item: Json) -> str:
     """Return what kubectl calls it."""
-    kind, group = item["kind"].lower(), group_of(item["apiVersion"])
-    return (
-        f"{kind}.{group}/{item['metadata']['name']}"
-        if group
-        else f"{kind}/{item['metadata']['name']}"
-    )
+    kind = ".".join(filter(None, (item["kind"].lower(), group_of(item["apiVersion"]))))
+    return f"{kind}/{item['metadata']['name']}"
