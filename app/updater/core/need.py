@@ -38,9 +38,9 @@ class Deviation:
 
 @dataclass(frozen=True, slots=True)
 class NeedCheck:
-    """Whether a pod needs an update; a reason tells why not."""
+    """Whether a pod needs an update."""
 
-    reason: Reason | None
+    reason: Reason | None  # why it needs none, None if it needs one
     message: str
     until: datetime | None = None  # when the answer may change without any event
 
