@@ -156,6 +156,9 @@ def test_remaining(pod: Json, vpa: Mapping[str, Any], expected: float) -> None:
     assert ((until - NOW) // SECOND if until else 0) == expected
 
 
+CPU_SIZES = ("app.requests.cpu", "app.limits.cpu")
+
+
 @pytest.mark.parametrize(
     ("pod", "arguments", "expected"),
     [
