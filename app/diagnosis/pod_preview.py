@@ -39,7 +39,7 @@ class PodPreviewer:
         self._cluster = cluster
         self._owners = owners
         self._clock = clock
-        self._admission = PodAdmission(PodRules(gates))
+        self._rules = PodRules(gates)
 
     def __call__(self, namespace: str, name: str, snapshot: Snapshot) -> PodPreview:
         """Return what a pod would get.
@@ -57,11 +57,11 @@ class PodPreviewer:
         return _preview(running, created, self._judged(created, view))
 
     def _judged(self, pod: Json, view: NamespaceView) -> PodVerdict:
-        request = creation_request(pod)
+        request, admission = creation_request(pod), PodAdmission(self._rules)
         until = self._clock.monotonic() + _LOOKUP_SECONDS
         known: dict[ObjectKey, LookupResult] = {}
         for _ in range(_MOST_LOOKUPS):
-            verdict = self._admission.admit(request, view, known)
+            verdict = admission.admit(request, view, known)
             if not isinstance(verdict, LookupNeeded):
                 return verdict
             seconds = max(until - self._clock.monotonic(), 0.0)
