@@ -188,7 +188,7 @@ class StoredHistory:
             of_row = found[int(routes.streams.row[line])]
             if len(of_row) < self._rules.publish.open_windows:
                 pod = self._members.owners[int(routes.streams.instance[line])].pod.name
-                of_row.append(routes.streams.told(line, pod))
+                of_row.append(routes.streams.as_open_window(line, pod))
         return found
 
     def _kills(self) -> defaultdict[int, list[tuple[str, int]]]:

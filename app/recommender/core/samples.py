@@ -55,7 +55,7 @@ class Windows(ColumnTable):
         """Go on with an interval that began elsewhere."""
         self.ends[stream], self.usage[stream], self.oom[stream] = end_ns, usage_bytes, oom_bytes
 
-    def told(self, stream: int, pod: str) -> OpenWindow:
+    def as_open_window(self, stream: int, pod: str) -> OpenWindow:
         """Return the interval of a stream as a checkpoint tells it."""
         end_ns, usage, oom = self.ends[stream], self.usage[stream], self.oom[stream]
         return OpenWindow(pod, int(end_ns), int(usage), int(oom))

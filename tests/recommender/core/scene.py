@@ -19,6 +19,7 @@ from app.model.selectors import Selector
 from app.model.vpa import Vpa
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint, to_json
 from app.recommender.core.explanation import explained
+from app.recommender.core.membership import Membership
 from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.oom import OomRecord
@@ -56,6 +57,12 @@ class Scene:
         self.pods: dict[str, tuple[Pod, ObjectKey | None]] = {}
         self.stored: dict[str, Checkpoint] = {}
         self.writes = 0
+
+    @property
+    def members(self) -> Membership:
+        """What our model knows of VPAs and pods."""
+        assert isinstance(self.model, Model)
+        return self.model.members
 
     def explained(self, container: str = "app") -> make.Json:
         """Return how what stands published of a container came about, every step."""

@@ -7,7 +7,7 @@ from dataclasses import replace
 from datetime import timedelta
 from random import Random
 
-from app.recommender.core.model import Model
+from app.recommender.core.membership import Membership
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import ABSENT
 from tests import make
@@ -108,9 +108,8 @@ class Story:
             self.scene.restart(flush=self.random.random() < 0.5)
 
 
-def living(model: Model) -> Counter[int]:
+def living(members: Membership) -> Counter[int]:
     """Return how many containers live, by row, counted one by one."""
-    members = model.members
     return Counter(
         members.by_line[line].rows[container]
         for pod in members.pods.values()

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from app.model.quantity import Quantity
 from app.model.selectors import Selector
-from app.recommender.core.model import Model
 from app.recommender.core.moments import HOUR, nanoseconds
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.tables import RowTable
@@ -39,13 +38,11 @@ def scene_of(rules: RecommenderRules | None = None, *pods: str) -> Scene:
 
 def rows(scene: Scene) -> RowTable:
     """Return the rows of our model."""
-    assert isinstance(scene.model, Model)
-    return scene.model.members.rows
+    return scene.members.rows
 
 
 def peaks(scene: Scene, row: int = 0) -> dict[str, float]:
     """Return what each memory peak weighs, by its end."""
-    assert isinstance(scene.model, Model)
     bank = rows(scene).memory
     scale = 2.0 ** ((nanoseconds(START) - int(bank.references[row])) / (24 * HOUR))
     found = bank.weights[row]
@@ -54,8 +51,7 @@ def peaks(scene: Scene, row: int = 0) -> dict[str, float]:
 
 def window(scene: Scene, pod: str = "web-0") -> tuple[float, int, int]:
     """Return when the interval of a container ends, in hours, and its peaks in MiB."""
-    assert isinstance(scene.model, Model)
-    members = scene.model.members
+    members = scene.members
     (stream,) = members.routes.active_of(members.instances["default", pod, "app"]).values()
     windows = members.routes.streams
     hours = (int(windows.ends[stream]) - nanoseconds(START)) / HOUR
@@ -98,8 +94,7 @@ def two_pods(start: datetime) -> Scene:
 
 def state(scene: Scene) -> list[np.ndarray[tuple[Any, ...], np.dtype[Any]]]:
     """Return everything that depends on usage."""
-    assert isinstance(scene.model, Model)
-    table, routes = scene.model.members.rows, scene.model.members.routes
+    table, routes = scene.members.rows, scene.members.routes
     found: list[np.ndarray[tuple[Any, ...], np.dtype[Any]]]
     found = [table.first, table.last, table.counts, table.last_any, routes.instances.last_cpu]
     found += [routes.streams.ends, routes.streams.usage, routes.instances.last_memory]
@@ -304,8 +299,7 @@ def test_pods_that_are_gone() -> None:
 
     assert scene.model.tally.cpu == 2
     assert list(scene.shown()) == ["app", "log"]
-    assert isinstance(scene.model, Model)
-    assert list(scene.model.members.pods) == [("default", "web-0")]
+    assert list(scene.members.pods) == [("default", "web-0")]
 
 
 def test_init_containers() -> None:

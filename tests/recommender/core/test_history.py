@@ -15,7 +15,6 @@ from app.model.selectors import EVERYTHING
 from app.model.vpa import ContainerRecommendation
 from app.recommender.core.checkpoints import Checkpoint, OpenWindow, StoredHistogram
 from app.recommender.core.history import orphans
-from app.recommender.core.model import Model
 from app.recommender.core.moments import DAY, nanoseconds
 from app.recommender.core.rules import (
     AggregationRules,
@@ -635,9 +634,8 @@ def test_a_row_that_cannot_be_stored_is_named() -> None:
     """A row at which our own code fails is kept by the name of its checkpoint."""
     scene = running()
     scene.use(100, GI)
-    model = scene.model
-    assert isinstance(model, Model)
-    model.members.rows.cpu.references = model.members.rows.cpu.references[:0]
+    bank = scene.members.rows.cpu
+    bank.references = bank.references[:0]
 
-    assert model.checkpoints(scene.now, None) == []
-    assert [one.name for one in model.skipped.taken()] == ["default/web-app/web/app"]
+    assert scene.store() == []
+    assert [one.name for one in scene.model.skipped.taken()] == ["default/web-app/web/app"]

@@ -170,18 +170,6 @@ def test_past_usage_weighs_by_time() -> None:
     assert scene.shown()["app"]["target"].startswith("1168m")
 
 
-def test_tally_and_counts() -> None:
-    """What became of samples is counted; so are histories."""
-    scene = running()
-    scene.use(100, GI)
-    scene.use(100, GI, container="ghost")
-
-    counts = scene.model.tally.counts()
-    assert (counts["cpu"], counts["memory"], counts["unknown"]) == (1, 1, 1)
-    assert scene.model.row_count == 1
-    assert scene.model.overlapping_pods() == {}
-
-
 def test_checkpoints_are_awaited_whenever_a_vpa_comes() -> None:
     """A VPA that comes later gets its stored history too, and the others keep theirs."""
     scene = Scene(EAGER)
@@ -247,12 +235,11 @@ def test_any_story(seed: int) -> None:
     for _ in range(300):
         story.happen()
         story.scene.model.quality()
-        model = story.scene.model
-        assert isinstance(model, Model)
-        rows, streams = model.members.rows, model.members.routes
+        members = story.scene.members
+        rows, routes = members.rows, members.routes
         found = {row: int(rows.live[row]) for row in (rows.vpa >= 0).nonzero()[0].tolist()}
-        assert {row: live for row, live in found.items() if live} == living(model)
-        assert len(streams.instances) == len(model.members.instances) == len(model.members.owners)
+        assert {row: live for row, live in found.items() if live} == living(members)
+        assert len(routes.instances) == len(members.instances) == len(members.owners)
 
 
 @pytest.mark.parametrize("kind", [Model, UpstreamModel])

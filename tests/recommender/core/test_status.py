@@ -20,7 +20,6 @@ from app.recommender.core.status import (
     problem_of,
     publication,
     status_json,
-    status_of,
     status_patch,
 )
 from app.recommender.core.targets import ObservedVpa
@@ -265,13 +264,6 @@ def test_json() -> None:
 def test_json_of_little(status: VpaStatus, expected: dict[str, object]) -> None:
     """What is empty is left out, but not the recommendation once there was one."""
     assert status_json(status) == expected
-
-
-def test_status_of() -> None:
-    """The status of a VPA is read off it."""
-    vpa = make.vpa(cpu="1", status={"observedGeneration": 5})
-
-    assert status_of(vpa) == VpaStatus(vpa.recommendation, vpa.conditions, vpa.observed_generation)
 
 
 @pytest.mark.parametrize(

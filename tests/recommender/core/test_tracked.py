@@ -163,11 +163,3 @@ def test_claim_without_target() -> None:
     claim = claim_of(tracked, None)
 
     assert claim == Claim("default", NOTHING)
-
-
-def test_life() -> None:
-    """A pod that is over is not alive."""
-    phases = ("Running", "Unknown", "Succeeded", "Failed")
-    pods = [TrackedPod(make.pod(status={"phase": phase}), None) for phase in phases]
-
-    assert [pod.is_alive for pod in pods] == [True, True, False, False]

@@ -19,7 +19,6 @@ from app.recommender.core.usage import (
     ExternalQuestion,
     ExternalRules,
     Metrics,
-    UsageBatch,
     UsageLimits,
     external_items,
     external_questions,
@@ -36,26 +35,6 @@ WEB = Selector.of_labels(make.LABELS)
 CPU = ExternalQuestion("default", "web-0", "cpu", "cpu", "app=web,pod=web-0")
 MEMORY = ExternalQuestion("default", "web-0", "memory", "memory", "app=web,pod=web-0")
 AT = "2026-01-05T00:00:00Z"
-
-
-def test_batch() -> None:
-    """Samples are laid out in columns."""
-    batch = UsageBatch.of([(("default", "web-0", "app"), 100, ABSENT, 5, 3)])
-
-    assert len(batch) == 1
-    assert batch.containers == [("default", "web-0", "app")]
-    columns = (batch.cpu_millicores, batch.memory_bytes, batch.times, batch.windows_ns)
-    assert [column.tolist() for column in columns] == [[100], [ABSENT], [5], [3]]
-
-
-def test_empty_batch() -> None:
-    """No samples are a batch too."""
-    assert len(UsageBatch.of([])) == 0
-
-
-def test_key() -> None:
-    """A VPA is known by namespace and name."""
-    assert ObservedVpa(make.vpa(), EVERYTHING).key == ("default", "web")
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,6 @@ import random
 from datetime import timedelta
 
 from app.model.selectors import Selector
-from app.recommender.core.model import Model
 from app.recommender.core.rules import PublishRules, RecommenderRules
 from tests.recommender.core.reference import MI, Reference
 from tests.recommender.core.scene import START, Scene
@@ -100,8 +99,7 @@ class Trace:
 
     def _forget_published(self) -> None:
         """Let the same peak be made again: the reference does not ask what is published."""
-        assert isinstance(self.scene.model, Model)
-        self.scene.model.members.rows.compared[:] = 0
+        self.scene.members.rows.compared[:] = 0
 
     def compare(self) -> None:
         """Both must say the same."""
