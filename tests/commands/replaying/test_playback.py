@@ -412,13 +412,15 @@ def test_evictions(told: tuple[str, str, str], upstream: str, ours: str) -> None
 )
 def test_kills_in_the_status_of_pods(was_seen: bool, upstream: str, ours: str) -> None:
     """A pod whose container was killed tells it in its status; upstream has to see it happen."""
-    ended = {"reason": "OOMKilled", "finishedAt": make.time(START + timedelta(minutes=1))}
+    end = make.time(START + timedelta(minutes=1))
+    ended = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": end}
+    states: list[make.Json] = [{"running": {}}, {"terminated": ended}]
     running, killed = (
         pod_json(
             memory="1000Mi",
             status={"containerStatuses": [{"name": "app", "restartCount": 0, "state": state}]},
         )
-        for state in ({"running": {}}, {"terminated": ended | {"exitCode": 137}})
+        for state in states
     )
     story = Story([*WEB[:3], *([running] if was_seen else [])]).put(1, killed)
     found = [story.play(2, upstream=is_upstream).target(2) for is_upstream in (True, False)]
