@@ -19,7 +19,6 @@ import orjson
 
 from app.model.errors import ClusterError, Conflict, NotFound
 from app.model.fields import time_at
-from app.model.selectors import Selector
 from app.model.times import rfc3339
 from app.ports import EVENTS, PODS, Json, Resource
 from app.sandbox.objects import (
@@ -35,6 +34,7 @@ from app.sandbox.objects import (
     labels_of,
     owner_reference,
     seconds_since,
+    selector_of,
     uid_of,
 )
 from app.sandbox.writes import Writes
@@ -140,13 +140,6 @@ class PodControl:
         self.clock = writes.clock
         self.recorder = Recorder(writes)
 
-    def tell(
-        self, resource: Resource, item: Json, reason: str, message: str, *, warning: bool = False
-    ) -> None:
-        """Tell something of an object that is controlled here."""
-        component = f"{resource.kind.lower()}-controller"
-        self.recorder.tell(component, resource, item, reason, message, warning=warning)
-
     def change(
         self, resource: Resource, item: Json, alter: Alter, subresource: str = ""
     ) -> Json | None:
@@ -162,77 +155,10 @@ class PodControl:
         except NotFound:
             return None
 
-    def set_status(self, resource: Resource, item: Json, status: Json) -> None:
-        """Put a new status into an object; what it does not speak of stays."""
-
-        def renew(found: Json) -> None:
-            found["status"] = {**(found.get("status") or {}), **status}
-
-        if any((item.get("status") or {}).get(key) != value for key, value in status.items()):
-            self.change(resource, item, renew, "status")
-
     def delete(self, resource: Resource, item: Json) -> None:
         """Delete an object with all that it owns, if it is still there."""
         with suppress(NotFound, Conflict):
             self.writes.delete(resource, key_of(item), uid=uid_of(item), orphan=False)
-
-    def create_pod(
-        self, resource: Resource, owner: Json, template: Json, *, name: str = ""
-    ) -> None:
-        """Create a pod of a template; without a name, one that begins with the owner's.
-
-        Raises:
-            ClusterError: the pod is refused; the owner's events tell why.
-        """
-        metadata = copied(template.get("metadata") or {})
-        metadata["ownerReferences"] = [owner_reference(resource, owner)]
-        if name:
-            metadata["name"] = name
-        else:
-            metadata["generateName"] = f"{owner['metadata']['name']}-"
-        body: Json = {"metadata": metadata, "spec": copied(template.get("spec") or {})}
-        namespace = owner["metadata"]["namespace"]
-        try:
-            created = self.writes.create(PODS, namespace, body)
-        except ClusterError as error:
-            message = f"Error creating: {error.message}"
-            self.tell(resource, owner, "FailedCreate", message, warning=True)
-            raise
-        message = f"Created pod: {created['metadata']['name']}"
-        self.tell(resource, owner, "SuccessfulCreate", message)
-
-    def delete_pod(self, resource: Resource, owner: Json, pod: Json) -> None:
-        """Delete a pod."""
-        self.delete(PODS, pod)
-        message = f"Deleted pod: {pod['metadata']['name']}"
-        self.tell(resource, owner, "SuccessfulDelete", message)
-
-    def pods_of(self, resource: Resource, owner: Json, selector: Selector) -> list[Json]:
-        """Return the pods of a controller: strays that match are taken in, others let go."""
-        uid, namespace = uid_of(owner), owner["metadata"]["namespace"]
-        found = []
-        for collection, pod in self.store.owned_by(uid):
-            if collection != "pods":
-                continue
-            if is_deleted(owner) or selector.matches(labels_of(pod)):
-                found.append(pod)
-            elif not is_deleted(pod):
-                self.change(PODS, pod, without_owner(uid))
-        for pod in self.store.ownerless("pods", namespace):
-            if is_active(pod) and not is_deleted(owner) and selector.matches(labels_of(pod)):
-                self.change(PODS, pod, _with_owner(owner_reference(resource, owner)))
-                adopted = self.store.read("pods", key_of(pod))
-                found += [adopted] if adopted is not None else []
-        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
-
-    def owned(self, owner: Json, resource: Resource) -> list[Json]:
-        """Return the objects of a kind that an owner controls."""
-        collection = collection_of(resource)
-        return [
-            item
-            for found, item in self.store.owned_by(uid_of(owner))
-            if found == collection and (controller_of(item) or {}).get("uid") == uid_of(owner)
-        ]
 
 
 class Controller(ABC):
@@ -251,6 +177,77 @@ class Controller(ABC):
     @abstractmethod
     def move_on(self, owner: Json, /) -> float | None:
         """Do what an object that is to stay asks for; return when to look again."""
+
+    def tell(self, owner: Json, reason: str, message: str, *, warning: bool = False) -> None:
+        """Tell something of an object as an event."""
+        component = f"{self.resource.kind.lower()}-controller"
+        tell = self._control.recorder.tell
+        tell(component, self.resource, owner, reason, message, warning=warning)
+
+    def set_status(self, owner: Json, status: Json) -> None:
+        """Put a new status into an object; what it does not speak of stays."""
+
+        def renew(found: Json) -> None:
+            found["status"] = {**(found.get("status") or {}), **status}
+
+        if any((owner.get("status") or {}).get(key) != value for key, value in status.items()):
+            self._control.change(self.resource, owner, renew, "status")
+
+    def create_pod(self, owner: Json, template: Json, *, name: str = "") -> None:
+        """Create a pod of a template; without a name, one that begins with the owner's.
+
+        Raises:
+            ClusterError: the pod is refused; the owner's events tell why.
+        """
+        metadata = copied(template.get("metadata") or {})
+        metadata["ownerReferences"] = [owner_reference(self.resource, owner)]
+        if name:
+            metadata["name"] = name
+        else:
+            metadata["generateName"] = f"{owner['metadata']['name']}-"
+        body: Json = {"metadata": metadata, "spec": copied(template.get("spec") or {})}
+        namespace = owner["metadata"]["namespace"]
+        try:
+            created = self._control.writes.create(PODS, namespace, body)
+        except ClusterError as error:
+            message = f"Error creating: {error.message}"
+            self.tell(owner, "FailedCreate", message, warning=True)
+            raise
+        message = f"Created pod: {created['metadata']['name']}"
+        self.tell(owner, "SuccessfulCreate", message)
+
+    def delete_pod(self, owner: Json, pod: Json) -> None:
+        """Delete a pod."""
+        self._control.delete(PODS, pod)
+        message = f"Deleted pod: {pod['metadata']['name']}"
+        self.tell(owner, "SuccessfulDelete", message)
+
+    def pods_of(self, owner: Json) -> list[Json]:
+        """Return the pods of a controller: strays that match are taken in, others let go."""
+        uid, namespace, selector = uid_of(owner), owner["metadata"]["namespace"], selector_of(owner)
+        found = []
+        for collection, pod in self._control.store.owned_by(uid):
+            if collection != "pods":
+                continue
+            if is_deleted(owner) or selector.matches(labels_of(pod)):
+                found.append(pod)
+            elif not is_deleted(pod):
+                self._control.change(PODS, pod, without_owner(uid))
+        for pod in self._control.store.ownerless("pods", namespace):
+            if is_active(pod) and not is_deleted(owner) and selector.matches(labels_of(pod)):
+                self._control.change(PODS, pod, _with_owner(owner_reference(self.resource, owner)))
+                adopted = self._control.store.read("pods", key_of(pod))
+                found += [adopted] if adopted is not None else []
+        return sorted(found, key=lambda pod: str(pod["metadata"]["name"]))
+
+    def owned(self, owner: Json, resource: Resource) -> list[Json]:
+        """Return the objects of a kind that an owner controls."""
+        collection = collection_of(resource)
+        return [
+            item
+            for found, item in self._control.store.owned_by(uid_of(owner))
+            if found == collection and (controller_of(item) or {}).get("uid") == uid_of(owner)
+        ]
 
 
 def template_hash(template: Json) -> str:

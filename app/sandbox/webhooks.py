@@ -101,17 +101,12 @@ class Webhooks(AdmissionPlugin):
             answer = self._client.call(webhook["clientConfig"], review, seconds)
             response = _verified(answer, uid, is_mutating="reinvocationPolicy" in webhook)
         except (CallFailed, CelError) as error:
-            _failed(webhook, str(error))
-            return None
+            if webhook.get("failurePolicy") == "Ignore":
+                return None
+            called = f'failed calling webhook "{webhook["name"]}"'
+            raise broken(f"{called}: failed to call webhook: {error}") from None
         _judge(webhook, response)
         return response
-
-
-def _failed(webhook: Json, why: str) -> None:
-    """Let the write go on, or refuse it, as the failure policy says."""
-    if webhook.get("failurePolicy") != "Ignore":
-        name = webhook["name"]
-        raise broken(f'failed calling webhook "{name}": failed to call webhook: {why}')
 
 
 def _judge(webhook: Json, response: Json) -> None:

@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from app.admission.flags import AdmissionSettings
 from app.flags.command_line import parse
-from app.ports import PODS, VPAS, PatchKind, Ref
+from app.ports import PODS, VPAS, Json, PatchKind, Ref
 from app.recommender.flags import RecommenderSettings
 from app.run.embedded_webhook import Listeners
 from app.run.flags import RunSettings
@@ -24,8 +23,6 @@ from app.runtime.http_server import bound
 from app.sandbox.load import ANNOTATION
 from app.updater.flags import UpdaterSettings
 from tests.sandbox_objects import events_in, pods_in
-
-Json = dict[str, Any]
 
 NAMESPACE = "shop"
 MINUTE = 60.0

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from tests.flows.test_admission_process import free_port
+from tests.cluster.programs import free_port
 
 ROOT = Path(__file__).parents[2]
 ROWS, COLUMNS = 40, 100

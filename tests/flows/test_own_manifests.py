@@ -6,8 +6,9 @@ from pathlib import Path
 
 import orjson
 
+from app.ports import Json
 from app.run.picture import ActivityKind
-from tests.flows.autoscaler import MINUTE, Json, in_memory, vpa, workload
+from tests.flows.autoscaler import MINUTE, in_memory, vpa, workload
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
 WRONG = vpa("wrong", target="Deployment/other", mode="Sometimes")

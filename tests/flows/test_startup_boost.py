@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.model.pods import BOOST_ANNOTATION
-from app.ports import PODS, Ref
-from tests.flows.autoscaler import MINUTE, NAMESPACE, Autoscaler, Json, autoscaler, vpa, workload
+from app.ports import PODS, Json, Ref
+from tests.flows.autoscaler import MINUTE, NAMESPACE, Autoscaler, autoscaler, vpa, workload
 
 BOOST = {"cpu": {"type": "Factor", "factor": 4, "duration": "30s"}}
 LONGEST_SECONDS = 300

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
@@ -26,15 +25,16 @@ from app.ports import (
     STATEFUL_SETS,
     VPAS,
     WORKLOADS,
+    Json,
 )
 from tests import make
 from tests.cluster.numbers import total
+from tests.cluster.programs import free_port
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 from tests.updater.core.scenes import container, recommended, running, several
 from tests.waiting import eventually
 
-Json = dict[str, Any]
 SERVED = [*WORKLOADS, VPAS, PODS, LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES, EVENTS, LEASES]
 
 
@@ -63,14 +63,6 @@ class Running:
         found = self.answer(f"/v1/decisions{query}")
         decisions: list[Json] = found.json()["decisions"] if found is not None else []
         return decisions
-
-
-def free_port() -> int:
-    """Return a port on which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

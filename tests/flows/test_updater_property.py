@@ -12,7 +12,7 @@ import os
 from collections import Counter
 from collections.abc import Callable
 from datetime import timedelta
-from typing import Any, Final
+from typing import Final
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -26,15 +26,13 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, PatchKind, Ref
+from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Json, PatchKind, Ref
 from app.ports import WORKLOADS as OWNERS
 from app.sandbox.objects import is_ready
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call, Stage, gone, vpa
-
-Json = dict[str, Any]
 
 SIZES: Final = {"web": 4, "db": 3, "fast": 4}
 ALLOWED: Final = {"web": 2, "db": 1, "fast": 2}  # down because of us, at a tolerance of a half

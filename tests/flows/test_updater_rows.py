@@ -7,17 +7,15 @@ webhook; SX are cases that its design papers promise.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 import pytest
 
 from app.model.errors import Invalid
-from app.ports import PODS, VPAS, PatchKind, Ref
+from app.ports import PODS, VPAS, Json, PatchKind, Ref
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.updater.stage import Stage, budget, vpa
-
-Json = dict[str, Any]
 
 BOOST: Final = "vpaCpuStartupBoost/"
 SMALL: Final = {"cpu": "100m", "memory": "100Mi"}

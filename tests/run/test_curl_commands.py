@@ -11,11 +11,12 @@ from app.kube.manifests import documents
 from app.model.fields import as_object
 from app.model.pods import read_pod
 from app.model.review import read_review
+from app.ports import Json
 from app.run.curl_commands import CurlCommands
 from app.run.flags import Ports
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from tests.flows.autoscaler import Json, vpa, workload
+from tests.flows.autoscaler import vpa, workload
 
 PORTS = Ports("localhost", 8000, 8944, 8942, 8943)
 CRON_JOB = vpa("nightly", target="CronJob/nightly")

@@ -28,7 +28,7 @@ from app.ports import (
 from app.run.dry_run import Drafts, ReadOnlyCluster, UnsentWrite
 from app.runtime.clock import SystemClock
 from tests import make
-from tests.flows.test_admission_process import free_port
+from tests.cluster.programs import free_port
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected, kubeconfig, write
 from tests.make import Json

@@ -6,7 +6,7 @@ from app.ports import DAEMON_SETS, NODES, PODS, Json, PatchKind, Ref
 from app.sandbox.garbage import ENDED_PODS_KEPT
 from app.sandbox.objects import is_ready
 from app.sandbox.scheduler import NodeSize
-from tests.sandbox.worlds import World, pod
+from tests.sandbox.worlds import SteppedSandbox, pod
 from tests.sandbox_objects import pods_in
 
 LABELS = {"app": "daemon"}
@@ -26,14 +26,14 @@ def daemon_set() -> Json:
     }
 
 
-def places(world: World) -> list[str]:
+def places(world: SteppedSandbox) -> list[str]:
     """The nodes of all pods."""
     return sorted(found["spec"]["nodeName"] for found in pods_in(world.sandbox))
 
 
 def test_a_daemon_is_on_every_node() -> None:
     """Also on nodes that come later, and not where it does not suit."""
-    world = World()
+    world = SteppedSandbox()
     world.run(daemon_set())
     assert places(world) == ["node-1", "node-2"]
     cluster = world.sandbox.cluster
@@ -52,7 +52,7 @@ def test_a_daemon_is_on_every_node() -> None:
 
 def test_daemons_are_replaced_one_by_one() -> None:
     """Never more are away than may be."""
-    world = World()
+    world = SteppedSandbox()
     world.run(daemon_set())
     image = {"op": "replace", "path": "/spec/template/spec/containers/0/image", "value": "app:2"}
     world.sandbox.cluster.patch(Ref(DAEMON_SETS, "default", "daemon"), [image])
@@ -70,7 +70,7 @@ def test_daemons_are_replaced_one_by_one() -> None:
 
 def test_ended_pods_are_forgotten() -> None:
     """Failed pods stay to be looked at, but not without end."""
-    world = World()
+    world = SteppedSandbox()
     names = [f"p-{number}" for number in range(ENDED_PODS_KEPT + 20)]
     world.run(*(pod(name, schedulerName="nobody") for name in names))
     failed = {"status": {"phase": "Failed"}}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from app.sandbox.scheduler import NodeSize
-from tests.sandbox.worlds import World, container, deployment, pod
+from tests.sandbox.worlds import SteppedSandbox, container, deployment, pod
 from tests.sandbox_objects import events_in, pods_in
 
 NO_NOISE = "noise: 0"
@@ -13,7 +13,7 @@ NO_NOISE = "noise: 0"
 
 def test_the_stages_of_a_start() -> None:
     """A pod is taken in at once, runs when its containers do, and is Ready with them."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod(), seconds=0.5)
     waiting = world.pod()
     assert waiting["status"]["phase"] == "Pending"
@@ -52,7 +52,7 @@ def test_the_stages_of_a_start() -> None:
 )
 def test_readiness(load: str, probe: dict[str, object], ready_after: float) -> None:
     """A container is ready at the first probe after its start-up work is done."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod("pod", container(more=probe), load=load), seconds=ready_after - 1.5)
     assert not world.is_ready()
     world.step(1.6)
@@ -62,7 +62,7 @@ def test_readiness(load: str, probe: dict[str, object], ready_after: float) -> N
 
 def test_more_cpu_makes_a_start_shorter() -> None:
     """Work that is half done goes on at the new pace."""
-    world = World()
+    world = SteppedSandbox()
     slow = container(limits={"cpu": "500m"}, more={"readinessProbe": {"periodSeconds": 1}})
     world.run(pod("pod", slow, load="startup: 2 20"), seconds=21)
     world.resize(cpu_limit="2")
@@ -75,7 +75,7 @@ def test_more_cpu_makes_a_start_shorter() -> None:
 
 def test_back_off() -> None:
     """Later restarts wait longer and longer, with the end of the container as its state."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod(load="memory: constant 300Mi"), seconds=2.5)
     seen = []
     for _ in range(5):
@@ -94,7 +94,7 @@ def test_back_off() -> None:
 
 def test_a_good_run_ends_the_back_off() -> None:
     """After ten good minutes a crash is the first again."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod(load="memory: leaking 100Mi 600Mi, noise: 0"), seconds=11 * 60)
     assert world.status()["restartCount"] == 1
     world.step(10 * 60 + 20)
@@ -104,7 +104,7 @@ def test_a_good_run_ends_the_back_off() -> None:
 
 def test_memory_that_leaks() -> None:
     """A leak ends in a kill when the limit is reached, and begins anew."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod(load="memory: leaking 100Mi 100Mi, noise: 0"), seconds=3600)
     assert world.status()["restartCount"] == 0
     world.step(60)
@@ -114,7 +114,7 @@ def test_memory_that_leaks() -> None:
 
 def test_a_program_that_ends_well_may_come_again() -> None:
     """The policy `Always` starts it again, also after success."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod(load="exit: 5s"), seconds=7)
 
     assert world.pod()["status"]["phase"] == "Running"
@@ -123,7 +123,7 @@ def test_a_program_that_ends_well_may_come_again() -> None:
 
 def test_a_node_without_memory_evicts() -> None:
     """The pod that is furthest above its request goes, and its controller makes another."""
-    world = World([NodeSize("small", cpu="4", memory="1Gi")])
+    world = SteppedSandbox([NodeSize("small", cpu="4", memory="1Gi")])
     world.run(
         deployment("calm", load="memory: constant 100Mi"),
         deployment(
@@ -148,7 +148,7 @@ def test_a_node_without_memory_evicts() -> None:
 
 def test_a_load_that_cannot_be_read() -> None:
     """A pod that nobody knows what to do with is told so, and the others run."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod("bad", load="cpu: sometimes"), pod("good"))
 
     (event,) = events_in(world.sandbox, reason="BadLoad")

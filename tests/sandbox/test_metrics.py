@@ -7,12 +7,12 @@ import pytest
 from app.model.errors import Invalid, NotFound
 from app.model.quantity import Quantity
 from app.ports import POD_METRICS, Json, Ref
-from tests.sandbox.worlds import World, container, pod
+from tests.sandbox.worlds import SteppedSandbox, container, pod
 
 QUIET = "cpu: constant 250m, memory: constant 64Mi, noise: 0"
 
 
-def samples(world: World) -> dict[str, Json]:
+def samples(world: SteppedSandbox) -> dict[str, Json]:
     """The containers of the pod that are listed, by name."""
     items = world.sandbox.cluster.list(POD_METRICS, "default").items
     return {found["name"]: found["usage"] for item in items for found in item["containers"]}
@@ -20,7 +20,7 @@ def samples(world: World) -> dict[str, Json]:
 
 def test_two_readings_make_a_sample() -> None:
     """A new pod is listed after the second turn; values are exact."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod(load=QUIET), seconds=20)
     assert samples(world) == {}
     world.step(12)
@@ -32,7 +32,7 @@ def test_two_readings_make_a_sample() -> None:
 
 def test_a_change_shows_at_the_next_turn() -> None:
     """A sample is what was used since the turn before."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod(load="cpu: daily 0 1, memory: constant 64Mi, noise: 0"), seconds=50)
     seen = []
     for _ in range(3):
@@ -45,7 +45,7 @@ def test_a_change_shows_at_the_next_turn() -> None:
 
 def test_a_node_is_shared() -> None:
     """More than a node has is nobody's."""
-    world = World()
+    world = SteppedSandbox()
     greedy = container("one", limits={}), container("two", limits={})
     world.run(pod("pod", *greedy, load="cpu: constant 8, noise: 0"), seconds=50)
 
@@ -54,7 +54,7 @@ def test_a_node_is_shared() -> None:
 
 def test_after_a_restart() -> None:
     """First without the container, then without the pod, then whole again."""
-    world = World()
+    world = SteppedSandbox()
     leaking = {"sandbox.plumbline/load.two": "memory: leaking 100Mi 3600Mi, noise: 0"}
     body = pod("pod", container("one"), container("two"), load=QUIET)
     body["metadata"]["annotations"] |= leaking
@@ -73,7 +73,7 @@ def test_after_a_restart() -> None:
 
 def test_the_order_of_containers_means_nothing() -> None:
     """It changes from call to call."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod("pod", container("one"), container("two")), seconds=50)
     first, second = (list(samples(world)) for _ in range(2))
 
@@ -83,7 +83,7 @@ def test_the_order_of_containers_means_nothing() -> None:
 
 def test_pods_that_are_gone_are_not_listed() -> None:
     """No sample is never a sample of nothing."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod(load=f"{QUIET}, exit: 40s", restartPolicy="Never"), seconds=35)
     assert samples(world)
     world.step(30)
@@ -95,7 +95,7 @@ def test_pods_that_are_gone_are_not_listed() -> None:
 
 def test_bad_selectors_are_refused() -> None:
     """As for any other list."""
-    world = World()
+    world = SteppedSandbox()
 
     with pytest.raises(Invalid):
         world.sandbox.cluster.list(POD_METRICS, label_selector="a in")

@@ -9,12 +9,12 @@ import pytest
 from app.model.errors import Gone
 from app.ports import PODS, SECRETS, Delta, PatchKind, Ref
 from app.sandbox.reads import UNFINISHED_LISTS
-from tests.sandbox.worlds import World, pod
+from tests.sandbox.worlds import SteppedSandbox, pod
 
 
 def test_a_list_that_goes_on_too_late_is_gone() -> None:
     """A list that many others followed before it was read to its end is not kept."""
-    cluster = World().sandbox.cluster
+    cluster = SteppedSandbox().sandbox.cluster
     for number in range(3):
         cluster.create(Ref(SECRETS, "default"), {"metadata": {"name": f"s-{number}"}})
     page = cluster.list(SECRETS, limit=1)
@@ -36,7 +36,7 @@ class Heard:
         self.told += [(found.name, found.object is not None) for found in news]
 
 
-def followed(world: World, fields: str = "", namespace: str = "") -> Heard:
+def followed(world: SteppedSandbox, fields: str = "", namespace: str = "") -> Heard:
     """Follow the pods."""
     heard = Heard()
     world.sandbox.follow(PODS, namespace, fields, heard).start()
@@ -45,7 +45,7 @@ def followed(world: World, fields: str = "", namespace: str = "") -> Heard:
 
 def test_what_is_there_is_told_at_once() -> None:
     """A follower begins with all objects."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod("one"), pod("two"))
 
     assert followed(world).told == [("one", True), ("two", True)]
@@ -53,7 +53,7 @@ def test_what_is_there_is_told_at_once() -> None:
 
 def test_news_come_a_moment_later() -> None:
     """What happens is told when the clock moves, not within the call that did it."""
-    world = World()
+    world = SteppedSandbox()
     heard = followed(world)
     world.sandbox.apply(pod("one"))
     within_the_call = list(heard.told)
@@ -64,7 +64,7 @@ def test_news_come_a_moment_later() -> None:
 
 def test_an_object_that_fits_no_more_is_gone() -> None:
     """Fields decide at every change, as a watch does."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod("one"), seconds=30)
     heard = followed(world, "status.phase!=Succeeded")
     status = {"status": {"phase": "Succeeded"}}
@@ -78,7 +78,7 @@ def test_an_object_that_fits_no_more_is_gone() -> None:
 
 def test_other_namespaces_are_not_told() -> None:
     """A follower of one namespace hears of no other."""
-    world = World()
+    world = SteppedSandbox()
     heard = followed(world, namespace="shop")
     world.sandbox.apply(pod("one"), pod("two", metadata={"namespace": "shop"}))
     world.step(0.1)
@@ -88,7 +88,7 @@ def test_other_namespaces_are_not_told() -> None:
 
 def test_who_stopped_hears_nothing() -> None:
     """After its end a follower is not called."""
-    world = World()
+    world = SteppedSandbox()
     heard = Heard()
     follower = world.sandbox.follow(PODS, "", "", heard)
     follower.start()

@@ -6,7 +6,7 @@ import pytest
 
 from app.ports import PODS, Json, Ref
 from app.sandbox.scheduler import NodeSize
-from tests.sandbox.worlds import World, container, pod
+from tests.sandbox.worlds import SteppedSandbox, container, pod
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
 SMALL = [NodeSize("small", cpu="4", memory="8Gi")]
@@ -14,7 +14,7 @@ SMALL = [NodeSize("small", cpu="4", memory="8Gi")]
 
 def test_the_steps_in_order() -> None:
     """The spec at once, then what is set aside, then what the runtime applies."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod())
     old = world.status()["resources"]
     world.resize(cpu="200m")
@@ -44,7 +44,7 @@ def test_the_steps_in_order() -> None:
 
 def test_in_progress_says_nothing_more() -> None:
     """The condition has the generation, and neither reason nor message."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod())
     world.resize(cpu="200m")
     world.step(0.025)
@@ -56,7 +56,7 @@ def test_in_progress_says_nothing_more() -> None:
 
 def test_memory_below_what_is_used() -> None:
     """It is allocated, but not applied until usage falls; the reason comes later."""
-    world = World()
+    world = SteppedSandbox()
     load = "role=big -> memory: constant 150Mi; role=small -> memory: constant 50Mi, noise: 0"
     world.run(pod(load=load, metadata={"labels": {"role": "big"}}))
     world.resize(memory_limit="120Mi")
@@ -80,7 +80,7 @@ def test_memory_below_what_is_used() -> None:
 
 def test_memory_of_a_pod_without_a_limit() -> None:
     """If one container has no limit, only the others are told of."""
-    world = World()
+    world = SteppedSandbox()
     world.run(
         pod(
             "pod",
@@ -100,7 +100,7 @@ def test_memory_of_a_pod_without_a_limit() -> None:
 
 def test_a_container_that_uses_little() -> None:
     """What a neighbour uses does not keep a container from shrinking."""
-    world = World()
+    world = SteppedSandbox()
     load = {"annotations": {"sandbox.plumbline/load.free": "memory: constant 300Mi"}}
     world.run(pod("pod", container(), container("free", limits={}), metadata=load))
     world.resize(memory_limit="120Mi")
@@ -109,9 +109,9 @@ def test_a_container_that_uses_little() -> None:
     assert IN_PROGRESS not in world.conditions()
 
 
-def crowded() -> World:
+def crowded() -> SteppedSandbox:
     """A node with two pods that fill it nearly."""
-    world = World(SMALL)
+    world = SteppedSandbox(SMALL)
     for name, cpu in (("first", "2"), ("second", "1500m")):
         world.run(pod(name, container(requests={"cpu": cpu}, limits={})))
     return world
@@ -169,7 +169,7 @@ def test_room_that_becomes_free_is_taken_at_once(how: str) -> None:
 
 def test_those_in_need_are_served_in_order() -> None:
     """The more important pod first."""
-    world = World(SMALL)
+    world = SteppedSandbox(SMALL)
     for name, priority in (("low", 1), ("high", 2)):
         small = container(requests={"cpu": "500m"}, limits={})
         world.run(pod(name, small, priority=priority))
@@ -187,7 +187,7 @@ def test_those_in_need_are_served_in_order() -> None:
 def test_infeasible_on_static_nodes() -> None:
     """A node may never be able to give Guaranteed pods other cores; memory it can."""
     labels = {"sandbox.plumbline/cpu-manager": "static"}
-    world = World([NodeSize("static", labels=labels)])
+    world = SteppedSandbox([NodeSize("static", labels=labels)])
     limits = {"cpu": "1", "memory": "100Mi"}
     world.run(pod("pod", container(requests=limits, limits=limits)))
     world.resize(memory="120Mi", memory_limit="120Mi")
@@ -215,7 +215,7 @@ POLICIES: list[Json] = [
 )
 def test_a_policy_of_restarts(amounts: dict[str, str], restarts: int) -> None:
     """Only a changed resource whose policy says so restarts the container."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod("pod", container(more={"resizePolicy": POLICIES})))
     before = world.status()
     world.resize("pod", 0, **amounts)
@@ -231,7 +231,7 @@ def test_a_policy_of_restarts(amounts: dict[str, str], restarts: int) -> None:
 
 def test_unscheduled_pods_are_simply_changed() -> None:
     """There is nobody yet to set anything aside."""
-    world = World(SMALL)
+    world = SteppedSandbox(SMALL)
     world.run(pod("pod", container(requests={"cpu": "5"}, limits={})))
     world.resize(cpu="1")
     world.step(3)
@@ -242,7 +242,7 @@ def test_unscheduled_pods_are_simply_changed() -> None:
 
 def test_a_resize_of_one_container_of_several() -> None:
     """The others stay as they are."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod("pod", container("one"), container("two")))
     world.resize("pod", 1, cpu="300m")
     world.step(1)

@@ -25,7 +25,7 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.objects import is_ready
 from app.sandbox.sandbox import RefusedManifest, Sandbox
 from tests.contract.building import vpa
-from tests.sandbox.worlds import World, container, deployment, pod, snapshot_of
+from tests.sandbox.worlds import SteppedSandbox, container, deployment, pod, snapshot_of
 from tests.sandbox_objects import pods_in
 
 YAML = """
@@ -86,7 +86,7 @@ def test_apply() -> None:
 )
 def test_objects_without_a_spec(item: Json, why: list[str]) -> None:
     """What says nothing of itself is taken as empty or refused; all else goes on."""
-    world = World()
+    world = SteppedSandbox()
     refused = world.sandbox.apply(item, pod())
     world.step(2)
 
@@ -118,7 +118,7 @@ def budget(least: int) -> Json:
 
 def history(seed: int) -> list[Json]:
     """Everything that is to be seen after a busy hour."""
-    world = World(seed=seed)
+    world = SteppedSandbox(seed=seed)
     world.run(
         deployment("web", replicas=3, load="memory: leaking 100Mi 400Mi, cpu: spiky 0 1 5m 20s"),
         deployment("big", container(requests={"cpu": "3"}, limits={}), replicas=6),
@@ -168,7 +168,7 @@ def test_memory_is_bounded() -> None:
 def test_a_budget_is_never_broken(seed: int) -> None:
     """Whatever is evicted, deleted and stepped in which order, enough pods stay Ready."""
     choose = random.Random(seed)
-    world = World(seed=seed)
+    world = SteppedSandbox(seed=seed)
     world.run(deployment("web", replicas=5), budget(3))
     for _ in range(200):
         pods = pods_in(world.sandbox, selector="app=web")
@@ -188,7 +188,7 @@ def test_a_budget_is_never_broken(seed: int) -> None:
 
 def test_a_pod_may_be_patched_while_all_runs() -> None:
     """Writes of many threads do not undo one another."""
-    world = World()
+    world = SteppedSandbox()
     world.run(pod())
     for number in range(10):
         patch = {"metadata": {"labels": {f"l-{number}": "x"}}}

@@ -64,8 +64,8 @@ def deployment(name: str, *containers: Json, replicas: int = 1, load: str = "") 
 
 
 @dataclass
-class World:
-    """A sandbox with a pod in it that is looked at again and again."""
+class SteppedSandbox:
+    """A sandbox, its time, and questions about the pods in it."""
 
     nodes: Sequence[NodeSize] = USUAL_NODES
     seed: int = 0

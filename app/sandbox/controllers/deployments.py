@@ -19,7 +19,6 @@ from app.sandbox.objects import (
     labels_of,
     member,
     owner_reference,
-    selector_of,
     set_condition,
 )
 from app.sandbox.pod_control import (
@@ -78,7 +77,7 @@ class Deployments(Controller):
 
     def _sets(self, deployment: Json) -> list[Json]:
         """Return the ReplicaSets of a Deployment, the oldest first."""
-        owned = self._control.owned(deployment, REPLICA_SETS)
+        owned = self.owned(deployment, REPLICA_SETS)
         return sorted((item for item in owned if not is_deleted(item)), key=_revision)
 
     def _create_set(self, deployment: Json, label: str, sets: list[Json]) -> Json:
@@ -136,7 +135,7 @@ class Deployments(Controller):
     def _recreate(self, deployment: Json, new: Json, old: list[Json], bounds: _Bounds) -> None:
         for replica_set in old:
             self._scale(deployment, replica_set, 0)
-        if not any(self._control.owned(replica_set, PODS) for replica_set in old):
+        if not any(self.owned(replica_set, PODS) for replica_set in old):
             self._scale(deployment, new, bounds.replicas)
 
     def _scale(self, deployment: Json, replica_set: Json, replicas: int) -> None:
@@ -149,7 +148,7 @@ class Deployments(Controller):
         way = "up" if replicas > before else "down"
         name = replica_set["metadata"]["name"]
         message = f"Scaled {way} replica set {name} from {before} to {replicas}"
-        self._control.tell(DEPLOYMENTS, deployment, "ScalingReplicaSet", message)
+        self.tell(deployment, "ScalingReplicaSet", message)
 
     def _forget_old(self, deployment: Json) -> None:
         """Delete ReplicaSets that are long out of use."""
@@ -186,7 +185,7 @@ class Deployments(Controller):
         done = done and numbers["replicas"] == bounds.replicas
         set_condition(draft, _COMPLETE if done else _PROGRESSING, now)
         status["conditions"] = conditions
-        self._control.set_status(DEPLOYMENTS, deployment, status)
+        self.set_status(deployment, status)
 
 
 _AVAILABLE = ObjectCondition(
@@ -236,17 +235,13 @@ class Replicas(Controller):
 
     def move_on(self, owner: Json) -> float | None:
         """Create or delete pods."""
-        pods = [
-            pod
-            for pod in self._control.pods_of(self.resource, owner, selector_of(owner))
-            if is_active(pod)
-        ]
+        pods = [pod for pod in self.pods_of(owner) if is_active(pod)]
         wanted = int(owner["spec"].get("replicas") or 0)
         try:
             for _ in range(wanted - len(pods)):
-                self._control.create_pod(self.resource, owner, owner["spec"]["template"])
+                self.create_pod(owner, owner["spec"]["template"])
             for pod in sorted(pods, key=_worth)[: max(len(pods) - wanted, 0)]:
-                self._control.delete_pod(self.resource, owner, pod)
+                self.delete_pod(owner, pod)
         finally:
             wait = self._tell_status(owner)
         return wait
@@ -266,7 +261,7 @@ class Replicas(Controller):
             "availableReplicas": available,
             "observedGeneration": owner["metadata"]["generation"],
         }
-        self._control.set_status(self.resource, owner, status)
+        self.set_status(owner, status)
         return wait
 
 

@@ -26,7 +26,6 @@ from app.sandbox.objects import (
     member,
     owner_reference,
     seconds_since,
-    selector_of,
     set_condition,
     uid_of,
 )
@@ -68,7 +67,7 @@ class Jobs(Controller):
 
     def move_on(self, job: Json) -> float | None:
         """Create pods and count them."""
-        pods = self._control.pods_of(JOBS, job, selector_of(job))
+        pods = self.pods_of(job)
         if finished_by(job) or is_deleted(job):
             for pod in filter(_is_to_count, pods):
                 self._release(pod)
@@ -82,7 +81,7 @@ class Jobs(Controller):
         try:
             if verdict is not None or job["spec"].get("suspend"):
                 for pod in active:
-                    self._control.delete_pod(JOBS, job, pod)
+                    self.delete_pod(job, pod)
                 active = []
             else:
                 wait = self._fill(job, status, len(active))
@@ -141,7 +140,7 @@ class Jobs(Controller):
                 return pause - since
         held = {**(spec["template"].get("metadata") or {}), "finalizers": [_FINALIZER]}
         for _ in range(wanted - active):
-            self._control.create_pod(JOBS, job, {**spec["template"], "metadata": held})
+            self.create_pod(job, {**spec["template"], "metadata": held})
         return None
 
     def _tell_status(
@@ -162,7 +161,7 @@ class Jobs(Controller):
             set_condition(draft, _RESUMED, now)
         if draft["status"]["conditions"]:
             status["conditions"] = draft["status"]["conditions"]
-        self._control.set_status(JOBS, job, status)
+        self.set_status(job, status)
 
     def _expire(self, job: Json) -> float | None:
         lives = job["spec"].get("ttlSecondsAfterFinished")
@@ -200,7 +199,7 @@ class CronJobs(Controller):
 
     def move_on(self, owner: Json) -> float | None:
         """Create a Job if it is time."""
-        jobs = [job for job in self._control.owned(owner, JOBS) if not is_deleted(job)]
+        jobs = [job for job in self.owned(owner, JOBS) if not is_deleted(job)]
         self._forget_old(owner, jobs)
         running = [job for job in jobs if not finished_by(job)]
         status: Json = {}
@@ -208,7 +207,7 @@ class CronJobs(Controller):
         running = [job for job in running if self._control.store.exists(uid_of(job))]
         active = [_reference(job) for job in running]
         if active != ((owner.get("status") or {}).get("active") or []) or status:
-            self._control.set_status(CRON_JOBS, owner, {**status, "active": active})
+            self.set_status(owner, {**status, "active": active})
         return wait
 
     def _start(self, owner: Json, running: list[Json], status: Json) -> float | None:
@@ -229,7 +228,7 @@ class CronJobs(Controller):
     def _run(self, owner: Json, running: list[Json], due: datetime) -> None:
         policy = owner["spec"].get("concurrencyPolicy")
         if running and policy == "Forbid":
-            self._control.tell(CRON_JOBS, owner, "JobAlreadyActive", "Not starting job")
+            self.tell(owner, "JobAlreadyActive", "Not starting job")
             return
         if policy == "Replace":
             for job in running:
@@ -244,7 +243,7 @@ class CronJobs(Controller):
         }
         body = {"metadata": metadata, "spec": template.get("spec") or {}}
         running.append(self._control.writes.create(JOBS, owner["metadata"]["namespace"], body))
-        self._control.tell(CRON_JOBS, owner, "SuccessfulCreate", f"Created job {name}")
+        self.tell(owner, "SuccessfulCreate", f"Created job {name}")
 
     def _forget_old(self, owner: Json, jobs: list[Json]) -> None:
         """Delete Jobs that ended long ago, keeping the last few of each outcome."""

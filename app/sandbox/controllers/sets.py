@@ -16,7 +16,6 @@ from app.sandbox.objects import (
     key_of,
     labels_of,
     member,
-    selector_of,
 )
 from app.sandbox.pod_control import (
     Controller,
@@ -59,7 +58,7 @@ class StatefulSets(Controller):
         """Return the pods by their ordinals."""
         found = {}
         prefix = f"{owner['metadata']['name']}-"
-        for pod in self._control.pods_of(STATEFUL_SETS, owner, selector_of(owner)):
+        for pod in self.pods_of(owner):
             ordinal = pod["metadata"]["name"].removeprefix(prefix)
             if ordinal.isdecimal():
                 found[int(ordinal)] = pod
@@ -77,7 +76,7 @@ class StatefulSets(Controller):
                 revision = current if ordinal < partition else update
                 self._create(owner, ordinal, revision)
             elif has_ended(pod) and not is_deleted(pod):
-                self._control.delete_pod(STATEFUL_SETS, owner, pod)
+                self.delete_pod(owner, pod)
             elif _is_healthy(pod):
                 continue
             is_whole = False
@@ -93,7 +92,7 @@ class StatefulSets(Controller):
             "apps.kubernetes.io/pod-index": str(ordinal),
         }
         template = with_labels(self._templates[key_of(owner)][revision], labels)
-        self._control.create_pod(STATEFUL_SETS, owner, template, name=name)
+        self.create_pod(owner, template, name=name)
 
     def _shrink(self, owner: Json, places: dict[int, Json]) -> bool:
         """Delete what is too much, the last first; return whether nothing is."""
@@ -102,7 +101,7 @@ class StatefulSets(Controller):
         )
         for ordinal in surplus:
             if not is_deleted(places[ordinal]):
-                self._control.delete_pod(STATEFUL_SETS, owner, places[ordinal])
+                self.delete_pod(owner, places[ordinal])
             if owner["spec"].get("podManagementPolicy") != "Parallel":
                 return False
         return not surplus
@@ -118,7 +117,7 @@ class StatefulSets(Controller):
             if pod is None or is_deleted(pod):
                 return
             if labels_of(pod).get(_REVISION) != update:
-                self._control.delete_pod(STATEFUL_SETS, owner, pod)
+                self.delete_pod(owner, pod)
                 return
             if not _is_healthy(pod):
                 return
@@ -139,7 +138,7 @@ class StatefulSets(Controller):
             "currentRevision": current,
             "updateRevision": update,
         }
-        self._control.set_status(STATEFUL_SETS, owner, status)
+        self.set_status(owner, status)
         return wait
 
 
@@ -173,17 +172,17 @@ class DaemonSets(Controller):
         return wait
 
     def _by_node(self, owner: Json) -> dict[str, Json]:
-        pods = self._control.pods_of(DAEMON_SETS, owner, selector_of(owner))
+        pods = self.pods_of(owner)
         return {node_bound_to(pod): pod for pod in pods}
 
     def _place(self, owner: Json, nodes: list[str], pods: dict[str, Json], label: str) -> None:
         template = with_labels(owner["spec"]["template"], {_REVISION: label})
         for node in nodes:
             if node not in pods:
-                self._control.create_pod(DAEMON_SETS, owner, pinned(template, node))
+                self.create_pod(owner, pinned(template, node))
         for node, pod in pods.items():
             if not is_deleted(pod) and (node not in nodes or has_ended(pod)):
-                self._control.delete_pod(DAEMON_SETS, owner, pod)
+                self.delete_pod(owner, pod)
 
     def _replace(self, owner: Json, nodes: list[str], pods: dict[str, Json], label: str) -> None:
         """Delete pods of an older template, as many as may be unavailable."""
@@ -204,7 +203,7 @@ class DaemonSets(Controller):
         ]
         broken = [node for node in old if node in lost]
         for node in broken + [node for node in old if node not in lost][: max(most - len(lost), 0)]:
-            self._control.delete_pod(DAEMON_SETS, owner, pods[node])
+            self.delete_pod(owner, pods[node])
 
     def _tell_status(self, owner: Json, nodes: list[str], label: str) -> float | None:
         pods = [
@@ -225,5 +224,5 @@ class DaemonSets(Controller):
                 1 for pod in pods if labels_of(pod).get(_REVISION) == label
             ),
         }
-        self._control.set_status(DAEMON_SETS, owner, status)
+        self.set_status(owner, status)
         return wait
