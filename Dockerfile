@@ -18,7 +18,7 @@ LABEL org.opencontainers.image.title="plumbline" \
       org.opencontainers.image.description="A Vertical Pod Autoscaler for Kubernetes that can say why." \
       org.opencontainers.image.version="${VERSION}" \
       org.opencontainers.image.licenses="Apache-2.0"
-# The standard library comes without byte code, and nobody but root could write it later.
+# The standard library comes without byte code, and only root could write it later.
 RUN python -m pip uninstall --quiet --yes --root-user-action=ignore pip \
  && python -m compileall -q -j 0 --invalidation-mode unchecked-hash "$(python -c 'import os; print(os.path.dirname(os.__file__))')" \
  && install -d -o 65534 -g 65534 /var/lib/plumbline

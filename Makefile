@@ -58,7 +58,7 @@ bench: $(STAMP) ## measure beside upstream; needs Go and wrk, takes 45 minutes
 bench-%: $(STAMP)
 	@$(BIN)/python -m bench $* $(ARGS)
 
-lock: ## compute the lock files anew
+lock: ## compute the lock files again
 	@.ci/lock
 
 clean: ## remove what the other targets made

@@ -19,13 +19,14 @@ from tests.runtime.reviewing import NoOwners, Stored
 WHERE = "load"
 
 
-def reviewer(vpas: int) -> Reviewer:
+def reviewer(vpas: int, metrics: AdmissionMetrics | None = None) -> Reviewer:
     """Return what answers for so many workloads with a VPA each."""
+    metrics = metrics or AdmissionMetrics(CollectorRegistry())
     names = [f"app-{number}" for number in range(vpas)]
     items = [item for name in names for item in (*controllers(WHERE, name), vpa(WHERE, name, "2"))]
     known = make.snapshot(*items)
     sources = Sources(lambda: known, NoOwners(), Stored(), SystemClock())
-    return Reviewer(sources, ReviewRules(), AdmissionMetrics(CollectorRegistry()), lambda *_: None)
+    return Reviewer(sources, ReviewRules(), metrics, lambda *_: None)
 
 
 def bodies(vpas: int, count: int) -> list[bytes]:

@@ -14,9 +14,9 @@ from datetime import datetime
 from app.admission.certificate_stores import CertificateFiles, SecretStore
 from app.admission.certificates import Authority
 from app.admission.core.rotation import (
-    Action,
     KeyRing,
     NextStep,
+    Rotation,
     RotationRules,
     RotationState,
     StoredRing,
@@ -91,7 +91,7 @@ class Rotator:
         said = {"step": str(step.action), "reason": step.reason}
         if said != self._said:
             self._said = said
-            is_stuck = step.action is Action.NOTHING and step.wait_until is None
+            is_stuck = step.action is Rotation.NOTHING and step.wait_until is None
             level = logging.WARNING if is_stuck else logging.INFO
             log.log(level, "certificate rotation", extra=said)
 
@@ -100,23 +100,23 @@ class Rotator:
     ) -> None:
         ring = stored.ring
         match step.action:
-            case Action.ISSUE_FIRST:
+            case Rotation.ISSUE_FIRST:
                 made = self._authority.issue(now)
                 self._store.write(stored, KeyRing(made, None, ring.retiring))
-            case Action.ISSUE_NEXT:
+            case Rotation.ISSUE_NEXT:
                 made = self._authority.issue(now)
                 self._store.write(stored, KeyRing(ring.current, made, ring.retiring))
-            case Action.SWAP_SERVING:
+            case Rotation.SWAP_SERVING:
                 former = (ring.current.ca_pem,) if ring.current else ()
                 retiring = pem_blocks("".join((*ring.retiring, *former)))
                 self._store.write(stored, KeyRing(ring.upcoming, None, retiring))
-            case Action.RETIRE_CA:
+            case Rotation.RETIRE_CA:
                 if ring.upcoming or ring.retiring:
                     self._store.write(stored, KeyRing(ring.current))
                 self._register(joined([ring.current.ca_pem]) if ring.current else "", now)
-            case Action.PUBLISH_CA:
+            case Rotation.PUBLISH_CA:
                 self._publish(self._needed(ring, bundles), now)
-            case Action.NOTHING:
+            case Rotation.NOTHING:
                 self._register(self._needed(ring, bundles), now)
 
     def _needed(self, ring: KeyRing, bundles: tuple[str | None, ...]) -> str:
@@ -142,7 +142,7 @@ class Rotator:
         return self._registrar.tick(now)
 
     def _pause_seconds(self, step: NextStep, now: datetime) -> float:
-        if step.action is not Action.NOTHING or (self._registrar and self._registrar.waits):
+        if step.action is not Rotation.NOTHING or (self._registrar and self._registrar.waits):
             return _NEXT_STEP_SECONDS
         if step.wait_until is None:
             return _LOOK_SECONDS

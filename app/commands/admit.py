@@ -77,7 +77,7 @@ def _prepare(settings: AdmitSettings) -> tuple[Reviewer, list[ReviewDocument]]:
     reviews += named
     if not reviews:
         raise BadSetting("no review given: name files with AdmissionReviews, or - to read them")
-    metrics = AdmissionMetrics(CollectorRegistry())  # which are shown to nobody
+    metrics = AdmissionMetrics(CollectorRegistry())  # which are not shown
     return Reviewer(sources, review_rules(settings.decisions), metrics), reviews
 
 

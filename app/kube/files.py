@@ -315,7 +315,7 @@ class RecordedCluster:
             return
         api_version, kind, _, name = object_identity(item)
         if not kind:
-            raise BadObject("", "nobody knows what it is")
+            raise BadObject("", "kind is missing")
         if kind == "CustomResourceDefinition":
             custom = read_custom_kind(item)
             self._kinds[custom.group, custom.kind] = custom

@@ -174,7 +174,7 @@ class Recommendations:
             raise Refusal(503, problem, headers=_LATER)
         derivations = self.derivations()
         if derivations is None and explains:
-            message = f"only the leader can explain; {self.leader() or 'nobody'} leads"
+            message = f"only the leader can explain; {self.leader() or 'no replica'} leads"
             raise Refusal(503, message, field="query.explain", headers=_LATER)
         return self.snapshot(), derivations or {}
 

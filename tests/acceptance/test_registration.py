@@ -67,8 +67,8 @@ def test_drift_is_put_back(admin: Api) -> None:
     names = [found["name"] for found in configurations(admin)[0]["webhooks"]]
     assert names == ["vpa.k8s.io", "other.example.com"]
     told = [
-        "Changed by somebody else and put back: the whole object",
-        "Changed by somebody else and put back: webhooks[vpa.k8s.io].clientConfig.caBundle, "
+        "Changed by another client and put back: the whole object",
+        "Changed by another client and put back: webhooks[vpa.k8s.io].clientConfig.caBundle, "
         "webhooks[vpa.k8s.io].failurePolicy, webhooks[vpa.k8s.io].rules",
     ]
     eventually(lambda: drift_events(admin) == told, "both are told of")

@@ -20,7 +20,9 @@ from typing import Final
 
 import orjson
 import pytest
+from prometheus_client import CollectorRegistry
 
+from app.admission.metrics import AdmissionMetrics
 from app.model.snapshot import Snapshot
 from app.updater.core.memory import Memory
 from app.updater.core.plan import PlanOptions, plan
@@ -99,7 +101,8 @@ def test_review_patch() -> None:
 
 def test_review_memory() -> None:
     """A review takes some times its own size while it lasts, and keeps nothing."""
-    asked, of = bodies(10, REVIEWS), reviewer(10)
+    of_admission = AdmissionMetrics(CollectorRegistry())
+    asked, of = bodies(10, REVIEWS), reviewer(10, of_admission)
     for body in asked:
         of.begin(body)
     gc.collect()
@@ -108,6 +111,7 @@ def test_review_memory() -> None:
         before, _ = tracemalloc.get_traced_memory()
         for body in asked:
             of.begin(body)
+            of_admission.settle()  # as a loop of the process does
         after, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

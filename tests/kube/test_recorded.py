@@ -147,7 +147,7 @@ def test_a_garbage_status(status: object) -> None:
             "an object: apiVersion: expected a string, found the number 1",
             id="an identity",
         ),
-        pytest.param({}, "an object without kind: nobody knows what it is", id="nothing"),
+        pytest.param({}, "an object without kind: kind is missing", id="nothing"),
         pytest.param(
             definition() | {"spec": 7},
             "CustomResourceDefinition shops.example.com: spec: expected an object, "

@@ -188,7 +188,7 @@ def test_a_standby_tells_the_status(desk: Desk) -> None:
     assert refused.json()["detail"] == "only the leader can explain; recommender-1 leads"
     assert refused.json()["field"] == "query.explain"
     desk.leader = ""
-    assert "nobody leads" in desk.ask(f"{WEB}?explain=true").json()["detail"]
+    assert "no replica leads" in desk.ask(f"{WEB}?explain=true").json()["detail"]
 
 
 def test_before_anything_is_known(desk: Desk) -> None:

@@ -82,7 +82,7 @@ def overlap_findings(
     if asked is None or review.new is None:
         return
     if siblings is None:
-        text = "the other VPAs could not be read, so nobody knows whether one takes the same pods"
+        text = "the other VPAs could not be read, so it is unknown whether one takes the same pods"
         yield FieldWarning(TARGET_PATH, text)
         return
     for error in dict.fromkeys(conflicts(review.new.vpa, siblings)):

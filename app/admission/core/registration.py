@@ -55,7 +55,7 @@ def drift_event(live: Json, differences: Sequence[str], now: datetime, reporter:
         },
         "type": "Warning",
         "reason": "RegistrationDrift",
-        "message": f"Changed by somebody else and put back: {', '.join(differences)}"[:1024],
+        "message": f"Changed by another client and put back: {', '.join(differences)}"[:1024],
         "source": {"component": reporter},
         "firstTimestamp": stamp,
         "lastTimestamp": stamp,

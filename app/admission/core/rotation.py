@@ -94,7 +94,7 @@ class RotationState:
     unchanged_since: datetime  # since when all of the above has been seen to be so
 
 
-class Action(StrEnum):
+class Rotation(StrEnum):
     """What a step does."""
 
     NOTHING = "Nothing"  # all is well, or a wait is running
@@ -109,7 +109,7 @@ class Action(StrEnum):
 class NextStep:
     """What to do next, and why."""
 
-    action: Action
+    action: Rotation
     reason: str
     wait_until: datetime | None = None  # of a step that does nothing
 
@@ -149,9 +149,9 @@ def renewal_time(generation: Generation, rules: RotationRules) -> datetime:
 def _start(state: RotationState, now: datetime, rules: RotationRules) -> NextStep:
     reason = defect(state.current, now)
     if rules.issuing is Issuing.NEVER:
-        return NextStep(Action.NOTHING, f"{reason}, and it is not ours to make")
+        return NextStep(Rotation.NOTHING, f"{reason}, and it is not ours to make")
     # A trusted CA may belong to a pair that some replica still serves from memory.
-    return NextStep(Action.ISSUE_NEXT if _trusted(state) else Action.ISSUE_FIRST, reason)
+    return NextStep(Rotation.ISSUE_NEXT if _trusted(state) else Rotation.ISSUE_FIRST, reason)
 
 
 def _publish(used: frozenset[str], state: RotationState) -> NextStep | None:
@@ -159,7 +159,7 @@ def _publish(used: frozenset[str], state: RotationState) -> NextStep | None:
     if all(bundle is None or required <= bundle for bundle in state.bundles):
         return None
     return NextStep(
-        Action.PUBLISH_CA, "a webhook configuration lacks a CA that is or will be in use"
+        Rotation.PUBLISH_CA, "a webhook configuration lacks a CA that is or will be in use"
     )
 
 
@@ -172,13 +172,15 @@ def _swap(
 ) -> NextStep:
     trusted = _trusted(state)
     if not trusted or (current is None and trusted <= upcoming.authorities):
-        return NextStep(Action.SWAP_SERVING, "nothing else is trusted or served")
+        return NextStep(Rotation.SWAP_SERVING, "nothing else is trusted or served")
     settled = state.unchanged_since + timedelta(seconds=rules.settle_seconds)
     if now < settled:
         return NextStep(
-            Action.NOTHING, "the new CA is published; API servers need a moment to see it", settled
+            Rotation.NOTHING,
+            "the new CA is published; API servers need a moment to see it",
+            settled,
         )
-    return NextStep(Action.SWAP_SERVING, "every webhook configuration carries the new CA")
+    return NextStep(Rotation.SWAP_SERVING, "every webhook configuration carries the new CA")
 
 
 def _renewal(current: Generation, now: datetime, rules: RotationRules) -> str:
@@ -194,19 +196,19 @@ def _keep(
 ) -> NextStep:
     renewal = _renewal(current, now, rules)
     if renewal and rules.issuing is Issuing.ALWAYS:
-        return NextStep(Action.ISSUE_NEXT, renewal)
+        return NextStep(Rotation.ISSUE_NEXT, renewal)
     if not _trusted(state) | state.retiring <= current.authorities:
         over = state.unchanged_since + timedelta(seconds=rules.grace_seconds)
         if now < over:
             return NextStep(
-                Action.NOTHING, "a former CA stays until every replica has swapped", over
+                Rotation.NOTHING, "a former CA stays until every replica has swapped", over
             )
-        return NextStep(Action.RETIRE_CA, "every replica had time to swap")
+        return NextStep(Rotation.RETIRE_CA, "every replica had time to swap")
     if renewal:
         return NextStep(
-            Action.NOTHING, f"{renewal}, and it is not ours to renew", current.not_after
+            Rotation.NOTHING, f"{renewal}, and it is not ours to renew", current.not_after
         )
-    return NextStep(Action.NOTHING, "the certificate is good", renewal_time(current, rules))
+    return NextStep(Rotation.NOTHING, "the certificate is good", renewal_time(current, rules))
 
 
 def _trusted(state: RotationState) -> frozenset[str]:

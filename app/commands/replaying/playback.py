@@ -67,7 +67,7 @@ class Replay:
         self._schedule = schedule
         self._told = told
         self._recommender: ReplayedRecommender | None = None
-        self._early: list[OomRecord] = []  # kills that nobody heard of yet
+        self._early: list[OomRecord] = []  # kills that were not handed on yet
         self._next = 0  # of the happenings
         self._sample = 0  # the first that was not read yet
         self._look_index = 0

@@ -33,7 +33,7 @@ UPDATES: Final[Mapping[Reason, str]] = {
     Reason.TOO_SMALL: "",
     Reason.NO_START_TIME: "",
     Reason.NO_CHANGE: "",
-    Reason.NOT_UPSCALE: "mode UpscaleOnly shrinks a pod only when it is created again",
+    Reason.NOT_UPSCALE: "mode UpscaleOnly shrinks a pod only when it is recreated",
     Reason.REQUIREMENT_NOT_MET: "see spec.updatePolicy.evictionRequirements of the VPA",
     Reason.TOO_FEW_REPLICAS: "run more replicas, lower spec.updatePolicy.minReplicas of the VPA, "
     "or choose mode InPlaceOrRecreate",

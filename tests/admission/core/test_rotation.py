@@ -11,10 +11,10 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from app.admission.core.rotation import (
-    Action,
     Generation,
     Issuing,
     NextStep,
+    Rotation,
     RotationRules,
     RotationState,
     defect,
@@ -22,7 +22,7 @@ from app.admission.core.rotation import (
     renewal_time,
 )
 
-NOTHING, ISSUE_FIRST, ISSUE_NEXT, PUBLISH_CA, SWAP_SERVING, RETIRE_CA = Action
+NOTHING, ISSUE_FIRST, ISSUE_NEXT, PUBLISH_CA, SWAP_SERVING, RETIRE_CA = Rotation
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 DAY = timedelta(days=1)
 RULES = RotationRules(settle_seconds=30, grace_seconds=3600)
@@ -120,7 +120,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("situation", "step", "reason"), CASES)
-def test_plan(situation: RotationState, step: Action, reason: str) -> None:
+def test_plan(situation: RotationState, step: Rotation, reason: str) -> None:
     """Each situation has one next step, and it says why."""
     planned = plan(situation, NOW, RULES)
     assert planned.action is step
@@ -137,7 +137,7 @@ def test_plan(situation: RotationState, step: Action, reason: str) -> None:
     ],
 )
 def test_issuing(
-    situation: RotationState | Generation, issuing: Issuing, step: Action, reason: str
+    situation: RotationState | Generation, issuing: Issuing, step: Rotation, reason: str
 ) -> None:
     """What is not ours is never made anew, and the plan says so."""
     if isinstance(situation, Generation):
@@ -205,20 +205,20 @@ class CrashingCluster:
         self.writes_left = writes
         step = plan(RotationState(*state, self.watched[1]), self.now, RULES)
         match step.action:
-            case Action.ISSUE_FIRST:
+            case Rotation.ISSUE_FIRST:
                 self._store(self._issue(), None, self.retiring)
-            case Action.ISSUE_NEXT:
+            case Rotation.ISSUE_NEXT:
                 self._store(self.current, self._issue(), self.retiring)
-            case Action.PUBLISH_CA:
+            case Rotation.PUBLISH_CA:
                 self._publish(self._everything(), only_missing=False)
-            case Action.SWAP_SERVING:
+            case Rotation.SWAP_SERVING:
                 former = self.current.authorities if self.current else frozenset()
                 self._store(self.upcoming, None, self.retiring | former)
-            case Action.RETIRE_CA:
+            case Rotation.RETIRE_CA:
                 assert self.current is not None
                 self._store(self.current, None, frozenset())
                 self._publish(self.current.authorities, only_missing=False)
-            case Action.NOTHING:
+            case Rotation.NOTHING:
                 self._publish(self._everything(), only_missing=True)
         return step
 
