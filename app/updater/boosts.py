@@ -37,7 +37,8 @@ from app.updater.updater import Planner
 _NAME: Final = "boosts"
 _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed
 _IDLE_SECONDS: Final = 1.0
-_LATE_PAUSE: Final = timedelta(seconds=_PAUSE_SECONDS)
+_UNTRIED: Final = (Reason.RATE_LIMITED, Reason.PLAN_OUTDATED)  # no call was made
+_UNTRIED_PAUSE: Final = timedelta(seconds=_PAUSE_SECONDS)
 _SAFETY_PAUSE: Final = timedelta(seconds=10)
 _LONGEST_ROUND_SECONDS: Final = 1.0  # so that those that are due meanwhile do not wait
 
@@ -172,14 +173,14 @@ class BoostQueue:
             for outcome in result.outcomes
             if outcome.error is None
         }
-        late = {
+        untried = {
             (decision.namespace, decision.pod)
             for decision in result.decisions.values()
-            if decision.reason is Reason.RATE_LIMITED
+            if decision.reason in _UNTRIED
         }
         for key, entry in ending.items():
-            if key in late:
-                self._again(key, NextLook(_LATE_PAUSE, entry.count))
+            if key in untried:
+                self._again(key, NextLook(_UNTRIED_PAUSE, entry.count))
             elif key in accepted:
                 self._again(key, NextLook(_SAFETY_PAUSE, 0))  # its next change comes earlier
             else:

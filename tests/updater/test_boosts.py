@@ -167,6 +167,23 @@ def test_a_rate_that_is_used_up_holds_up_no_other_namespace() -> None:
     assert stage.requests() == ["100m"] * 4
 
 
+def test_a_lead_that_comes_and_goes_delays_no_boost() -> None:
+    """A look that the lead did not outlast has not failed, so no pause grows from it."""
+    stage = boosting(seconds=30)
+    assert stage.parts.boosts is not None
+    stage.before_look = lambda: setattr(stage, "leads", False)
+    for _ in range(8):
+        stage.leads = True
+        stage.clock.advance(60)
+        stage.parts.boosts.tick(stage.clock.now())
+        assert not stage.leads
+    assert stage.asked.count("patch", "resize") == 0
+    stage.before_look, stage.leads = (lambda: None), True
+    stage.clock.advance(1)
+    stage.parts.boosts.tick(stage.clock.now())
+    assert stage.asked.count("patch", "resize") == 4
+
+
 @pytest.mark.parametrize("number", [1, 2], ids=["before pods are taken", "after"])
 @pytest.mark.parametrize("due", ["by the clock", "by a change"])
 def test_an_error_of_ours_loses_nothing(number: int, due: str) -> None:
