@@ -242,7 +242,7 @@ class _RoundCounts:
         self._metrics = metrics
         self._labels: Mapping[NamespacedName, VpaLabels] = {}
         self._round = Round()
-        self._acted: set[tuple[PerRound, VpaLabels]] = set()  # on a pod of the VPA, and how
+        self._acted: set[tuple[PerRound, NamespacedName]] = set()  # how, and for which VPA
 
     def begin(self, made: Plan, snapshot: Snapshot) -> None:
         """Begin a round with its plan; the series of VPAs that are gone are removed."""
@@ -264,8 +264,8 @@ class _RoundCounts:
 
     def end(self, decided: DecisionLog) -> None:
         """Publish what a round found."""
-        for what, vpa in tuple(self._acted):  # ends of boosts may be counted meanwhile
-            self._round.add(what, vpa)
+        for what, place in tuple(self._acted):  # ends of boosts may be counted meanwhile
+            self._round.add(what, self._vpa(place))
         self._metrics.publish(self._round)
         self._metrics.decided(decided.reasons())
         for decision in decided.decisions():
@@ -275,18 +275,19 @@ class _RoundCounts:
     def count_call(self, outcome: Outcome) -> None:
         """Count a call."""
         decision, error = outcome.step.decision, outcome.error
-        vpa = self._vpa((decision.namespace, decision.vpa), len(outcome.queue.pods))
+        place = (decision.namespace, decision.vpa)
+        vpa = self._vpa(place, len(outcome.queue.pods))
         if outcome.action is Action.EVICT:
             if error is None:
                 self._metrics.evicted(vpa)
-                self._acted.add((PerRound.VPAS_WITH_EVICTED_PODS, vpa))
+                self._acted.add((PerRound.VPAS_WITH_EVICTED_PODS, place))
             else:
                 self._metrics.eviction_failed(vpa, EvictionFailure.ERROR)
         elif error is not None:
             self._metrics.resize_failed(vpa, _resize_failure(outcome))
         elif decision.change is not None and decision.change.containers:
             self._metrics.resized(vpa)
-            self._acted.add((PerRound.VPAS_WITH_IN_PLACE_UPDATED_PODS, vpa))
+            self._acted.add((PerRound.VPAS_WITH_IN_PLACE_UPDATED_PODS, place))
 
     def count_limited(self, decisions: Iterable[Decision]) -> None:
         """Count what found no token."""
