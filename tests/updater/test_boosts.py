@@ -184,6 +184,26 @@ def test_a_lead_that_comes_and_goes_delays_no_boost() -> None:
     assert stage.asked.count("patch", "resize") == 4
 
 
+@pytest.mark.parametrize("is_gone", [False, True], ids=["unmarked", "gone"])
+def test_what_is_not_boosted_any_more_leaves_the_queue(is_gone: bool) -> None:
+    """No look is due again for a pod that is gone or without its marks."""
+    stage = boosting(replicas=1)
+    name = stage.pods()[0]["metadata"]["name"]
+    if is_gone:
+        stage.apply(small(replicas=0))
+    else:
+        body = {"metadata": {"annotations": {"vpaCpuStartupBoost/app": None}}}
+        stage.sandbox.cluster.patch(Ref(PODS, "default", name), body, kind=PatchKind.MERGE)
+    stage.clock.advance(60)
+    stage.run_watch()
+    boosts = stage.parts.boosts
+    assert boosts is not None
+    idle = 0.25  # seconds, while no entry is due before
+    for _ in range(300):
+        assert boosts.tick(stage.clock.now()) == idle
+        stage.clock.advance(0.2)
+
+
 @pytest.mark.parametrize("number", [1, 2], ids=["before pods are taken", "after"])
 @pytest.mark.parametrize("due", ["by the clock", "by a change"])
 def test_an_error_of_ours_loses_nothing(number: int, due: str) -> None:
