@@ -23,6 +23,7 @@ from app.updater.core.outcomes import Outcome, learn
 from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.plan import Plan, plan
 from app.updater.core.rules import UpdateRules
+from app.updater.core.unboost import next_look
 from tests import make
 from tests.make import ALL_GATES, with_value
 from tests.updater.core.boosts import boost, boosted, mark
@@ -179,7 +180,7 @@ PLACES: Final = [
 @pytest.mark.parametrize("moment", [*ENDS, "9999-12-31T23:59:59-23:00"])
 @pytest.mark.parametrize("target", ["200m/200Mi = =", "120m/120Mi 50m/50Mi 1/1Gi"])
 def test_the_ends_of_the_calendar(place: str, moment: str, target: str) -> None:
-    """A time that nothing can be added to stops no round."""
+    """A time that nothing can be added to stops no round, and no look at a boost."""
     for pod, rules in product(PODS, RULES):
         items = [
             make.vpa_json(mode="Recreate", boost=boost(60), recommendations=[recommended(target)])
@@ -190,6 +191,10 @@ def test_the_ends_of_the_calendar(place: str, moment: str, target: str) -> None:
         found = known(items)
         made = plan(found, rules, ALL_GATES, Memory(), NOW)
         assert len(made.decisions) >= 2
+        for decision in made.decisions:
+            look = next_look(decision, 0, NOW)
+            assert look is not None
+            assert look.pause.total_seconds() > 0
 
 
 AMOUNTS: Final = ["100m/100Mi", "1e1000/1e1000", "1e-12/1e-12", "-1/-1", "0/0"]

@@ -347,9 +347,14 @@ def test_numbers_go_with_their_vpa() -> None:
     stage.run(120)
     assert stage.metric("controlled_pods_total") == 0
     assert stage.metric("evicted_pods_total", vpa_name="web") == 2
+    stage.apply(small(replicas=4))
+    stage.run(61)
+    assert stage.metric("controlled_pods_total") == 4
     stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
     stage.run(61)
     assert stage.metric("evicted_pods_total", vpa_name="web") == 0
+    assert stage.metric("controlled_pods_total") == 0
+    assert len(stage.pods()) == 4
 
 
 def test_a_stale_webhook_is_counted() -> None:
