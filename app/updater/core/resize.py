@@ -272,4 +272,5 @@ def not_needed(context: PodContext, need: Need, quiet: Assessment) -> Assessment
     if need.state.stage is ResizeStage.UNDER_WAY:
         return base.waiting(Reason.RESIZE_IN_PROGRESS, "a resize is under way")
     until = min(later(since, context.rules.revert_after), quiet.until or LATEST)
-    return replace(quiet, until=until, resizing_since=base.resizing_since)
+    decision = quiet.decision and replace(quiet.decision, until=until)
+    return replace(quiet, decision=decision, until=until, resizing_since=base.resizing_since)

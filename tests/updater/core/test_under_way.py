@@ -253,6 +253,17 @@ def test_an_undated_wish_that_is_not_needed_is_dated_at_its_first_sight() -> Non
     assert later.told() == REVERTED
 
 
+def test_a_wish_that_is_not_needed_says_when_it_is_taken_back() -> None:
+    """The decision names the moment at which the plan looks at the pod again."""
+    condition = resize_condition("Pending", "Deferred", ago=HOUR.total_seconds() / 2)
+    pod = asking(condition, wanted="101m/101Mi")
+    found = replace(scene([pod, *CALM]), recommendation=[recommended("101m/101Mi 1m/1Mi 1/1Gi")])
+    until = found.plan().namespaces["default"].until
+    assert until is not None
+    assert abs(until - (NOW + HOUR / 2)) <= timedelta(seconds=1)
+    assert found.decision().until == until
+
+
 def test_a_blocked_eviction_takes_the_wish_back() -> None:
     """A deferred pod that may not be evicted does not hold the scheduler's room for ever."""
     pod = waits("Pending", "Deferred", "no room", 2 * HOUR)
