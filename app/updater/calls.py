@@ -34,9 +34,6 @@ log = logging.getLogger("updater.calls")
 trial_log = logging.getLogger("updater.trials")
 
 _UNANSWERED: Final = (0, 504)  # status codes: the server may still carry it out
-# Own actions are believed no longer; a watch that works hears something before that, if only a
-# bookmark, or is opened again.
-WATCH_LAG_SECONDS: Final = UpdateRules().watch_lag.total_seconds()
 _PAUSE_SECONDS: Final = 1.0
 _SETTLED_SECONDS: Final = 15.0  # then a call without a result is not carried out any more
 _BUILT_IN: Final = {resource.kind: resource for resource in WORKLOADS}
@@ -211,11 +208,13 @@ class UnconfirmedCalls:
         state: UpdaterState,
         reporter: Reporter,
         context: UpdaterContext,
+        rules: UpdateRules,
     ) -> None:
         self._calls = calls
         self._state = state
         self._reporter = reporter
         self._context = context
+        self._watch_lag_seconds = rules.watch_lag.total_seconds()
         self._lock = threading.Lock()
         self._pending: list[_Unconfirmed] = []  # what was asked about last is at the end
 
@@ -281,7 +280,7 @@ class UnconfirmedCalls:
         found = self._context.snapshot().of(call.pod.namespace).pods.get(call.pod.name)
         result = _result_in(found if found and found.uid == call.pod.uid else None, call.change)
         is_final = result.error is None or result.is_gone
-        return result if is_final or self._age_seconds(call) >= WATCH_LAG_SECONDS else None
+        return result if is_final or self._age_seconds(call) >= self._watch_lag_seconds else None
 
 
 def dry_run_pod(cluster: Cluster, owner: ObjectKey, pod: Pod) -> Pod | None:

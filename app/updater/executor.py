@@ -171,7 +171,7 @@ class Executor:
         self._lease = lease
         self._reporter = reporter
         self._calls = PodCalls(context.cluster_for_calls)
-        self.unconfirmed = UnconfirmedCalls(self._calls, state, reporter, context)
+        self.unconfirmed = UnconfirmedCalls(self._calls, state, reporter, context, rules)
         self._evictions = RateLimiter(limits, self._clock)
         self._resizes = RateLimiter(limits, self._clock)
 

@@ -32,7 +32,7 @@ from app.runtime.loop import Loop, Tick
 from app.runtime.probes import probes
 from app.updater.api import add_decisions
 from app.updater.boosts import BoostQueue
-from app.updater.calls import WATCH_LAG_SECONDS
+from app.updater.core.rules import UpdateRules
 from app.updater.executor import Executor
 from app.updater.flags import UpdaterSettings, update_rules
 from app.updater.metrics import UpdaterMetrics
@@ -70,8 +70,9 @@ def serve(settings: UpdaterSettings) -> int:
 
 @dataclass(frozen=True, slots=True)
 class UpdaterParts:
-    """The parts of the updater whose loops work on their own."""
+    """The parts of the updater whose loops work on their own, and the rules in force."""
 
+    rules: UpdateRules
     updater: Updater
     executor: Executor
     decisions: DecisionLog
@@ -110,7 +111,7 @@ def updater_parts(settings: UpdaterSettings, context: UpdaterContext) -> Updater
         # Pods that start together are due together.
         workers = max(acting.boost_workers, acting.concurrency)
         boosts = BoostQueue(context, planner(), executor, state, workers)
-    return UpdaterParts(updater, executor, decisions, boosts, recorder, summaries)
+    return UpdaterParts(rules, updater, executor, decisions, boosts, recorder, summaries)
 
 
 class Process:
@@ -254,7 +255,8 @@ class Process:
 
     def _check_watches(self) -> None:
         """Let nothing be done while watches are stale: budgets would be guessed."""
-        why = self._watch.stale()
+        # A watch that works hears something before that, if only a bookmark, or is opened again.
+        why = self._watch.stale(self._parts.rules.watch_lag.total_seconds())
         if why and not self._is_stale:
             log.warning("nothing is done, for the cluster is not seen", extra={"reason": why})
         elif self._is_stale and not why:
@@ -323,12 +325,12 @@ class ClusterWatch:
             return found.unread
         return ""
 
-    def stale(self) -> str:
+    def stale(self, longest_seconds: float) -> str:
         """Return what was not seen for too long to act upon it, empty if nothing."""
         for found in self._mirror.standings(self._clock.now()):
             if found.missing or found.resource in _HELPFUL:
                 continue
-            if found.stale_seconds > WATCH_LAG_SECONDS:
+            if found.stale_seconds > longest_seconds:
                 seen = f"{found.resource.plural} were last seen {found.stale_seconds:.0f} s ago"
                 return f"{seen}: {found.problem}" if found.problem else seen
         return ""
