@@ -6,13 +6,14 @@ its reason. The files beside `core` gather, carry out and report; they decide no
 
 Threads (`process`), each a loop that is called when it is due:
 
-    rounds      plan about everything, carry it out, report it       `updater`
-    boosts      plan about pods whose boost may be over, end those   `boosts`
-    unconfirmed find out what came of calls without an answer        `calls`
-    events      write queued events                                  `notifications`
-    summaries   write queued annotations of VPAs                     `notifications`
-    upkeep      notice when watches are stale                        `process`
-    election    hold the Lease                                       `process`
+    rounds          plan about everything, carry it out, report it       `updater`
+    boosts          plan about pods whose boost may be over, end those   `boosts`
+    unconfirmed     find out what came of calls without an answer        `calls`
+    events          write queued events                                  `notifications`
+    summaries       write queued annotations of VPAs                     `notifications`
+    owners-refresh  look owners up again before what is known expires    `app.kube`
+    upkeep          notice when watches are stale                        `process`
+    election        hold the Lease                                       `process`
 
 Rounds end boosts too, of pods that the loop `boosts` did not come to. Watches have threads of their
 own (`app.kube`). Rounds and boosts hand a batch to the one executor, which makes its calls with

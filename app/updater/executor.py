@@ -3,7 +3,8 @@
 Strategy: each worker takes the most urgent item, makes its call and puts the cursor back; so owners
 are served side by side, and no owner twice at a time. A step without a token is put aside and
 delays no other. A step whose pod or VPA changed since the plan was made is left to the next plan.
-A slot stays taken unless it is known that the pod is where it was.
+The slot of a step that comes to nothing goes to another one. It stays taken where the pod may be
+down, where another action may have taken it, and where no other step is tried any more.
 """
 
 from __future__ import annotations
@@ -56,12 +57,10 @@ class Skip:
 
     reason: Reason
     message: str
-    frees_slot: bool = True  # its pod is where it was, so that another one may have its slot
+    frees_slot: bool = True  # another step may have it
     lacks_token: bool = False
 
 
-# A slot stays taken where the pod is down, where another action may have it, and where no other
-# step would be tried any more.
 _OVER = Skip(Reason.RATE_LIMITED, "the round was over before its turn", frees_slot=False)
 _NO_TOKEN = Skip(*RATE_LIMITED, lacks_token=True)
 _NO_TOKEN_BEFORE_END = replace(_NO_TOKEN, frees_slot=False)

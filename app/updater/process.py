@@ -255,7 +255,7 @@ class Process:
 
     def _check_watches(self) -> None:
         """Let nothing be done while watches are stale: budgets would be guessed."""
-        # A watch that works hears something before that, if only a bookmark, or is opened again.
+        # A watch that works hears something meanwhile, if only a bookmark, or is opened again.
         why = self._watch.stale(self._parts.rules.watch_lag.total_seconds())
         if why and not self._is_stale:
             log.warning("nothing is done, for the cluster is not seen", extra={"reason": why})
