@@ -61,14 +61,14 @@ def recommendations_report(settings: RecommendationsSettings, clock: Clock) -> R
         raise BadSetting("--selector needs --kubeconfig or --objects beside --from")
     asking, told = settings.asking, None
     if asking.url:
-        # Only now, because httpx and pydantic take long to import.
+        # Only now, because httpx takes long to import.
         from app.diagnosis.recommendation_client import RecommenderAccess, recommended_vpas
 
         access = RecommenderAccess(asking.url, asking.token_file, asking.ca_file)
         told = recommended_vpas(access, namespace)
     with _gathered(settings, namespace, clock) if knows_pods else nullcontext(_NO_OBJECTS) as seen:
         if told is not None:
-            seen = seen.with_answers(told.items, told.problems)
+            seen = seen.with_answers(told.vpas, told.problems)
         pods = ask_with_lookups(seen.owners, clock, partial(members, seen.snapshot))
     known = {**histories(seen.objects_of(CHECKPOINTS)), **(told.histories if told else {})}
     chosen = _selected(seen, settings.selection.selector)

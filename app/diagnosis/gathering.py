@@ -18,10 +18,11 @@ from app.kube.client import KubeCluster, connect
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
 from app.kube.owner_lookup import LiveOwners
 from app.kube.reach import Origin
-from app.model.errors import BadObject, ClusterError, NotFound, Refused
+from app.model.errors import ClusterError, NotFound, Refused
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, group_of
-from app.model.snapshot import Snapshot, removal, replacement
+from app.model.snapshot import Collection, Replacement, Snapshot
+from app.model.vpa import Vpa
 from app.model.workloads import Lookup, LookupResult
 from app.ports import (
     CHECKPOINTS,
@@ -45,7 +46,6 @@ from app.updater.metrics import LeaseTrouble
 from app.updater.updater import MOST_LEVELS, find_owners
 from app.updater.webhook_lease import HEALTHY, WebhookHealth, webhook_health
 
-ANSWER: Final = "an answer"  # of a recommender, in problems
 _PAGE: Final = 500
 _CALL_SECONDS: Final = 5.0
 _NEEDED: Final = (VPAS, PODS, *WORKLOADS)
@@ -79,23 +79,16 @@ class GatheredObjects:
     kept: Sequence[Json] = ()
     problems: Sequence[Unreadable] = ()  # what could not be used, or not be read
 
-    def with_answers(
-        self, items: Iterable[Json], problems: Iterable[Unreadable]
-    ) -> GatheredObjects:
-        """Return the same with the VPAs of answers instead; garbage is a problem."""
-        problems = [*self.problems, *problems]
-        changes = [
-            removal(VPAS.api_version, VPAS.kind, namespace, name)
+    def with_answers(self, vpas: Iterable[Vpa], problems: Iterable[Unreadable]) -> GatheredObjects:
+        """Return the same with the VPAs of answers instead, and the problems of reading them."""
+        removals = [
+            Replacement(Collection.VPAS, namespace, name, None)
             for namespace, view in self.snapshot.namespaces.items()
             for name in view.vpas
         ]
-        for item in items:
-            try:
-                changes.append(replacement(item))
-            except BadObject as error:
-                problems.append(Unreadable(ANSWER, str(error)))
-        snapshot = self.snapshot.changed(filter(None, changes))
-        return replace(self, snapshot=snapshot, problems=problems)
+        answered = [Replacement(Collection.VPAS, vpa.namespace, vpa.name, vpa) for vpa in vpas]
+        snapshot = self.snapshot.changed([*removals, *answered])
+        return replace(self, snapshot=snapshot, problems=[*self.problems, *problems])
 
     def objects_of(self, resource: Resource) -> Iterator[Json]:
         """Yield the kept objects of a resource."""

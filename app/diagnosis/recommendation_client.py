@@ -1,35 +1,35 @@
 """Asks a recommender over HTTP for what it recommends, page by page, and reads its answers.
 
-Strategy: an answer has the shape that the recommender documents, and becomes the VPA that it is
-about and the history of its containers, so that commands handle it like objects of a cluster.
+Strategy: an answer becomes the VPA that it is about and the history of its containers, so that
+commands handle it like objects of a cluster. The recommender may be of another version: what is
+not known here is ignored, and what is missing counts as absent.
 """
 
 from __future__ import annotations
 
 import ssl
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
-from datetime import UTC
 from pathlib import Path
 from typing import Final
 from urllib.parse import quote
 
 import httpx
 import orjson
-from pydantic import ValidationError
 
 from app.diagnosis.core.comparisons import ContainerKey, LearnedHistory
-from app.diagnosis.gathering import ANSWER
 from app.kube.files import Unreadable
 from app.kube.transport import translate
-from app.model.errors import BadSetting, Unavailable
-from app.ports import VPAS, Json
-from app.recommender.api_shapes import Recommendation
+from app.model.errors import BadObject, BadSetting, Unavailable
+from app.model.fields import int64_at, object_at, objects_at, text_at, time_at
+from app.model.vpa import Vpa, read_vpa
+from app.ports import Json
 
 RECOMMENDER: Final = "Recommender"  # the reason of errors, so that they are told apart
 _PAGE: Final = 500
 _SECONDS: Final = 10.0
-_AMOUNTS: Final = {"target", "lower_bound", "upper_bound", "uncapped_target"}
+_AMOUNTS: Final = ("target", "lowerBound", "upperBound", "uncappedTarget")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ class RecommenderAccess:
 class RecommendedVpas:
     """The VPAs of a recommender's answers, and the history of their containers."""
 
-    items: list[Json]
+    vpas: list[Vpa]
     histories: dict[ContainerKey, LearnedHistory]
     problems: list[Unreadable]
 
@@ -60,15 +60,14 @@ def recommended_vpas(access: RecommenderAccess, namespace: str) -> RecommendedVp
     found = RecommendedVpas([], {}, [])
     for answer in answers(access, namespace):
         try:
-            # A newer recommender may tell more.
-            one = Recommendation.model_validate(answer, extra="ignore")
-        except ValidationError as error:
-            first = error.errors()[0]
-            path = ".".join(map(str, first["loc"]))
-            found.problems.append(Unreadable(ANSWER, f"{path}: {first['msg']}"))
+            vpa = read_vpa(_vpa_object(answer))
+        except BadObject as error:
+            name = f"{answer.get('namespace', '?')}/{answer.get('name', '?')}"
+            found.problems.append(Unreadable(f"the answer about {name}", str(error)))
             continue
-        found.items.append(_vpa_object(one))
-        found.histories.update(_histories(one))
+        found.vpas.append(vpa)
+        with suppress(BadObject):  # which tells no history
+            found.histories.update(_histories(vpa, answer))
     return found
 
 
@@ -92,38 +91,47 @@ def answers(access: RecommenderAccess, namespace: str) -> Iterator[Json]:
                 return
 
 
-def _vpa_object(answer: Recommendation) -> Json:
-    """Return the VPA that an answer is about."""
-    status: Json = {
-        "conditions": [one.model_dump(mode="json", by_alias=True) for one in answer.conditions]
-    }
+def _vpa_object(answer: Json) -> Json:
+    """Return the VPA that an answer is about.
+
+    Raises:
+        BadObject: something in it cannot be read.
+    """
     recommended = [
-        {"containerName": one.container} | one.model_dump(by_alias=True, include=_AMOUNTS)
-        for one in answer.containers
-        if one.target
+        {"containerName": one["container"]} | {amounts: one.get(amounts) for amounts in _AMOUNTS}
+        for one in objects_at(answer, "containers", "")
+        if one.get("container") and one.get("target")
     ]
+    status: Json = {"conditions": objects_at(answer, "conditions", "")}
     if recommended:
         status["recommendation"] = {"containerRecommendations": recommended}
-    target = answer.target.model_dump(by_alias=True) if answer.target is not None else None
     return {
-        "apiVersion": VPAS.api_version,
-        "kind": VPAS.kind,
-        "metadata": {"namespace": answer.namespace, "name": answer.name},
-        "spec": {"targetRef": target, "updatePolicy": {"updateMode": answer.update_mode}},
+        "metadata": {
+            "namespace": text_at(answer, "namespace", "") or "default",
+            "name": text_at(answer, "name", ""),
+        },
+        "spec": {
+            "targetRef": answer.get("target"),
+            "updatePolicy": {"updateMode": answer.get("updateMode")},
+        },
         "status": status,
     }
 
 
-def _histories(answer: Recommendation) -> dict[ContainerKey, LearnedHistory]:
-    """Return the history behind each container, with the confidence of its weakest resource."""
-    computed = answer.computed_at.astimezone(UTC) if answer.computed_at is not None else None
-    return {
-        (answer.namespace, answer.name, one.container): LearnedHistory(
-            one.evidence.samples, computed, min(one.evidence.confidence.values(), default=0.0)
-        )
-        for one in answer.containers
-        if one.evidence is not None
-    }
+def _histories(vpa: Vpa, answer: Json) -> Iterator[tuple[ContainerKey, LearnedHistory]]:
+    """Yield the history behind each container, with the confidence of its weakest resource."""
+    computed = time_at(answer, "computedAt", "")
+    for one in objects_at(answer, "containers", ""):
+        evidence = object_at(one, "evidence", "")
+        if evidence:
+            days = [
+                value
+                for value in object_at(evidence, "confidence", "").values()
+                if isinstance(value, int | float)
+            ]
+            samples = int64_at(evidence, "samples", "") or 0
+            history = LearnedHistory(samples, computed, float(min(days, default=0)))
+            yield (vpa.namespace, vpa.name, text_at(one, "container", "")), history
 
 
 def _root(text: str) -> str:

@@ -240,4 +240,4 @@ def test_an_answer_that_cannot_be_read() -> None:
         worse = of_recommender(server.url)
     assert [item["vpa"] for item in (*report.items, *worse.items)] == ["web", "web"]
     assert "containerRecommendations[0].target" in report.notes[0]
-    assert worse.notes == ["an answer: namespace: Field required"]
+    assert worse.notes == ["the answer about ?/?: containers: expected a list, found the number 7"]

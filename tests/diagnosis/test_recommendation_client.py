@@ -16,7 +16,7 @@ from app.diagnosis.recommendation_client import (
     recommended_vpas,
 )
 from app.model.errors import BadSetting, ClusterError, Refused, Unavailable
-from app.model.vpa import read_vpa
+from app.model.vpa import ContainerRecommendation
 from tests import make
 from tests.kube.recommender_server import Json, RecommenderServer, answer_json, recommending
 
@@ -40,8 +40,7 @@ def recommended(*items: Json) -> RecommendedVpas:
 
 def test_an_answer_is_its_vpa() -> None:
     """Target, mode and amounts are those that the VPA has in the cluster."""
-    (item,) = recommended(answer_json()).items
-    vpa = read_vpa(item)
+    (vpa,) = recommended(answer_json()).vpas
     assert (vpa.namespace, vpa.name, vpa.mode) == ("default", "web", "Recreate")
     assert vpa.target is not None
     assert str(vpa.target.key) == "StatefulSet/web"
@@ -54,7 +53,7 @@ def test_an_answer_is_its_vpa() -> None:
 def test_an_answer_without_amounts_recommends_nothing() -> None:
     """A container of which nothing is known is no recommendation of nothing."""
     found = recommended(answer_json(cpu=None))
-    assert read_vpa(found.items[0]).recommendation is None
+    assert found.vpas[0].recommendation is None
     assert found.histories == {}
 
 
@@ -64,16 +63,61 @@ def test_evidence_is_history() -> None:
     assert recommended(answer_json()).histories == {("default", "web", "app"): history}
 
 
+def test_evidence_without_confidence() -> None:
+    """What is not told counts as nothing."""
+    answer = answer_json()
+    answer["containers"][0]["evidence"]["confidence"] = {"cpu": "much"}
+    (history,) = recommended(answer).histories.values()
+    assert history.confidence == 0.0
+
+
+@pytest.mark.parametrize("evidence", [7, {"samples": "many"}, {"confidence": 7}])
+def test_garbage_is_no_history(evidence: object) -> None:
+    """What cannot be read of the history tells nothing, and the VPA is read all the same."""
+    answer = answer_json()
+    answer["containers"][0]["evidence"] = evidence
+    found = recommended(answer)
+    assert [vpa.name for vpa in found.vpas] == ["web"]
+    assert (found.histories, found.problems) == ({}, [])
+
+
 def test_a_newer_recommender_is_understood() -> None:
-    """Fields that are not known here are ignored."""
-    assert recommended(answer_json() | {"mood": "fine"}) == recommended(answer_json())
+    """Fields and words that are not known here change nothing else."""
+    newer = answer_json() | {"mood": "fine"}
+    newer["containers"][0] |= {"mood": "fine", "origin": {"cpu": "guessed"}}
+    assert recommended(newer) == recommended(answer_json())
 
 
-def test_an_answer_of_another_shape_is_a_problem() -> None:
-    """It is named by the field that is wrong, and the other answers are read."""
-    found = recommended(answer_json("broken") | {"containers": 7}, answer_json())
-    assert [item["metadata"]["name"] for item in found.items] == ["web"]
-    assert list(map(str, found.problems)) == ["an answer: containers: Input should be a valid list"]
+def test_unknown_words_are_kept() -> None:
+    """An update mode that is not known here is shown as the recommender says it."""
+    (vpa,) = recommended(answer_json() | {"updateMode": "Sometimes"}).vpas
+    assert vpa.mode == "Sometimes"
+
+
+def test_an_older_recommender_is_understood() -> None:
+    """Names and a target are enough; what else is missing counts as absent."""
+    container = {"container": "app", "target": {"cpu": "350m"}}
+    found = recommended({"namespace": "default", "name": "web", "containers": [container, {}]})
+    (vpa,) = found.vpas
+    assert (vpa.mode, vpa.target, vpa.conditions) == ("Recreate", None, ())
+    amounts = ContainerRecommendation("app", make.quantities(cpu="350m"), {}, {}, {})
+    assert vpa.recommendation == (amounts,)
+    assert (found.histories, found.problems) == ({}, [])
+
+
+@pytest.mark.parametrize(
+    ("garbage", "problem"),
+    [
+        ({"containers": 7}, "containers: expected a list, found the number 7"),
+        ({"conditions": 7}, "conditions: expected a list, found the number 7"),
+        ({"target": 7}, "spec.targetRef: expected an object, found the number 7"),
+    ],
+)
+def test_an_answer_of_another_shape_is_a_problem(garbage: Json, problem: str) -> None:
+    """It names the VPA and the field that is wrong, and the other answers are read."""
+    found = recommended(answer_json("broken") | garbage, answer_json())
+    assert [vpa.name for vpa in found.vpas] == ["web"]
+    assert list(map(str, found.problems)) == [f"the answer about default/broken: {problem}"]
 
 
 def test_all_pages_are_read() -> None:
