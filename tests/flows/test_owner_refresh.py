@@ -1,0 +1,80 @@
+"""Each process has the owners that it looked up read again, as time goes by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import datetime
+from typing import Unpack
+
+import pytest
+
+from app.admission.flags import AdmissionSettings
+from app.admission.knowledge import LiveKnowledge
+from app.diagnosis.pod_preview import PodPreviewer
+from app.flags.command_line import parse
+from app.kube.manifests import documents
+from app.recommender.flags import RecommenderSettings
+from app.recommender.process import Process as RecommenderProcess
+from app.run.simulated import SimulatedRuntime
+from app.runtime.loop import Loop, LoopRules, Tick
+from app.sandbox.clock import SteppedClock
+from app.sandbox.sandbox import Sandbox
+from app.updater.flags import UpdaterSettings
+from app.updater.process import Process as UpdaterProcess
+
+ADDRESS = ("--address=127.0.0.1:0",)
+
+
+class RefreshRuntime(SimulatedRuntime):
+    """A runtime that notes when owners are refreshed."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        super().__init__(sandbox)
+        self.refreshed_at: list[float] = []
+
+    def loop(self, name: str, tick: Tick, **rules: Unpack[LoopRules]) -> Loop:
+        """Return a task that is noted if it refreshes owners."""
+
+        def refresh(now: datetime) -> float:
+            self.refreshed_at.append(self.clock.monotonic())
+            return tick(now)
+
+        return super().loop(name, refresh if name == "owners-refresh" else tick, **rules)
+
+
+Start = Callable[[RefreshRuntime], Callable[[], None]]  # returns what ends it
+
+
+def admission(runtime: RefreshRuntime) -> Callable[[], None]:
+    """Start what the webhook knows."""
+    settings = parse(AdmissionSettings, (), {})
+    return LiveKnowledge(lambda: runtime.connect(settings.cluster), settings.scope, runtime).close
+
+
+def updater(runtime: RefreshRuntime) -> Callable[[], None]:
+    """Start an updater."""
+    process = UpdaterProcess(parse(UpdaterSettings, ADDRESS, {}), runtime)
+    process.start()
+    return process.stop
+
+
+def recommender(runtime: RefreshRuntime) -> Callable[[], None]:
+    """Start a recommender."""
+    settings = parse(RecommenderSettings, ADDRESS, {})
+    process = RecommenderProcess(settings, runtime, PodPreviewer)
+    process.start()
+    return process.stop
+
+
+@pytest.mark.parametrize("start", [admission, updater, recommender])
+def test_owners_are_refreshed_every_5_seconds(start: Start) -> None:
+    """Time alone has owners read again, until the process ends."""
+    sandbox = Sandbox(SteppedClock())
+    sandbox.apply(*documents.objects("crd"))
+    runtime = RefreshRuntime(sandbox)
+    stop = start(runtime)
+    sandbox.advance(12)
+    stop()
+    sandbox.advance(12)
+
+    assert runtime.refreshed_at == [0.0, 5.0, 10.0]
