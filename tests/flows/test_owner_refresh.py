@@ -26,10 +26,11 @@ ADDRESS = ("--address=127.0.0.1:0",)
 
 
 class RefreshRuntime(SimulatedRuntime):
-    """A runtime that notes when owners are refreshed."""
+    """A runtime that notes when owners are refreshed, or lets each refresh fail."""
 
-    def __init__(self, sandbox: Sandbox) -> None:
+    def __init__(self, sandbox: Sandbox, *, fails: bool) -> None:
         super().__init__(sandbox)
+        self._fails = fails
         self.refreshed_at: list[float] = []
 
     def loop(self, name: str, tick: Tick, **rules: Unpack[LoopRules]) -> Loop:
@@ -37,6 +38,8 @@ class RefreshRuntime(SimulatedRuntime):
 
         def refresh(now: datetime) -> float:
             self.refreshed_at.append(self.clock.monotonic())
+            if self._fails:
+                raise ValueError("broken")
             return tick(now)
 
         return super().loop(name, refresh if name == "owners-refresh" else tick, **rules)
@@ -67,14 +70,23 @@ def recommender(runtime: RefreshRuntime) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("start", [admission, updater, recommender])
-def test_owners_are_refreshed_every_5_seconds(start: Start) -> None:
-    """Time alone has owners read again, until the process ends."""
+@pytest.mark.parametrize(
+    ("fails", "refreshed_at"),
+    [
+        pytest.param(False, [0.0, 5.0, 10.0, 15.0], id="works"),
+        pytest.param(True, [0.0, 1.0, 3.0, 7.0, 12.0, 17.0], id="fails"),
+    ],
+)
+def test_owners_are_refreshed_at_least_every_5_seconds(
+    start: Start, fails: bool, refreshed_at: list[float]
+) -> None:
+    """Time alone has owners read again until the process ends, also after failures."""
     sandbox = Sandbox(SteppedClock())
     sandbox.apply(*documents.objects("crd"))
-    runtime = RefreshRuntime(sandbox)
+    runtime = RefreshRuntime(sandbox, fails=fails)
     stop = start(runtime)
-    sandbox.advance(12)
+    sandbox.advance(18)
     stop()
-    sandbox.advance(12)
+    sandbox.advance(18)
 
-    assert runtime.refreshed_at == [0.0, 5.0, 10.0]
+    assert runtime.refreshed_at == refreshed_at
