@@ -273,13 +273,14 @@ class ReviewOperation:
             self._time_total(now - began)
 
     async def _reviewed(self, body: bytes, query: bytes, began: float) -> bytes:
-        begin = partial(self._reviewer.begin, body, self._phase, began)
+        begin = partial(self._reviewer.begin, body, self._phase)
         if len(body) > _LONG_BYTES:
             found = await to_thread.run_sync(begin, limiter=self._limiter(len(body)))
         else:
             found = begin()
         if isinstance(found, Pending):
-            deadline = _timeout_seconds(query) * _RESERVE
+            waited = found.began - began  # for its turn, while the API server's time ran
+            deadline = _timeout_seconds(query) * _RESERVE - waited
             finish = partial(self._reviewer.finish, found, deadline)
             found = await to_thread.run_sync(finish, limiter=self._limiter(len(body)))
         return found

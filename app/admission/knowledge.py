@@ -15,7 +15,7 @@ from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
 from app.flags.shared import Scope
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
-from app.kube.owner_lookup import LiveOwners
+from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
@@ -100,7 +100,9 @@ class LiveKnowledge:
         ]
         self._mirror = place.mirror(cluster, sources)
         self._owners = LiveOwners(owners.within(_LOOKUP_SECONDS), clock)
-        self._refreshing = place.loop("owners-refresh", self._owners.refresh)
+        self._refreshing = place.loop(
+            "owners-refresh", self._owners.refresh, longest_retry_seconds=REFRESH_SECONDS
+        )
         self.sources = Sources(
             lambda: self._mirror.snapshot,
             self._owners,

@@ -97,11 +97,9 @@ class Reviewer:
         self._locks = TargetLocks()
         self._lists = ThreadPoolExecutor(_LISTS, "siblings")
 
-    def begin(
-        self, body: bytes, phase: Phase = Phase.MUTATING, began: float | None = None
-    ) -> bytes | Pending:
+    def begin(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
         """Answer a review at once, or say what must be looked up first."""
-        began = self.now() if began is None else began
+        began = self.now()
         try:
             review = orjson.loads(body)
         except orjson.JSONDecodeError as error:

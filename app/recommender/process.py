@@ -16,7 +16,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from app.kube.access_review import AccessReviews
-from app.kube.owner_lookup import LiveOwners
+from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import Transition, WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import ClusterError
 from app.model.gates import FeatureGates
@@ -92,7 +92,9 @@ class Process:
         self._mirror.listen(self._note_pods)
         self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
         self._owners = LiveOwners(written, place.clock)
-        self._refreshing = place.loop("owners-refresh", self._owners.refresh)
+        self._refreshing = place.loop(
+            "owners-refresh", self._owners.refresh, longest_retry_seconds=REFRESH_SECONDS
+        )
         registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         metrics = RecommenderMetrics(registry)

@@ -16,7 +16,7 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 
-from app.kube.owner_lookup import LiveOwners
+from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
 from app.model.gates import FeatureGate
 from app.model.limits import read_disruption_budget, read_limit_range, read_node
@@ -286,7 +286,9 @@ class ClusterWatch:
         self._mirror = runtime.mirror(watched, sources(namespace))
         self.listen = self._mirror.listen
         self.owners = LiveOwners(asked.within(_LOOKUP_SECONDS), runtime.clock)
-        self._refreshing = runtime.loop("owners-refresh", self.owners.refresh)
+        self._refreshing = runtime.loop(
+            "owners-refresh", self.owners.refresh, longest_retry_seconds=REFRESH_SECONDS
+        )
         self._is_known = False
 
     def start(self) -> None:

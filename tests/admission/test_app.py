@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import AsyncIterator, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import Any
 
 import httpx
@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from starlette.types import Message
 
 from app.admission.app import MOST_BYTES, AdmissionReview, Webhook, description
+from app.admission.metrics import Step
 from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from tests import make
 from tests.junk import ANYTHING, objects_like
 from tests.make import Json
-from tests.runtime.reviewing import UNREADABLE, WEB, BrokenNumbers, Desk, desk, patch_of
+from tests.runtime.reviewing import UNREADABLE, WEB, BrokenNumbers, Counted, Desk, desk, patch_of
 
 JSON = {"content-type": "application/json"}
 POD = make.review_json(make.pod_json(cpu="100m"))
@@ -277,34 +278,48 @@ def test_pods_are_not_judged() -> None:
 
 
 def test_a_refusal() -> None:
-    """A refusal is a Status as API servers send it, with every problem at once."""
+    """A refusal is a Status as API servers send it, with every problem at once, to the byte."""
     at = desk(*WEB)
     bad = make.vpa_json("bad", mode="Sometimes", min_replicas=0)
+    modes = '"InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate", "UpscaleOnly"'
+    mode = f'Unsupported value: "Sometimes": supported values: {modes}'
+    replicas = "Invalid value: 0: must be at least 1"
+    causes = [
+        {
+            "reason": "FieldValueNotSupported",
+            "message": mode,
+            "field": "spec.updatePolicy.updateMode",
+        },
+        {
+            "reason": "FieldValueInvalid",
+            "message": replicas,
+            "field": "spec.updatePolicy.minReplicas",
+        },
+    ]
+    status = {
+        "metadata": {},
+        "status": "Failure",
+        "message": 'VerticalPodAutoscaler.autoscaling.k8s.io "bad" is invalid: '
+        f"[spec.updatePolicy.updateMode: {mode}, spec.updatePolicy.minReplicas: {replicas}]",
+        "reason": "Invalid",
+        "details": {
+            "name": "bad",
+            "group": "autoscaling.k8s.io",
+            "kind": "VerticalPodAutoscaler",
+            "causes": causes,
+        },
+        "code": 422,
+    }
+    fields = "spec.updatePolicy.updateMode, spec.updatePolicy.minReplicas"
+    response = {
+        "uid": "review-1",
+        "allowed": False,
+        "status": status,
+        "auditAnnotations": {"reason": "Invalid", "fields": fields},
+    }
     for path in ("/", "/mutate", "/validate"):
-        response = response_of(send(at, make.review_json(bad), path=path))
-        assert list(response) == ["uid", "allowed", "status", "auditAnnotations"]
-        assert (response["uid"], response["allowed"]) == ("review-1", False)
-        status = response["status"]
-        causes = status["details"].pop("causes")
-        message = status.pop("message")
-        assert status == {
-            "metadata": {},
-            "status": "Failure",
-            "reason": "Invalid",
-            "details": {
-                "name": "bad",
-                "group": "autoscaling.k8s.io",
-                "kind": "VerticalPodAutoscaler",
-            },
-            "code": 422,
-        }
-        assert message.startswith(
-            'VerticalPodAutoscaler.autoscaling.k8s.io "bad" is invalid: [spec.updatePolicy.'
-        )
-        assert [(cause["reason"], cause["field"]) for cause in causes] == [
-            ("FieldValueNotSupported", "spec.updatePolicy.updateMode"),
-            ("FieldValueInvalid", "spec.updatePolicy.minReplicas"),
-        ]
+        answer = send(at, make.review_json(bad), path=path)
+        assert answer.content == HEAD + orjson.dumps(response) + b"}"
     assert at.numbers.seen == [("refused", "Invalid"), ("review", "skipped", "VPA")] * 3
 
 
@@ -373,18 +388,58 @@ def test_look_ups_end_before_the_api_server_gives_up(query: str, seconds: float)
     assert owners.seconds == [pytest.approx(seconds)]
 
 
-def test_time_until_a_review_begins_counts() -> None:
-    """What a review waits before it is decided, for its body or its turn, is time that is over."""
-    owners = Patient()
-    at = desk(make.vpa_json(), owners=owners)
+class Timed(Counted):
+    """Numbers that keep the times of steps, and of whole reviews, in order."""
 
-    def slowly() -> Iterator[bytes]:
-        yield orjson.dumps(POD)[:9]
-        at.clock.wait(3.0)
-        yield orjson.dumps(POD)[9:]
+    def __init__(self) -> None:
+        super().__init__()
+        self.reviews: list[float] = []
+        self.steps: dict[str, list[float]] = {}
 
-    send(at, slowly(), path="/mutate?timeout=5s")
+    def review(self, status: str, resource: str, seconds: float) -> None:
+        """Keep the time of a review."""
+        super().review(status, resource, seconds)
+        self.reviews.append(seconds)
+
+    def timer(self, step: str) -> Callable[[float], object]:
+        """Return what keeps the times of a step."""
+        return self.steps.setdefault(step, []).append
+
+
+def test_the_wait_for_a_turn_counts_against_look_ups() -> None:
+    """What a large review waits for its turn is missing for look-ups, and no time of deciding."""
+    is_inside, is_read = threading.Event(), threading.Event()
+
+    def snapshot() -> Snapshot:
+        if not is_inside.is_set():
+            is_inside.set()
+            assert is_read.wait(30)
+            at.clock.wait(3.0)
+        return make.snapshot(make.vpa_json())
+
+    owners, numbers = Patient(), Timed()
+    at = desk(owners=owners, numbers=numbers, snapshot=snapshot)
+    second = make.with_value(POD, "request.object.metadata.annotations", {"a": "x" * 300_000})
+    first = make.with_value(second, "request.namespace", "other")
+
+    async def parts() -> AsyncIterator[bytes]:
+        yield orjson.dumps(second)
+        is_read.set()
+
+    async def both() -> None:
+        transport = httpx.ASGITransport(Webhook(at.reviewer))
+        async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
+            before = asyncio.create_task(
+                client.post("/mutate", content=orjson.dumps(first), headers=JSON)
+            )
+            await asyncio.to_thread(is_inside.wait, 30)
+            await client.post("/mutate?timeout=5s", content=parts(), headers=JSON)
+            await before
+
+    asyncio.run(both())
     assert owners.seconds == [pytest.approx(1.0)]
+    assert numbers.reviews == numbers.steps[Step.ADMIT] == [3.0, 0.0]
+    assert numbers.steps[Step.TOTAL] == [3.0, 3.0]
 
 
 class Held:

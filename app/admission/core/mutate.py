@@ -150,7 +150,7 @@ class ContainerVerdict:
     container: str
     recommendation: CappedRecommendation | None  # None: there is none, or it does not count here
     sizes: Sizes  # without a boost
-    boost_outcome: BoostOutcome | None = None  # None: no boost was asked for
+    boost_outcome: BoostOutcome | None = None  # None: not asked for, or its gate is off
 
     @property
     def boost(self) -> Boosted | None:

@@ -28,7 +28,7 @@ POD = make.pod_json(cpu="100m", init=[make.container_json("setup", restartPolicy
     ],
 )
 def test_size_key_leaves_out(path: str, value: object) -> None:
-    """Pods that differ in what sizing never looks at have one signature."""
+    """Pods that differ in what sizing never looks at have one size key."""
     other = make.with_value(POD, path, value)
     assert read_incoming_pod(other, "ns").size_key == read_incoming_pod(POD, "ns").size_key
 
@@ -44,7 +44,7 @@ def test_size_key_leaves_out(path: str, value: object) -> None:
     ],
 )
 def test_size_key_holds(path: str, value: object) -> None:
-    """Whatever changes sizes or patch changes the signature."""
+    """Whatever changes sizes or patch changes the size key."""
     other = make.with_value(POD, path, value)
     assert read_incoming_pod(other, "ns").size_key != read_incoming_pod(POD, "ns").size_key
 
@@ -73,7 +73,7 @@ def test_depths_beyond_json(path: str) -> None:
     ],
 )
 def test_match_key_holds(path: str, value: object) -> None:
-    """Whatever matching looks at changes the origin, and so does the namespace."""
+    """Whatever matching looks at changes the match key, and so does the namespace."""
     other = make.with_value(POD, path, value)
     assert read_incoming_pod(other, "ns").match_key != read_incoming_pod(POD, "ns").match_key
     assert read_incoming_pod(POD, "other").match_key != read_incoming_pod(POD, "ns").match_key
