@@ -27,7 +27,7 @@ from tests.acceptance.shares import Share
 from tests.acceptance.space import Space
 from tests.acceptance.stage import Stage, Team
 from tests.acceptance.webhook import Webhook, clean
-from tests.acceptance.worker import Worker
+from tests.acceptance.worker import Start, starting
 from tests.cluster.api import SERVICE_ACCOUNTS, Api
 from tests.cluster.control_plane import ControlPlane, in_memory
 from tests.cluster.given import given, has_our_nodes
@@ -160,6 +160,13 @@ def space(admin: Api) -> Iterator[Space]:
     admin.delete(NAMESPACES, "", name)
 
 
+@pytest.fixture
+def start(cluster: Cluster, tmp_path: Path, logs: Logs) -> Iterator[Start]:
+    """Starts recommenders and updaters, which end when the test is over."""
+    with starting(cluster, tmp_path, logs) as found:
+        yield found
+
+
 @pytest.fixture(scope="module")
 def team(
     cluster: Cluster,
@@ -168,17 +175,9 @@ def team(
     request: pytest.FixtureRequest,
 ) -> Iterator[Team]:
     """The processes that the rows of a module share: those for which it has flags."""
-    folder = tmp_path_factory.mktemp("workers")
     rows: Rows = request.module.ROWS
     called = request.getfixturevalue("webhook") if hasattr(request.module, "WEBHOOK") else None
-    with ExitStack() as stack:
-
-        def start(verb: str, *flags: str, name: str = "") -> Worker:
-            found = Worker(verb, cluster.access, cluster.admin, folder, flags, name=name)
-            stack.callback(found.program.kill)
-            found.start(logs)
-            return found
-
+    with starting(cluster, tmp_path_factory.mktemp("workers"), logs) as start:
         team = Team(cluster.admin, start, called, has_our_nodes=has_our_nodes(cluster.admin))
         ignored = ",".join(rows.alone())
         scope = (f"--ignored-vpa-object-namespaces={ignored}",) if ignored else ()

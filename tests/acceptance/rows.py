@@ -109,6 +109,17 @@ class Played:
         return time.monotonic() - began
 
 
+def row_test(rows: Rows) -> Callable[..., None]:
+    """Return the test of all rows of a module."""
+
+    @pytest.mark.parametrize(PROPERTY, rows)
+    def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
+        """A row of the table comes out as it says."""
+        record_property(PROPERTY, played.seconds(row))
+
+    return test_row
+
+
 def chosen_rows(request: pytest.FixtureRequest) -> Sequence[str]:
     """Return the rows of a module that are to be tested."""
     found = []

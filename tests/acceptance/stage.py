@@ -34,7 +34,7 @@ from tests.acceptance.space import (
     workload,
 )
 from tests.acceptance.webhook import Webhook
-from tests.acceptance.worker import QUIET_ROUNDS, Worker
+from tests.acceptance.worker import QUIET_ROUNDS, Start, Worker
 from tests.cluster.api import NOT_FOUND, SERVICE_ACCOUNTS, Api, Json, Refusal
 from tests.cluster.nodes import placed
 from tests.cluster.programs import eventually
@@ -47,8 +47,6 @@ LARGE: Final = Box(requests="500m/500Mi")
 _LONG_SECONDS: Final = 180.0  # for what needs some rounds of a busy machine
 _LOOK_SECONDS: Final = 1.0
 _DONE: Final = ("Succeeded", "Failed")
-
-Start = Callable[..., Worker]  # verb, and flags
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from tests.acceptance.logs import Logs
 from tests.acceptance.results import FIGURE
 from tests.acceptance.space import Box, Space, workload
 from tests.acceptance.webhook import Webhook
-from tests.acceptance.worker import Worker
+from tests.acceptance.worker import Start
 from tests.cluster.api import SERVICE_ACCOUNTS, Json
 from tests.cluster.nodes import MANY, placed
 from tests.cluster.programs import Program, eventually
@@ -168,44 +168,36 @@ def _vpas(space: Space) -> list[Json]:
 
 def test_crowd(
     cluster: Cluster,
-    logs: Logs,
-    tmp_path: Path,
     minutes: float,
     webhook: Webhook,
     crowd: Crowd,
     spaces: tuple[Space, ...],
     note: Note,
+    start: Start,
 ) -> None:
     """All VPAs have a recommendation, pods follow, and no process has an error to tell."""
-    workers = {
-        verb: Worker(verb, cluster.access, cluster.admin, tmp_path, flags)
-        for verb, flags in WORKERS.items()
-    }
     failures = webhook_failures(cluster.admin)
     earlier = len(_errors(webhook.program))  # of a machine that had thousands to write at once
     note(f"webhook while they were written: {earlier} errors, called in vain {failures:.0f} times")
     began = time.monotonic()
-    try:
-        for worker in workers.values():
-            worker.start(logs)
-        eventually(
-            lambda: sum(map(_recommended, spaces)) == crowd.vpas,
-            "all are recommended for",
-            seconds=PATIENCE_SECONDS,
-            every=10,
-        )
-        note(f"all recommended for after {time.monotonic() - began:.0f} s")
-        end = max(time.monotonic(), began + minutes * 60)
-        eventually(lambda: time.monotonic() > end, "time", seconds=minutes * 60 + 5, every=1)
-        resized = workers["updater"].number(RESIZED)
-        note(f"{resized:.0f} resizes in place in {(time.monotonic() - began) / 60:.1f} minutes")
-        for verb, worker in workers.items():
-            note(f"{verb}, {worker.rounds():.0f} rounds: {_usage(worker.program.pid)}")
-            assert worker.rounds() > 1
-            assert _errors(worker.program) == []
-    finally:
-        for worker in workers.values():
-            worker.program.kill()
+    workers = {verb: start(verb, *flags) for verb, flags in WORKERS.items()}
+    eventually(
+        lambda: sum(map(_recommended, spaces)) == crowd.vpas,
+        "all are recommended for",
+        seconds=PATIENCE_SECONDS,
+        every=10,
+    )
+    note(f"all recommended for after {time.monotonic() - began:.0f} s")
+    end = max(time.monotonic(), began + minutes * 60)
+    eventually(lambda: time.monotonic() > end, "time", seconds=minutes * 60 + 5, every=1)
+    resized = workers["updater"].number(RESIZED)
+    note(f"{resized:.0f} resizes in place in {(time.monotonic() - began) / 60:.1f} minutes")
+    for verb, worker in workers.items():
+        note(f"{verb}, {worker.rounds():.0f} rounds: {_usage(worker.program.pid)}")
+        assert worker.rounds() > 1
+        assert _errors(worker.program) == []
+    for worker in workers.values():
+        worker.program.kill()
     note(f"webhook: {_usage(webhook.program.pid, *webhook.workers())}")
     assert resized > 0
     assert _errors(webhook.program)[earlier:] == []

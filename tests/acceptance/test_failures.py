@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Iterator
 from secrets import token_hex
 
 import pytest
 
 from app.ports import LEASES, VPAS
 from tests.acceptance.cluster import Cluster
-from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import Box
 from tests.acceptance.stage import Stage, Team
-from tests.acceptance.worker import Worker
+from tests.acceptance.worker import Start
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import eventually
 
@@ -30,22 +27,6 @@ LEADING = (
 VERBS = ("updater", "recommender")
 LEASE_OF = {"updater": "vpa-updater", "recommender": "vpa-recommender-lease"}
 SIZES = ("200m/200Mi", "300m/300Mi")
-
-Start = Callable[..., Worker]
-
-
-@pytest.fixture
-def start(cluster: Cluster, logs: Logs, tmp_path: Path) -> Iterator[Start]:
-    """Starts processes, and ends them."""
-    with ExitStack() as stack:
-
-        def begin(verb: str, *flags: str, name: str = "") -> Worker:
-            found = Worker(verb, cluster.access, cluster.admin, tmp_path, flags, name=name)
-            stack.callback(found.program.kill)
-            found.start(logs)
-            return found
-
-        yield begin
 
 
 class Work:

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
 from app.model.quantity import Quantity
 from app.ports import VPAS
-from tests.acceptance.rows import PROPERTY, Played, Rows
+from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import APP, Box, vpa
 from tests.acceptance.specs import boost
 from tests.acceptance.stage import LOAD, Stage
@@ -22,6 +18,7 @@ WEBHOOK = True
 CONFIDENT = ("--confidence-interval-cpu=30m", "--confidence-interval-memory=30m")
 WORKERS = {"updater": FAST, "recommender": ("--feature-gates=AllAlpha=true", *CONFIDENT)}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 TINY = Box(requests="10m/10Mi")
 IDLE = "cpu: constant 5m, memory: constant 10Mi"
@@ -29,12 +26,6 @@ BUSY_CPU = "cpu: constant 600m, memory: constant 10Mi"
 BUSY_MEMORY = "cpu: constant 5m, memory: constant 1024M"
 LOW, HIGH = (0.0, 0.12), (0.5, 1.3)  # cores
 SEED = "250m/200Mi"
-
-
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
 
 
 def amounts(stage: Stage, resource: str, box: str = APP, app: str = APP) -> list[float]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from threading import Lock
 
 import pytest
 
-from tests.acceptance.rows import PROPERTY, Played, Rows
+from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.specs import boost
 from tests.acceptance.stage import Stage
 from tests.cluster.api import Json, Refusal
@@ -15,15 +14,10 @@ from tests.cluster.api import Json, Refusal
 WEBHOOK = True
 WORKERS: dict[str, tuple[str, ...]] = {"updater": ()}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 ONE_AT_A_TIME = Lock()
 BOOST = boost(type="Factor", factor=3, durationSeconds=1)
-
-
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
 
 
 @ROWS.row("SX-20", "SX-32")

@@ -10,7 +10,7 @@ from app.model.update_modes import UpdateMode
 from app.ports import PODS
 from tests.acceptance.heartbeat import beating
 from tests.acceptance.rights import allow_leases
-from tests.acceptance.rows import PROPERTY, Played, Rows
+from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import APP, Box
 from tests.acceptance.specs import boost, mode, selecting
 from tests.acceptance.stage import LARGE, LOAD, RESIZING, SMALL, Stage, ready_since
@@ -24,6 +24,7 @@ __all__ = ["FLAGS"]
 WEBHOOK = True
 WORKERS = {"updater": (*FAST, "--in-place-deferred-resize-timeout=20s")}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 LOWER_MEMORY: Json = {"resources": ["memory"], "changeRequirement": "TargetLowerThanRequests"}
 BOTH: Json = {"evictionRequirements": [HIGHER_CPU, LOWER_MEMORY]}
@@ -32,12 +33,6 @@ STARTING = "startup: 1 6, cpu: constant 10m"  # six seconds at one core
 PROBE: Json = {"readinessProbe": {"exec": {"command": ["true"]}, "periodSeconds": 1}}
 LONG_STARTING = "startup: 1 60, cpu: constant 10m"
 SLACK_SECONDS = 20.0  # what a machine may add on which all rows start at the same moment
-
-
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
 
 
 # --- mode UpscaleOnly

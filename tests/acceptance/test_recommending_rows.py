@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS
-from tests.acceptance.rows import PROPERTY, Played, Rows
+from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import APP, Box
 from tests.acceptance.specs import policy
 from tests.acceptance.stage import LOAD, SMALL, Stage
@@ -19,6 +15,7 @@ from tests.cluster.programs import during
 QUICK = ("--feature-gates=AllAlpha=true", "--checkpoints-gc-interval=5s")
 WORKERS = {"recommender": QUICK}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 TWO = (SMALL, Box("hamster2", "100m/100Mi"))
 FIRST_OFF: Json = {
@@ -30,12 +27,6 @@ FIRST_OFF: Json = {
     }
 }
 WATCHED_SECONDS = 60.0
-
-
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
 
 
 def recommended(stage: Stage, name: str = "vpa") -> dict[str, Json]:

@@ -154,7 +154,7 @@ def test_which_pods_are_reviewed(admin: Api, webhook: Webhook, space: Space) -> 
 
 def test_stop(admin: Api, webhook: Webhook) -> None:
     """Asked to end it does so soon and well; what it registered stays for the next one."""
-    assert webhook.stop() == 0
+    assert webhook.stop(30) == 0
     assert len(configurations(admin)) == 2
 
 

@@ -103,7 +103,7 @@ def test_graceful_end_fails_no_pod(
     for replica in replicas.both:
         with Load(space, owner, PER_SECOND) as load:
             wait_for_more(load)
-            assert replica.stop() == 0
+            assert replica.stop(30) == 0
             replicas.balancer.remove(replica.port)
             wait_for_more(load)
         replicas.begin(replica)

@@ -12,11 +12,10 @@ import pytest
 
 from app.model.quantity import Quantity
 from app.ports import PODS, VPAS
-from tests.acceptance.cluster import Cluster
 from tests.acceptance.logs import Logs
 from tests.acceptance.space import APP, Box, Space
 from tests.acceptance.stage import LOAD
-from tests.acceptance.worker import Worker
+from tests.acceptance.worker import Start
 from tests.cluster.api import Json
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import Program, eventually, free_port
@@ -120,9 +119,7 @@ def target(space: Space) -> int:
     )
 
 
-def test_what_was_scraped_is_known(
-    cluster: Cluster, space: Space, address: str, ask: Ask, tmp_path: Path, logs: Logs
-) -> None:
+def test_what_was_scraped_is_known(space: Space, address: str, ask: Ask, start: Start) -> None:
     """Memory that nobody uses any more is recommended for, because Prometheus has seen it."""
     space.vpa(updatePolicy={"updateMode": "Off"})
     space.deployment(Box(requests="100m/1Gi"), replicas=2)
@@ -138,9 +135,5 @@ def test_what_was_scraped_is_known(
     past = f"max_over_time({here}[30m] offset {LIVE_SECONDS}s)"
     eventually(lambda: ask(past) == MUCH * 2**20, "that is a while ago", seconds=240, every=1)
     flags = (*FLAGS, f"--prometheus-address={address}", f"--vpa-object-namespace={space.name}")
-    worker = Worker("recommender", cluster.access, cluster.admin, tmp_path, flags)
-    try:
-        worker.start(logs)
-        eventually(lambda: target(space) >= MUCH, "more than was used is recommended", every=1)
-    finally:
-        worker.program.kill()
+    start("recommender", *flags)
+    eventually(lambda: target(space) >= MUCH, "more than was used is recommended", every=1)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
 from tests.acceptance.heartbeat import beating
 from tests.acceptance.rights import NAMESPACE, allow_leases
-from tests.acceptance.rows import PROPERTY, Played, Rows
+from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import APP, Box
 from tests.acceptance.specs import boost, mode
 from tests.acceptance.stage import LARGE, LOAD, SMALL, Stage
@@ -17,6 +17,7 @@ from tests.cluster.api import Api
 
 WORKERS = {"updater": FAST}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 TWICE = Box(requests="200m/200Mi")
 
@@ -26,12 +27,6 @@ def heartbeat(admin: Api) -> Iterator[None]:
     """A webhook seems to live."""
     with beating(admin, NAMESPACE):
         yield
-
-
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
 
 
 @ROWS.row("UP-01", "UP-02", "UP-03")

@@ -5,14 +5,11 @@ The shared updater looks every second; a limit that is minutes for users is seco
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-
-import pytest
 
 from app.ports import NODES
 from tests.acceptance.injector import SIDECAR, injecting
-from tests.acceptance.rows import PROPERTY, Played, Rows
+from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import APP, Box, annotation
 from tests.acceptance.specs import extremes
 from tests.acceptance.stage import EVICTED, SMALL, Stage
@@ -26,15 +23,10 @@ WEBHOOK = True
 DEFERRED_SECONDS = 20
 WORKERS = {"updater": (*FAST, f"--in-place-deferred-resize-timeout={DEFERRED_SECONDS}s")}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 HIGHER_CPU: Json = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
 TWICE = Box(requests="200m/200Mi")
-
-
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
 
 
 @ROWS.row("ACT-01")

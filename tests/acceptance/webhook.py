@@ -6,7 +6,6 @@ import base64
 import os
 import signal
 import ssl
-import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, Final
@@ -16,18 +15,16 @@ import httpx
 from app.kube.manifests.registration import CONFIGURATION_NAME
 from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
 from tests.acceptance.cluster import reached_as
-from tests.acceptance.logs import Logs
-from tests.acceptance.rights import NAMESPACE, account_token
-from tests.acceptance.speaker import Speaker
+from tests.acceptance.process import Process
+from tests.acceptance.rights import NAMESPACE
 from tests.cluster.api import Api, Json, Refusal, place
 from tests.cluster.control_plane import Access
-from tests.cluster.programs import Program, eventually, free_port
+from tests.cluster.programs import eventually, free_port
 
 HEARTBEAT: Final = "vpa-admission-controller"
 ELECTION: Final = "vpa-admission-controller-rotation"
 SECRET: Final = "vpa-tls-certs"
 MUTATING_NAME: Final = "vpa.k8s.io"
-_ROOT: Final = Path(__file__).parents[2]
 _LOOKS: Final = 4  # at a number that must stay the same
 
 
@@ -40,7 +37,7 @@ def clean(admin: Api) -> None:
     admin.delete(SECRETS, NAMESPACE, SECRET)
 
 
-class Webhook(Speaker):
+class Webhook(Process):
     """One replica; those that share a `called_port` are called through a balancer there."""
 
     def __init__(
@@ -54,35 +51,20 @@ class Webhook(Speaker):
         workers: int = 1,
         called_port: int = 0,
     ) -> None:
-        super().__init__()
         self.port = free_port()
         self._admin = admin
-        kubeconfig = access.kubeconfig(
-            folder / f"{name}.kubeconfig", account_token(admin, "admission")
-        )
         host, listening = reached_as()
         self.address = f"https://{host}:{called_port or self.port}"
-        command = [
-            *(sys.executable, "-m", "app", "admission"),
-            f"--kubeconfig={kubeconfig}",
+        ours = (
             f"--port={self.port}",
             f"--host={listening}",
-            f"--address=127.0.0.1:{self.told_at}",
             "--register-by-url",
             f"--webhook-address=https://{host}",
             f"--webhook-port={called_port or self.port}",
             f"--workers={workers}",
             "--status-lease-update-interval=1s",
-            *flags,
-        ]
-        environment = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(_ROOT)}
-        self.program = Program(name, command, folder / f"{name}.log", environment)
-
-    def start(self, logs: Logs) -> None:
-        """Begin; return when it is ready."""
-        logs.add(self.program.name, self.program.log)
-        self.program.start()
-        self.program.wait_until(lambda: self.problem() == "OK")
+        )
+        super().__init__("admission", access, admin, folder, (*ours, *flags), name)
 
     def wait_until_called(self) -> None:
         """Return when the API server calls it."""
@@ -91,10 +73,6 @@ class Webhook(Speaker):
         authority = base64.b64decode(client["caBundle"]).decode()
         self._trust = ssl.create_default_context(cadata=authority)
         self._url = client["url"]
-
-    def stop(self, seconds: float = 30.0) -> int:
-        """End it; return its exit code."""
-        return self.program.stop(seconds)
 
     def asked(self, namespace: str, pod: Json) -> Json:
         """Ask about a new pod as an API server does, without one; return the response."""
