@@ -24,15 +24,14 @@ from tests.acceptance.results import Results
 from tests.acceptance.rights import prepare
 from tests.acceptance.rows import Played, Rows, chosen_rows
 from tests.acceptance.shares import Share
-from tests.acceptance.space import Space
+from tests.acceptance.space import Space, new_space
 from tests.acceptance.stage import Stage, Team
 from tests.acceptance.webhook import Webhook, clean
 from tests.acceptance.worker import Start, starting
-from tests.cluster.api import SERVICE_ACCOUNTS, Api
+from tests.cluster.api import Api
 from tests.cluster.control_plane import ControlPlane, in_memory
 from tests.cluster.given import given, has_our_nodes
 from tests.cluster.parts import Unavailable, parts
-from tests.cluster.programs import eventually
 
 _LOGS = pytest.StashKey[Logs]()
 _RESULTS = pytest.StashKey[Results]()
@@ -149,15 +148,9 @@ def plane(cluster: Cluster) -> ControlPlane:
 @pytest.fixture
 def space(admin: Api) -> Iterator[Space]:
     """A namespace in which pods can be created; it goes when the test is over."""
-    made = admin.create(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "test-"}}
-    )
-    name = made["metadata"]["name"]
-    eventually(
-        lambda: admin.find(SERVICE_ACCOUNTS, name, "default"), f"{name} has a service account"
-    )
-    yield Space(admin, name)
-    admin.delete(NAMESPACES, "", name)
+    found = new_space(admin)
+    yield found
+    admin.delete(NAMESPACES, "", found.name)
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from types import TracebackType
 
 import httpx
 
-from tests.acceptance.space import Box, Space, annotation, template
+from tests.acceptance.space import SMALL, Box, Space, annotation, bare_pod
 from tests.acceptance.webhook import MUTATING_NAME
 from tests.cluster.api import Api, Json, Refusal
 from tests.cluster.numbers import total
@@ -84,14 +84,10 @@ class Load:
             self.unsized += not is_sized
 
 
-def owned_pod(owner: Json, box: Box | None = None) -> Json:
+def owned_pod(owner: Json, box: Box = SMALL) -> Json:
     """Return a pod that a controller would make."""
-    found = template((box or Box(requests="100m/100Mi"),))
-    found["metadata"] |= {
-        "generateName": f"{owner['metadata']['name']}-",
-        "ownerReferences": [reference(owner)],
-    }
-    return {"apiVersion": "v1", "kind": "Pod", **found}
+    name = f"{owner['metadata']['name']}-"
+    return bare_pod(box, generateName=name, ownerReferences=[reference(owner)])
 
 
 def reference(owner: Json) -> Json:

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from app.model.quantity import Quantity
 from app.ports import PODS, VPAS
-from tests.cluster.api import Api, Json
+from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json
 from tests.cluster.programs import eventually
 
 APP: Final = "hamster"
@@ -35,6 +35,9 @@ class Box:
             if text
         }
         return {"name": self.name, "image": IMAGE, "resources": resources}
+
+
+SMALL: Final = Box(requests="100m/100Mi")
 
 
 def amounts(text: str) -> dict[str, str]:
@@ -85,6 +88,13 @@ def template(boxes: Sequence[Box], labels: Mapping[str, str] | None = None) -> J
     }
 
 
+def bare_pod(box: Box, labels: Mapping[str, str] | None = None, **metadata: object) -> Json:
+    """Return a pod that no controller makes."""
+    found = template((box,), labels)
+    found["metadata"] |= metadata
+    return {"apiVersion": "v1", "kind": "Pod", **found}
+
+
 class Space:
     """A namespace."""
 
@@ -127,6 +137,12 @@ class Space:
         """Create a Deployment."""
         return self.create(workload("Deployment", boxes, replicas=replicas, name=name))
 
+    def sized_owner(self, sizes: str = "250m/200Mi") -> Json:
+        """Return a StatefulSet without pods, whose VPA has a recommendation."""
+        self.vpa(kind="StatefulSet")
+        self.recommend({APP: sizes})
+        return self.create(workload("StatefulSet", [SMALL], replicas=0))
+
     def pods(self, count: int = 0, labels: str = f"app={APP}") -> Sequence[Json]:
         """Return the pods, of which so many must be there."""
 
@@ -147,6 +163,18 @@ class Space:
             return fresh if len(fresh) == len(found) >= count else ()
 
         return eventually(look, f"{count} new pods of {labels} are there")
+
+
+def new_space(admin: Api, name: str = "") -> Space:
+    """Create a namespace, named so or by the API server; return it when pods can be created."""
+    metadata = {"name": name} if name else {"generateName": "test-"}
+    made = admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    found = Space(admin, made["metadata"]["name"])
+    eventually(
+        lambda: admin.find(SERVICE_ACCOUNTS, found.name, "default"),
+        f"{found.name} has a service account",
+    )
+    return found
 
 
 def bounds(text: str) -> Mapping[str, Mapping[str, str]]:

@@ -24,25 +24,26 @@ from tests.acceptance.load import owned_pod
 from tests.acceptance.refusing import refusing
 from tests.acceptance.space import (
     APP,
+    SMALL,
     Box,
     Space,
     annotation,
     box_of,
     boxes_of,
     canonical,
+    new_space,
     vpa,
     workload,
 )
 from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import QUIET_ROUNDS, Start, Worker
-from tests.cluster.api import NOT_FOUND, SERVICE_ACCOUNTS, Api, Json, Refusal
+from tests.cluster.api import NOT_FOUND, Api, Json, Refusal
 from tests.cluster.nodes import placed
 from tests.cluster.programs import eventually
 
 EVICTED: Final = "EvictedByVPA"
 LOAD: Final = "sandbox.plumbline/load"
 RESIZING: Final = "sandbox.plumbline/resize"
-SMALL: Final = Box(requests="100m/100Mi")
 LARGE: Final = Box(requests="500m/500Mi")
 _LONG_SECONDS: Final = 180.0  # for what needs some rounds of a busy machine
 _LOOK_SECONDS: Final = 1.0
@@ -74,13 +75,8 @@ class Stage:
         self._refusing = ExitStack()
 
     def __enter__(self) -> Stage:
-        metadata = {"name": self.space.name}
-        self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         self._ending.callback(self.admin.delete, NAMESPACES, "", self.space.name)
-        eventually(
-            lambda: self.admin.find(SERVICE_ACCOUNTS, self.space.name, "default"),
-            f"{self.space.name} has a service account",
-        )
+        new_space(self.admin, self.space.name)
         return self
 
     def __exit__(

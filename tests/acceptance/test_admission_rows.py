@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from app.ports import PODS
-from tests.acceptance.space import Box, Space, annotation, boxes_of, canonical
+from tests.acceptance.space import SMALL, Box, Space, annotation, boxes_of, canonical
 from tests.acceptance.specs import boost, extremes, mode, policy
 from tests.acceptance.webhook import Webhook
 from tests.cluster.api import Json, Refusal
@@ -20,7 +20,6 @@ from tests.cluster.programs import eventually
 
 FLAGS = ("--feature-gates=CPUStartupBoost=true,PerVPAConfig=true",)
 
-SMALL = Box(requests="100m/100Mi")
 MEDIUM = {"hamster": "250m/200Mi"}
 
 

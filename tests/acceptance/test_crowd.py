@@ -19,10 +19,10 @@ from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import webhook_failures
 from tests.acceptance.logs import Logs
 from tests.acceptance.results import FIGURE
-from tests.acceptance.space import Box, Space, workload
+from tests.acceptance.space import Box, Space, new_space, workload
 from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import Start
-from tests.cluster.api import SERVICE_ACCOUNTS, Json
+from tests.cluster.api import Json
 from tests.cluster.nodes import MANY, placed
 from tests.cluster.programs import Program, eventually
 
@@ -104,7 +104,7 @@ def spaces(crowd: Crowd, nodes: tuple[str, ...], note: Note) -> tuple[Space, ...
     """The namespaces, all pods running."""
     began = time.monotonic()
     with ThreadPoolExecutor(HANDS) as pool:
-        list(pool.map(_open, crowd.spaces))
+        list(pool.map(lambda space: new_space(space.admin, space.name), crowd.spaces))
         # VPAs first: each is reviewed beside those it has in its namespace, which takes quiet.
         list(pool.map(partial(_write_vpa, crowd), range(crowd.vpas)))
         list(pool.map(partial(_write_pods, crowd, nodes), range(crowd.vpas)))
@@ -121,15 +121,6 @@ def spaces(crowd: Crowd, nodes: tuple[str, ...], note: Note) -> tuple[Space, ...
         f"all written after {written - began:.0f} s, running after {time.monotonic() - began:.0f} s"
     )
     return crowd.spaces
-
-
-def _open(space: Space) -> None:
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space.name}}
-    space.admin.create(namespace)
-    eventually(
-        lambda: space.admin.find(SERVICE_ACCOUNTS, space.name, "default"),
-        f"{space.name} has a service account",
-    )
 
 
 def _write_vpa(crowd: Crowd, number: int) -> None:

@@ -34,9 +34,9 @@ from tests.acceptance.installed import SERVICES, Installed, control_plane, notes
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.scraped import prometheus
-from tests.acceptance.space import Box, Space, template
+from tests.acceptance.space import Box, Space, bare_pod, new_space
 from tests.acceptance.templates import AS_THE_BASE, CHARTS, DEPLOY, charted, kustomized, tool
-from tests.cluster.api import SERVICE_ACCOUNTS, Json
+from tests.cluster.api import Json
 from tests.cluster.foreign import foreign
 from tests.cluster.programs import eventually
 from tests.kube.manifests.monitored import (
@@ -122,8 +122,7 @@ def test_nobody_is_at_work(installed: Installed, component: str) -> None:
 def test_metrics_are_published(installed: Installed) -> None:
     """Every series that a panel or an alert asks of ours is one that a process publishes."""
     skipped = "vpa_admission_controller_skipped_pods_total"
-    alone = {"apiVersion": "v1", "kind": "Pod", **template([Box()])}
-    alone["metadata"]["generateName"] = "alone-"
+    alone = bare_pod(Box(), generateName="alone-")
     Space(installed.admin, "default").create(alone, dry_run=True)
     eventually(
         lambda: skipped in installed.page("admission-controller", "/metrics"), "a pod is skipped"
@@ -146,10 +145,7 @@ def test_metrics_are_published(installed: Installed) -> None:
 
 def test_panels_show_what_is_scraped(installed: Installed, tmp_path: Path, logs: Logs) -> None:
     """With the shipped monitors a real Prometheus has something for each panel about ourselves."""
-    admin = installed.admin
-    admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WATCHED}})
-    eventually(lambda: admin.find(SERVICE_ACCOUNTS, WATCHED, "default"), "it has an account")
-    space = Space(admin, WATCHED)
+    space = new_space(installed.admin, WATCHED)
     space.vpa()
     space.deployment(Box(requests="100m/100Mi"))
     monitors = kustomized(DEPLOY / "monitoring")

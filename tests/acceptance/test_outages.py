@@ -12,13 +12,12 @@ from app.ports import PODS, VPAS
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import owned_pod
 from tests.acceptance.logs import Logs
-from tests.acceptance.space import APP, Box, Space, annotation, boxes_of, canonical, workload
+from tests.acceptance.space import APP, SMALL, Box, Space, annotation, boxes_of, canonical
 from tests.acceptance.webhook import Webhook, renewed
-from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.api import Api, Refusal
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import eventually
 
-SMALL = Box(requests="100m/100Mi")
 RESOURCE = "verticalpodautoscalers"
 AGE = "plumbline_watch_last_event_age_seconds"
 
@@ -28,9 +27,7 @@ class Scene:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        space.vpa(kind="StatefulSet")
-        self.owner: Json = space.create(workload("StatefulSet", [SMALL], replicas=0))
-        self.recommend("200m/200Mi")
+        self.owner = space.sized_owner("200m/200Mi")
         self.wait_for("200m/200Mi")
 
     def recommend(self, sizes: str) -> None:

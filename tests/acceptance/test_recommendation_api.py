@@ -26,7 +26,7 @@ from app.runtime.problems import Refusal
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import account_token
-from tests.acceptance.space import APP, Box, Space
+from tests.acceptance.space import APP, Box, Space, new_space
 from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json
 from tests.cluster.programs import Program, eventually, free_port
 
@@ -89,9 +89,7 @@ def office(
 ) -> Iterator[Office]:
     """Everything in its place."""
     admin, folder, port = cluster.admin, tmp_path_factory.mktemp("api"), free_port()
-    kind = {"apiVersion": "v1", "kind": "Namespace"}
-    made = admin.create({**kind, "metadata": {"generateName": "test-"}})
-    here = made["metadata"]["name"]
+    space = new_space(admin)
     kubeconfig = cluster.access.kubeconfig(
         folder / "recommender.kubeconfig", account_token(admin, "recommender")
     )
@@ -105,16 +103,15 @@ def office(
     logs.add(program.name, program.log)
     try:
         program.start()
-        eventually(lambda: admin.find(SERVICE_ACCOUNTS, here, "default"), f"{here} is ready")
-        yield settled(admin, here, program, f"http://127.0.0.1:{port}")
+        yield settled(space, program, f"http://127.0.0.1:{port}")
     finally:
         program.kill()
-        admin.delete(NAMESPACES, "", here)
+        admin.delete(NAMESPACES, "", space.name)
 
 
-def settled(admin: Api, here: str, program: Program, url: str) -> Office:
+def settled(space: Space, program: Program, url: str) -> Office:
     """Return the office once the recommender knows it."""
-    space = Space(admin, here)
+    admin, here = space.admin, space.name
     space.deployment(Box(requests="100m/100Mi"), replicas=1)
     for name in ("vpa", "other"):
         space.vpa(name)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS
 from tests.acceptance.rows import Rows, row_test
-from tests.acceptance.space import APP, Box
+from tests.acceptance.space import APP, SMALL, Box
 from tests.acceptance.specs import policy
-from tests.acceptance.stage import LOAD, SMALL, Stage
+from tests.acceptance.stage import LOAD, Stage
 from tests.acceptance.worker import Worker
 from tests.cluster.api import Json
 from tests.cluster.programs import during

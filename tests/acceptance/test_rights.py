@@ -25,21 +25,20 @@ from app.ports import (
     WORKLOADS,
 )
 from tests.acceptance.asked import Question, asked, forbidden, unused
-from tests.acceptance.definitions import install
+from tests.acceptance.gadgets import gadget, install
 from tests.acceptance.installed import Installed, account, control_plane, notes
 from tests.acceptance.load import owned_pod, reference
 from tests.acceptance.logs import Logs
 from tests.acceptance.refusing import refusing
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.space import Box, Space, workload
+from tests.acceptance.space import SMALL, new_space, workload
 from tests.acceptance.specs import boost, mode
 from tests.acceptance.templates import AS_THE_BASE, charted
 from tests.acceptance.test_doctor import expired
 from tests.acceptance.webhook import SECRET
-from tests.cluster.api import SERVICE_ACCOUNTS, Json
+from tests.cluster.api import Json
 from tests.cluster.programs import eventually
 
-SMALL: Final = Box(requests="100m/100Mi")
 GATES: Final = "--feature-gates=InPlace=true,CPUStartupBoost=true"
 VALUES: Final = {
     "admissionController": {"extraArgs": [GATES]},
@@ -84,12 +83,6 @@ class Story:
         self.installed = installed
         self.admin = installed.admin
 
-    def space(self, name: str) -> Space:
-        """Return a new namespace."""
-        self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        self.until(lambda: self.admin.find(SERVICE_ACCOUNTS, name, "default"), name)
-        return Space(self.admin, name)
-
     def until(self, look: Callable[[], object], what: str) -> None:
         """Return as soon as a look gives something."""
         eventually(look, what, seconds=_LONG_SECONDS, every=0.5)
@@ -115,14 +108,14 @@ class Story:
     def pods_with_wrong_sizes(self) -> None:
         """Let pods be evicted here, and resized there."""
         for word in ("Recreate", "InPlaceOrRecreate"):
-            space = self.space(f"mode-{word.lower()}")
+            space = new_space(self.admin, f"mode-{word.lower()}")
             space.deployment(SMALL)
             space.vpa(**mode(word), **ELSEWHERE)
             space.recommend({"hamster": "300m/300Mi"})
 
     def boosted_pods(self) -> None:
         """Let pods ask for more while they start."""
-        space = self.space("boosts")
+        space = new_space(self.admin, "boosts")
         space.vpa(**mode("Recreate"), **TRIPLED, **ELSEWHERE)
         space.recommend({"hamster": "100m/100Mi"})
         space.deployment(SMALL)
@@ -136,7 +129,7 @@ class Story:
 
     def usage(self) -> None:
         """Let usage be remembered, be asked for, and be forgotten."""
-        space = self.space("usage")
+        space = new_space(self.admin, "usage")
         space.deployment(SMALL, replicas=1)
         space.vpa(**mode("Off"))
         for words in (
@@ -149,7 +142,7 @@ class Story:
 
     def people_who_ask(self) -> None:
         """Let somebody ask what pods would get, those of each kind of controller."""
-        space = self.space("kinds")
+        space = new_space(self.admin, "kinds")
         for kind in WORKLOADS:
             name = kind.plural
             owner = space.create(workload(kind.kind, [SMALL], name=name, app=name))
@@ -170,18 +163,15 @@ class Story:
 
     def custom_controllers(self) -> None:
         """Let pods belong to a kind that is not the cluster's own."""
-        definition = Path(__file__).with_name("gadget.yaml").read_text("utf-8")
-        install(self.admin, [yaml.safe_load(definition)])
-        space = self.space("gadgets")
+        install(self.admin)
+        space = new_space(self.admin, "gadgets")
         space.vpa(kind="Gadget", **ELSEWHERE)
         space.recommend({"hamster": "300m/300Mi"})
-        kind = {"apiVersion": "tests.plumbline.dev/v1", "kind": "Gadget"}
-        gadget = space.create({**kind, "metadata": {"name": "hamster"}, "spec": {"replicas": 1}})
-        space.create(owned_pod(gadget))
+        space.create(owned_pod(space.create(gadget())))
 
     def unknown_controllers(self) -> None:
         """Let pods come whose controllers nobody was told of yet."""
-        space = self.space("owners")
+        space = new_space(self.admin, "owners")
         pods: list[Json] = []
         for kind in WORKLOADS:
             name = f"late-{kind.plural}"
@@ -211,7 +201,7 @@ class Story:
 
     def refused_resizes(self) -> None:
         """Let resizes be refused, so that the updater looks why."""
-        space = self.space("refused")
+        space = new_space(self.admin, "refused")
         space.deployment(SMALL)
         pod = space.pods(3)[0]["metadata"]["name"]
         with refusing(self.admin, space.name, pod, "resize"):

@@ -30,7 +30,7 @@ from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
 from tests.acceptance.results import FIGURE
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.space import APP, Box, Space, workload
+from tests.acceptance.space import Space
 from tests.acceptance.webhook import (
     ELECTION,
     SECRET,
@@ -137,10 +137,7 @@ def loaded(admin: Api, space: Space, record_property: Callable[[str, object], No
 def bothered(admin: Api, space: Space) -> Iterator[Load]:
     """Create pods meanwhile; each must be sized, and the API server must have no complaint."""
     before = webhook_failures(admin)
-    space.vpa(kind="StatefulSet")
-    owner = space.create(workload("StatefulSet", [Box(requests="100m/100Mi")], replicas=0))
-    space.recommend({APP: "250m/200Mi"})
-    with Load(space, owner, PER_SECOND) as load:
+    with Load(space, space.sized_owner(), PER_SECOND) as load:
         eventually(lambda: load.sized > PER_SECOND, "the load begins")
         load.forget()
         yield load
