@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import copy
-import json
-import subprocess
-import sys
 from base64 import b64encode
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,52 +22,34 @@ from app.ports import (
     Resource,
 )
 from app.runtime.clock import SystemClock
-from tests.acceptance.cluster import Cluster
+from tests.acceptance.cluster import Cluster, doctor
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.webhook import HEARTBEAT, SECRET, Webhook
 from tests.cluster.api import Api, Json
 from tests.cluster.programs import eventually
 
-ROOT = Path(__file__).parents[2]
-SECONDS = 120
 CHECKPOINTS = "verticalpodautoscalercheckpoints.autoscaling.k8s.io"
 LONG_AGO = "2020-01-01T00:00:00.000000Z"
 
 
 @pytest.fixture(scope="module")
-def doctor(cluster: Cluster) -> Callable[[], list[Json]]:
+def serious(cluster: Cluster) -> Callable[[], list[Json]]:
     """Looks at the cluster, and returns what is serious; metrics are no part of this one."""
 
     def look() -> list[Json]:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "app",
-                "doctor",
-                "-o",
-                "json",
-                f"--kubeconfig={cluster.kubeconfig}",
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        assert done.stderr == b""
-        found = [json.loads(line) for line in done.stdout.splitlines()]
-        serious = [one for one in found if one["level"] == "serious"]
-        assert done.returncode == bool(serious)
-        return [one for one in serious if one["check"] != "Metrics"]
+        code, findings = doctor(cluster.kubeconfig)
+        found = [one for one in findings if one["level"] == "serious"]
+        assert code == bool(found)
+        return [one for one in found if one["check"] != "Metrics"]
 
     return look
 
 
-def test_all_is_well(webhook: Webhook, doctor: Callable[[], list[Json]]) -> None:
+def test_all_is_well(webhook: Webhook, serious: Callable[[], list[Json]]) -> None:
     """Beside a webhook that is called nothing serious is found."""
     assert webhook.problem() == "OK"
-    eventually(lambda: doctor() == [], "nothing is serious")
+    eventually(lambda: serious() == [], "nothing is serious")
 
 
 @contextmanager
@@ -179,14 +157,14 @@ def other_ca(client: Json) -> None:
 @pytest.mark.usefixtures("webhook")
 def test_faults_around_it(
     admin: Api,
-    doctor: Callable[[], list[Json]],
+    serious: Callable[[], list[Json]],
     plant: Callable[[Api], AbstractContextManager[None]],
     check: str,
     word: str,
 ) -> None:
     """What is wrong beside a webhook that works is named, with the command that mends it."""
     with plant(admin):
-        found = [one for one in doctor() if one["check"] == check]
+        found = [one for one in serious() if one["check"] == check]
     assert [one for one in found if word in one["message"] and one["fix"]]
 
 
@@ -234,7 +212,7 @@ def test_faults_around_it(
 def test_faults_of_the_webhook(
     admin: Api,
     webhook: Webhook,
-    doctor: Callable[[], list[Json]],
+    serious: Callable[[], list[Json]],
     plant: Callable[[Api], AbstractContextManager[None]],
     check: str,
     word: str,
@@ -243,7 +221,7 @@ def test_faults_of_the_webhook(
     webhook.program.halt()
     try:
         with plant(admin):
-            found = [one for one in doctor() if one["check"] == check]
+            found = [one for one in serious() if one["check"] == check]
     finally:
         webhook.program.go_on()
     assert [one for one in found if word in one["message"] and one["fix"]]

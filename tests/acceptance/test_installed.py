@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -29,11 +28,12 @@ from app.ports import (
 from app.runtime.clock import SystemClock
 from bench.upstream import source
 from tests.acceptance.asked import asked, forbidden
+from tests.acceptance.cluster import doctor
 from tests.acceptance.definitions import install
 from tests.acceptance.installed import SERVICES, Installed, control_plane, notes
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.scraped import prometheus
+from tests.acceptance.scraped import jobs, prometheus
 from tests.acceptance.space import Box, Space, bare_pod, new_space
 from tests.acceptance.templates import AS_THE_BASE, CHARTS, DEPLOY, charted, kustomized, tool
 from tests.cluster.api import Json
@@ -77,20 +77,6 @@ def installed(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             found.close()
 
 
-def findings(installed: Installed) -> tuple[int, list[Json]]:
-    """Return how the check of the installation ended, and what it found."""
-    kubeconfig = f"--kubeconfig={installed.plane.kubeconfig}"
-    done = subprocess.run(
-        [sys.executable, "-m", "app", "doctor", "-o", "json", kubeconfig],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.stderr == b""
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
-
-
 def test_doctor_is_content(installed: Installed) -> None:
     """Nothing is wrong with it, usage included, and there is nothing that cannot be looked at."""
     eventually(lambda: all_is_well(installed), "all is well", seconds=SECONDS, every=2)
@@ -98,7 +84,7 @@ def test_doctor_is_content(installed: Installed) -> None:
 
 def all_is_well(installed: Installed) -> bool:
     """Whether the check has nothing against anything."""
-    code, found = findings(installed)
+    code, found = doctor(installed.plane.kubeconfig)
     assert code == 0, found
     assert [one for one in found if one["level"] in POOR] == []
     return {one["check"] for one in found} >= {"Metrics", "Rights", "Webhook", "Leases"}
@@ -149,16 +135,15 @@ def test_panels_show_what_is_scraped(installed: Installed, tmp_path: Path, logs:
     space.vpa()
     space.deployment(Box(requests="100m/100Mi"))
     monitors = kustomized(DEPLOY / "monitoring")
-    with prometheus(
-        installed, [one for one in monitors if one["kind"] == "ServiceMonitor"], tmp_path, logs
-    ) as found:
+    told = jobs(installed, [one for one in monitors if one["kind"] == "ServiceMonitor"])
+    with prometheus(tmp_path, logs, {"scrape_configs": told}) as found:
 
         def are_empty() -> set[str]:
             return {
                 title
                 for page in (FLEET, WORKLOAD)
                 for title, queries in panels(page)
-                if not any(found.series(filled(query)) for query in queries)
+                if not any(found.result(filled(query)) for query in queries)
             }
 
         def look() -> bool:
