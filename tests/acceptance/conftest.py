@@ -206,7 +206,7 @@ def webhook(
     folder = tmp_path_factory.mktemp("admission")
     flags: tuple[str, ...] = getattr(request.module, "FLAGS", ())
     workers: int = getattr(request.module, "WEBHOOK_WORKERS", 1)
-    found = Webhook(cluster.access, cluster.admin, folder, flags, workers=workers)
+    found = Webhook(cluster, folder, flags, workers=workers)
     try:
         found.start(logs)
         found.wait_until_called()

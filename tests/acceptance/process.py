@@ -10,10 +10,9 @@ from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
 
+from tests.acceptance.cluster import Cluster
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import account_token
-from tests.cluster.api import Api
-from tests.cluster.control_plane import Access
 from tests.cluster.numbers import total
 from tests.cluster.programs import Program, free_port
 
@@ -24,11 +23,12 @@ class Process:
     """The program, what it says of itself, and the port at which it says it."""
 
     def __init__(
-        self, verb: str, access: Access, admin: Api, folder: Path, flags: Iterable[str], name: str
+        self, verb: str, cluster: Cluster, folder: Path, flags: Iterable[str], name: str
     ) -> None:
         self.verb = verb
         self.told_at = free_port()
-        kubeconfig = access.kubeconfig(folder / f"{name}.kubeconfig", account_token(admin, verb))
+        token = account_token(cluster.admin, verb)
+        kubeconfig = cluster.access.kubeconfig(folder / f"{name}.kubeconfig", token)
         command = [
             *(sys.executable, "-m", "app", verb),
             f"--kubeconfig={kubeconfig}",

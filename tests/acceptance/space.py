@@ -122,6 +122,12 @@ class Space:
         status = {"recommendation": {"containerRecommendations": found}}
         self.admin.merge(VPAS, self.name, name, {"status": status}, "status")
 
+    def recommended(self, name: str = "vpa") -> dict[str, Json]:
+        """Return what a VPA recommends for each container; nothing before it does."""
+        status = self.admin.get(VPAS, self.name, name).get("status") or {}
+        found = (status.get("recommendation") or {}).get("containerRecommendations") or ()
+        return {each["containerName"]: each for each in found}
+
     def limit_range(self, **item: object) -> None:
         """Create a LimitRange of one item."""
         self.create(
@@ -237,3 +243,38 @@ _API_VERSIONS = {
     "CronJob": "batch/v1",
     "Gadget": "tests.plumbline.dev/v1",
 }
+
+
+# --- parts of a VPA's spec, and a LimitRange
+
+
+def mode(word: str) -> Json:
+    """Return the spec of a VPA in a mode."""
+    return {"updatePolicy": {"updateMode": word}}
+
+
+def policy(**fields: object) -> Json:
+    """Return the spec of a VPA with a policy for all containers."""
+    return {"resourcePolicy": {"containerPolicies": [{"containerName": "*", **fields}]}}
+
+
+def boost(**cpu: object) -> Json:
+    """Return the spec of a VPA with a startup boost."""
+    return {"startupBoost": {"cpu": cpu}}
+
+
+def selecting(**labels: str) -> Json:
+    """Return the spec of a VPA for pods with some labels."""
+    return {"selector": {"matchLabels": labels}}
+
+
+def extremes(kind: str, **bounds: str) -> Json:
+    """Return a LimitRange item, its bounds written `cpu/memory`."""
+    split = {word: text.partition("/") for word, text in bounds.items()}
+    return {
+        "type": kind,
+        **{
+            word: {name: part for name, part in (("cpu", cpu), ("memory", memory)) if part}
+            for word, (cpu, _, memory) in split.items()
+        },
+    }

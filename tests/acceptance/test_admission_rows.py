@@ -12,8 +12,18 @@ from dataclasses import dataclass, field
 import pytest
 
 from app.ports import PODS
-from tests.acceptance.space import SMALL, Box, Space, annotation, boxes_of, canonical
-from tests.acceptance.specs import boost, extremes, mode, policy
+from tests.acceptance.space import (
+    SMALL,
+    Box,
+    Space,
+    annotation,
+    boost,
+    boxes_of,
+    canonical,
+    extremes,
+    mode,
+    policy,
+)
 from tests.acceptance.webhook import Webhook
 from tests.cluster.api import Json, Refusal
 from tests.cluster.programs import eventually

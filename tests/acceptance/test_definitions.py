@@ -13,8 +13,7 @@ import pytest
 from app.ports import CHECKPOINTS, CUSTOM_RESOURCE_DEFINITIONS, VPAS, Resource
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
-from tests.acceptance.space import Space, vpa
-from tests.acceptance.specs import boost, mode, policy, selecting
+from tests.acceptance.space import Space, boost, mode, policy, selecting, vpa
 from tests.cluster.api import Api, Json, Refusal
 
 

@@ -7,7 +7,7 @@ from secrets import token_hex
 
 import pytest
 
-from app.ports import LEASES, VPAS
+from app.ports import LEASES
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import Box
@@ -55,13 +55,10 @@ class Work:
         if self._is_updater:
             self._stage.resizes(Box(requests=SIZES[self._turn % 2]))
             return
-        name, space = f"vpa-{self._turn}", self._stage.space.name
-
-        def is_recommended() -> bool:
-            status = self._stage.admin.get(VPAS, space, name).get("status", {})
-            return bool(status.get("recommendation"))
-
-        self._stage.eventually(is_recommended, f"{name} has a recommendation")
+        name = f"vpa-{self._turn}"
+        self._stage.eventually(
+            lambda: self._stage.space.recommended(name), f"{name} has a recommendation"
+        )
 
 
 @pytest.fixture(params=VERBS)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from app.model.quantity import Quantity
 from app.ports import VPAS
 from tests.acceptance.rows import Rows, row_test
-from tests.acceptance.space import APP, Box, vpa
-from tests.acceptance.specs import boost
+from tests.acceptance.space import APP, Box, boost, vpa
 from tests.acceptance.stage import LOAD, Stage
 from tests.acceptance.test_updating_rows import FAST, FLAGS
 from tests.cluster.api import Json

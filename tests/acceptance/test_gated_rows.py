@@ -7,7 +7,7 @@ from threading import Lock
 import pytest
 
 from tests.acceptance.rows import Rows, row_test
-from tests.acceptance.specs import boost
+from tests.acceptance.space import boost
 from tests.acceptance.stage import Stage
 from tests.cluster.api import Json, Refusal
 

@@ -17,7 +17,7 @@ from typing import Final
 import pytest
 
 from app.model.quantity import Quantity
-from app.ports import CHECKPOINTS, VPAS
+from app.ports import CHECKPOINTS
 from bench.upstream import folder as upstream
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.logs import Logs
@@ -37,9 +37,7 @@ class Learned:
     """What a VPA says, and what its checkpoint holds."""
 
     def __init__(self, space: Space, name: str = "vpa") -> None:
-        status = space.admin.get(VPAS, space.name, name).get("status") or {}
-        boxes = (status.get("recommendation") or {}).get("containerRecommendations") or ()
-        self.box: Json = next(iter(boxes), {})
+        self.box = space.recommended(name).get(APP, {})
         found = space.admin.find(CHECKPOINTS, space.name, f"{name}-{APP}") or {}
         self.history: Json = found.get("status") or {}
 

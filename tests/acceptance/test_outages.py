@@ -79,7 +79,7 @@ def test_start_without_an_api_server(
 ) -> None:
     """A webhook that starts first waits for the API server, and says so."""
     flags = ("--register-webhook=false",)
-    early = Webhook(cluster.access, cluster.admin, tmp_path, flags, name="early")
+    early = Webhook(cluster, tmp_path, flags, name="early")
     request.addfinalizer(early.program.kill)
     plane.api_server.kill()
     logs.add(early.program.name, early.program.log)

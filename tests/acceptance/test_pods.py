@@ -18,11 +18,13 @@ from tests.acceptance.space import (
     Space,
     annotation,
     bare_pod,
+    boost,
     boxes_of,
     canonical,
+    mode,
+    selecting,
     workload,
 )
-from tests.acceptance.specs import boost, mode, selecting
 from tests.acceptance.webhook import MUTATING_NAME, Webhook
 from tests.cluster.api import Api, Json, Refusal
 from tests.cluster.control_plane import ControlPlane

@@ -5,8 +5,7 @@ from __future__ import annotations
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS
 from tests.acceptance.rows import Rows, row_test
-from tests.acceptance.space import APP, SMALL, Box
-from tests.acceptance.specs import policy
+from tests.acceptance.space import APP, SMALL, Box, policy
 from tests.acceptance.stage import LOAD, Stage
 from tests.acceptance.worker import Worker
 from tests.cluster.api import Json
@@ -29,16 +28,10 @@ FIRST_OFF: Json = {
 WATCHED_SECONDS = 60.0
 
 
-def recommended(stage: Stage, name: str = "vpa") -> dict[str, Json]:
+def recommended(stage: Stage) -> dict[str, Json]:
     """Return the recommendation for each container, as soon as there is one."""
-
-    def look() -> dict[str, Json]:
-        status = stage.admin.get(VPAS, stage.space.name, name).get("status", {})
-        found = (status.get("recommendation") or {}).get("containerRecommendations") or ()
-        return {each["containerName"]: each for each in found}
-
-    stage.eventually(look, "a recommendation")
-    return look()
+    stage.eventually(lambda: stage.space.recommended(), "a recommendation")
+    return stage.space.recommended()
 
 
 def cpu(found: Json, member: str = "target") -> float:

@@ -60,8 +60,7 @@ def replicas(
     balancer.start()
     folder = tmp_path_factory.mktemp("replicas")
     both = [
-        Webhook(cluster.access, cluster.admin, folder, name=name, called_port=balancer.port)
-        for name in ("one", "two")
+        Webhook(cluster, folder, name=name, called_port=balancer.port) for name in ("one", "two")
     ]
     found = Replicas(both, balancer, logs)
     try:

@@ -31,8 +31,7 @@ from tests.acceptance.load import owned_pod, reference
 from tests.acceptance.logs import Logs
 from tests.acceptance.refusing import refusing
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.space import SMALL, new_space, workload
-from tests.acceptance.specs import boost, mode
+from tests.acceptance.space import SMALL, boost, mode, new_space, workload
 from tests.acceptance.templates import AS_THE_BASE, charted
 from tests.acceptance.test_doctor import expired
 from tests.acceptance.webhook import SECRET

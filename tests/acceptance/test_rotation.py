@@ -38,8 +38,9 @@ from tests.acceptance.webhook import (
     clean,
     configurations,
     refusal_of_nonsense,
+    secret_data,
 )
-from tests.cluster.api import Api, Json
+from tests.cluster.api import Api
 from tests.cluster.programs import eventually
 
 PER_SECOND = 50
@@ -53,16 +54,6 @@ def issued(days_ago: int = 0) -> CertificateSet:
     return issue(NAMES, CLOCK.now() - timedelta(days=days_ago), DAYS)
 
 
-def keys_of(certificates: CertificateSet) -> Json:
-    """Return the part of the Secret that holds a generation."""
-    texts = {
-        "caCert.pem": certificates.ca_pem,
-        "serverCert.pem": certificates.cert_pem,
-        "serverKey.pem": certificates.key_pem,
-    }
-    return {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
-
-
 def put_secret(admin: Api, certificates: CertificateSet) -> None:
     """Put a generation in the place of whatever is in the Secret."""
     admin.apply(
@@ -70,7 +61,7 @@ def put_secret(admin: Api, certificates: CertificateSet) -> None:
             "apiVersion": "v1",
             "kind": "Secret",
             "metadata": {"name": SECRET, "namespace": NAMESPACE},
-            "data": keys_of(certificates),
+            "data": secret_data(certificates),
         }
     )
 
@@ -108,7 +99,7 @@ def trusted(admin: Api) -> list[frozenset[str]]:
 @pytest.fixture
 def running(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
     """A webhook that is not started yet."""
-    found = Webhook(cluster.access, cluster.admin, tmp_path_factory.mktemp("rotation"), workers=2)
+    found = Webhook(cluster, tmp_path_factory.mktemp("rotation"), workers=2)
     try:
         yield found
     finally:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from app.model.quantity import Quantity
-from app.ports import PODS, VPAS
+from app.ports import PODS
 from tests.acceptance.logs import Logs
 from tests.acceptance.scraped import Prometheus, prometheus
 from tests.acceptance.space import APP, Box, Space
@@ -75,11 +75,8 @@ def told_by_metrics_server(space: Space) -> int:
 
 def target(space: Space) -> int:
     """Return the memory that is recommended, in MiB; 0 if nothing is."""
-    status = space.admin.get(VPAS, space.name, "vpa").get("status") or {}
-    found = (status.get("recommendation") or {}).get("containerRecommendations") or ()
-    return max(
-        (Quantity.read(each["target"]["memory"]).units // 2**20 for each in found), default=0
-    )
+    amounts = [Quantity.read(found["target"]["memory"]) for found in space.recommended().values()]
+    return max((amount.units // 2**20 for amount in amounts), default=0)
 
 
 def test_what_was_scraped_is_known(space: Space, server: Prometheus, start: Start) -> None:

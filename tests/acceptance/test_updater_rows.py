@@ -9,8 +9,7 @@ import pytest
 from tests.acceptance.heartbeat import beating
 from tests.acceptance.rights import NAMESPACE, allow_leases
 from tests.acceptance.rows import Rows, row_test
-from tests.acceptance.space import APP, SMALL, Box
-from tests.acceptance.specs import boost, mode
+from tests.acceptance.space import APP, SMALL, Box, boost, mode
 from tests.acceptance.stage import LARGE, LOAD, Stage
 from tests.acceptance.test_updating_rows import FAST, HIGHER_CPU
 from tests.cluster.api import Api

@@ -10,8 +10,7 @@ from datetime import datetime
 from app.ports import NODES
 from tests.acceptance.injector import SIDECAR, injecting
 from tests.acceptance.rows import Rows, row_test
-from tests.acceptance.space import APP, SMALL, Box, annotation
-from tests.acceptance.specs import extremes
+from tests.acceptance.space import APP, SMALL, Box, annotation, extremes
 from tests.acceptance.stage import EVICTED, Stage
 from tests.acceptance.table import KINDS
 from tests.cluster.api import Json

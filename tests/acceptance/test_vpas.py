@@ -7,8 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 
 from app.ports import VPAS
-from tests.acceptance.space import Space, vpa
-from tests.acceptance.specs import boost, mode, policy, selecting
+from tests.acceptance.space import Space, boost, mode, policy, selecting, vpa
 from tests.acceptance.webhook import Webhook
 from tests.cluster.api import Api, Json, Refusal
 

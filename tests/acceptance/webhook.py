@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import httpx
 
+from app.admission.core.rotation import CertificateSet
 from app.kube.manifests.registration import CONFIGURATION_NAME
 from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
-from tests.acceptance.cluster import reached_as
+from tests.acceptance.cluster import Cluster, reached_as
 from tests.acceptance.process import Process
 from tests.acceptance.rights import NAMESPACE
 from tests.cluster.api import Api, Json, Refusal, place
-from tests.cluster.control_plane import Access
 from tests.cluster.programs import eventually, free_port
 
 HEARTBEAT: Final = "vpa-admission-controller"
@@ -42,8 +42,7 @@ class Webhook(Process):
 
     def __init__(
         self,
-        access: Access,
-        admin: Api,
+        cluster: Cluster,
         folder: Path,
         flags: Iterable[str] = (),
         *,
@@ -52,7 +51,7 @@ class Webhook(Process):
         called_port: int = 0,
     ) -> None:
         self.port = free_port()
-        self._admin = admin
+        self._admin = cluster.admin
         host, listening = reached_as()
         self.address = f"https://{host}:{called_port or self.port}"
         ours = (
@@ -64,7 +63,7 @@ class Webhook(Process):
             f"--workers={workers}",
             "--status-lease-update-interval=1s",
         )
-        super().__init__("admission", access, admin, folder, (*ours, *flags), name)
+        super().__init__("admission", cluster, folder, (*ours, *flags), name)
 
     def wait_until_called(self) -> None:
         """Return when the API server calls it."""
@@ -151,6 +150,16 @@ def refusal_of_nonsense(admin: Api) -> str:
     except Refusal as refusal:
         return refusal.message if "admission webhook" in refusal.message else ""
     return ""
+
+
+def secret_data(certificates: CertificateSet) -> dict[str, str]:
+    """Return what the Secret holds of a generation."""
+    texts = {
+        "caCert.pem": certificates.ca_pem,
+        "serverCert.pem": certificates.cert_pem,
+        "serverKey.pem": certificates.key_pem,
+    }
+    return {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
 
 
 def renewed(admin: Api) -> str:

@@ -29,7 +29,7 @@ class Worker(Process):
         self, verb: str, cluster: Cluster, folder: Path, flags: Iterable[str], name: str
     ) -> None:
         flags = (f"--{verb}-interval=1s", *flags)
-        super().__init__(verb, cluster.access, cluster.admin, folder, flags, name or verb)
+        super().__init__(verb, cluster, folder, flags, name or verb)
         self._asking = threading.Lock()
         self._asked, self._rounds = 0.0, 0.0
 
