@@ -32,7 +32,6 @@ from tests.acceptance.space import (
     boxes_of,
     canonical,
     new_space,
-    vpa,
     workload,
 )
 from tests.acceptance.webhook import Webhook
@@ -157,13 +156,15 @@ class Stage:
         kind: str = "Deployment",
         target: str = APP,
         policy: Json | None = None,
+        recommended: str = "",
         **spec: object,
     ) -> None:
         """Create a VPA; the policy is what is said of updates beside their mode."""
-        update = {"updateMode": mode or "Recreate", **(policy or {})}
-        item = vpa(name, kind=kind, target=target)
-        item["spec"] |= spec | ({"updatePolicy": update} if mode or policy else {})
-        self.space.create(item)
+        if mode or policy:
+            spec["updatePolicy"] = {"updateMode": mode or "Recreate", **(policy or {})}
+        self.space.vpa(name, kind=kind, target=target, **spec)
+        if recommended:
+            self.recommend(recommended, name=name)
 
     def recommend(
         self, text: str, box: str = APP, more: Mapping[str, str] | None = None, name: str = "vpa"

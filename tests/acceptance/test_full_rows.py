@@ -64,8 +64,7 @@ def growing(stage: Stage) -> None:
     stage.start(TINY, replicas=2, annotations={LOAD: IDLE})
     mode = "InPlaceOrRecreate" if stage.name in ("F-01", "F-02") else "Recreate"
     spec: Json = {"recommenders": [{"name": "default"}]} if stage.name == "F-05" else {}
-    stage.vpa(mode, **spec)
-    stage.recommend(SEED)
+    stage.vpa(mode, recommended=SEED, **spec)
     if stage.name in ("F-02", "F-04"):
         reaches(stage, 0, 300 * 2**20, "memory")
         reaches(stage, 900 * 2**20, 4000 * 2**20, "memory", load=BUSY_MEMORY)
@@ -79,9 +78,8 @@ def unknown_recommender(stage: Stage) -> None:
     """A VPA of another recommender is left as it is; one of ours beside it is not."""
     stage.start(TINY, replicas=2, annotations={LOAD: IDLE})
     stage.start(TINY, replicas=2, annotations={LOAD: IDLE}, name="control")
-    stage.vpa("Recreate", recommenders=[{"name": "unknown"}])
+    stage.vpa("Recreate", recommended=SEED, recommenders=[{"name": "unknown"}])
     stage.vpa("Recreate", name="control", target="control")
-    stage.recommend(SEED)
     seeded = stage.admin.get(VPAS, stage.space.name, "vpa")["status"]
     stage.burden(BUSY_CPU)
     reaches(stage, *HIGH, app="control", load=BUSY_CPU)

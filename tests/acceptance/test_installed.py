@@ -238,19 +238,9 @@ def test_registered_by_others(installed: Installed) -> None:
 
 def helm(installed: Installed, *words: str) -> str:
     """Return what helm says to a command about the release."""
-    done = subprocess.run(
-        [
-            tool("helm"),
-            *words,
-            "-n",
-            NAMESPACE,
-            f"--kubeconfig={installed.plane.kubeconfig}",
-        ],
-        capture_output=True,
-        timeout=SECONDS,
-        check=False,
-        text=True,
-    )
+    where = ("-n", NAMESPACE, f"--kubeconfig={installed.plane.kubeconfig}")
+    command = [tool("helm"), *words, *where]
+    done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 

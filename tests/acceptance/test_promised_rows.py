@@ -41,8 +41,7 @@ SLACK_SECONDS = 20.0  # what a machine may add on which all rows start at the sa
 def upscale_only(stage: Stage) -> None:
     """Nobody is evicted to get less, but who comes anew gets it."""
     stage.start(SMALL if stage.name == "SX-01" else LARGE)
-    stage.vpa("UpscaleOnly")
-    stage.recommend("200m/200Mi")
+    stage.vpa("UpscaleOnly", recommended="200m/200Mi")
     if stage.name == "SX-01":
         stage.evicts()
     else:
@@ -56,8 +55,7 @@ def changed_mode(stage: Stage) -> None:
     """A change of the mode is obeyed in the next round, there and back."""
     stage.start(LARGE, replicas=6)
     stage.budget(1)  # one after another, so that some are left when the mode changes
-    stage.vpa("UpscaleOnly")
-    stage.recommend("200m/200Mi")
+    stage.vpa("UpscaleOnly", recommended="200m/200Mi")
     stage.quiet()
     stage.change_vpa({"updatePolicy": {"updateMode": "Recreate"}})
     stage.evicts()
@@ -259,8 +257,7 @@ def one_budget(stage: Stage) -> None:
         stage.relabel(pod["metadata"]["name"], "leader")
     before = stage.uids()
     for role in ("leader", "follower"):
-        stage.vpa("Recreate", name=role, **selecting(role=role))
-        stage.recommend("400m/400Mi", name=role)
+        stage.vpa("Recreate", name=role, recommended="400m/400Mi", **selecting(role=role))
     stage.eventually(lambda: len(before & stage.uids()) == 2, "two went")
     stage.updater.wait_rounds(5)  # in which nobody new gets ready
     assert len(before & stage.uids()) == 2
@@ -326,8 +323,7 @@ def monitoring(stage: Stage) -> None:
 
     ours = {"vpa_size_log2": "1", "vpa_namespace": stage.space.name, "vpa_name": "vpa"}
     stage.start()
-    stage.vpa("Recreate")
-    stage.recommend("200m/200Mi")
+    stage.vpa("Recreate", recommended="200m/200Mi")
     moves("admission_controller_status_invalid_total", reason="error")
     with beating(stage.admin, stage.space.name):
         moves(*NUMBERS_OF_EVICTING, update_mode="Recreate", vpa_size_log2="1")
@@ -356,8 +352,7 @@ def no_eviction_instead(stage: Stage) -> None:
     stage.start(replicas=1 if stage.name == "SX-28" else 3)
     stage.refuse("resize")
     needed: Json = {} if stage.name == "SX-28" else {"evictionRequirements": [LOWER_MEMORY]}
-    stage.vpa("InPlaceOrRecreate", policy=needed)
-    stage.recommend("200m/200Mi")
+    stage.vpa("InPlaceOrRecreate", policy=needed, recommended="200m/200Mi")
     name = "vpa_updater_failed_in_place_update_attempts_total"
     stage.eventually(lambda: stage.updater.number(name) >= 1, "a resize failed")
     stage.quiet()
@@ -369,8 +364,7 @@ def infeasible(stage: Stage) -> None:
     place = {"vpa_namespace": stage.space.name}
     failed = "vpa_updater_failed_in_place_update_attempts_total"
     stage.start(replicas=2)
-    stage.vpa("InPlace")
-    stage.recommend("999/100Mi 200m/100Mi 200m/100Mi")
+    stage.vpa("InPlace", recommended="999/100Mi 200m/100Mi 200m/100Mi")
     stage.quiet()
     skipped = stage.updater.number("vpa_updater_in_place_infeasible_skip_pods_total", **place)
     assert stage.updater.number(failed, **place) <= 2
@@ -397,8 +391,7 @@ def long_lasting(stage: Stage) -> None:
     else:
         stage.start(replicas=2, on="crowd-2")
         recommended, is_under_way = "4/100Mi 200m/100Mi 200m/100Mi", stage.deferred
-    stage.vpa("InPlace")
-    stage.recommend(recommended)
+    stage.vpa("InPlace", recommended=recommended)
     stage.eventually(is_under_way, "a resize is under way")
     stage.updater.wait_rounds(3)
     before = generations()
@@ -410,8 +403,7 @@ def long_lasting(stage: Stage) -> None:
 def changed_replicas(stage: Stage) -> None:
     """A change of minReplicas is obeyed."""
     stage.start(replicas=1)
-    stage.vpa("Recreate")
-    stage.recommend("200m/200Mi")
+    stage.vpa("Recreate", recommended="200m/200Mi")
     stage.quiet()
     stage.change_vpa({"updatePolicy": {"minReplicas": 1}})
     stage.evicts()
@@ -420,14 +412,11 @@ def changed_replicas(stage: Stage) -> None:
 @ROWS.row("LI-04", "LI-05", alone=True)
 def flags(stage: Stage) -> None:
     """Flags make groups of one, and lives of a minute, enough."""
-    lonely = stage.name == "LI-04"
-    flag = (
-        "--min-replicas=1"
-        if lonely
-        else ("--in-recommendation-bounds-eviction-lifetime-threshold=10s")
-    )
+    flag, replicas, lower = {
+        "LI-04": ("--min-replicas=1", 1, "200m/200Mi"),
+        "LI-05": ("--in-recommendation-bounds-eviction-lifetime-threshold=10s", 3, "50m/50Mi"),
+    }[stage.name]
     stage.worker("updater", *FAST, "--use-admission-controller-status=false", flag)
-    stage.start(replicas=1 if lonely else 3)
-    stage.vpa("Recreate")
-    stage.recommend(f"200m/200Mi {'200m/200Mi' if lonely else '50m/50Mi'} 300m/300Mi")
+    stage.start(replicas=replicas)
+    stage.vpa("Recreate", recommended=f"200m/200Mi {lower} 300m/300Mi")
     stage.evicts()

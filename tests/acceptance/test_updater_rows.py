@@ -33,8 +33,7 @@ def by_eviction(stage: Stage) -> None:
     """Pods outside of their bounds are evicted, unless what they must meet is not met."""
     requirements = {"evictionRequirements": [HIGHER_CPU]} if stage.name == "UP-03" else {}
     stage.start(SMALL if stage.name == "UP-01" else LARGE)
-    stage.vpa("Recreate", policy=requirements)
-    stage.recommend("200m/200Mi")
+    stage.vpa("Recreate", policy=requirements, recommended="200m/200Mi")
     if requirements:
         stage.quiet()
     else:
@@ -48,8 +47,7 @@ def without_a_lease(stage: Stage) -> None:
     place = f"--admission-controller-status-lease-namespace={stage.space.name}"
     stage.worker("updater", *FAST, place)
     stage.start()
-    stage.vpa("InPlaceOrRecreate")
-    stage.recommend("200m/200Mi")
+    stage.vpa("InPlaceOrRecreate", recommended="200m/200Mi")
     stage.quiet()
     stage.resizes(TWICE)
     stage.change_vpa(mode("Recreate"))
@@ -62,9 +60,14 @@ def without_a_lease(stage: Stage) -> None:
 @ROWS.row("UP-05", "UP-06", "UP-07", "UP-08")
 def in_place(stage: Stage) -> None:
     """Pods outside of their bounds are resized where they are, up and down."""
-    stage.start(SMALL if stage.name in ("UP-05", "UP-07") else LARGE)
-    stage.vpa("InPlaceOrRecreate" if stage.name in ("UP-05", "UP-06") else "InPlace")
-    stage.recommend("200m/200Mi")
+    size, mode = {
+        "UP-05": (SMALL, "InPlaceOrRecreate"),
+        "UP-06": (LARGE, "InPlaceOrRecreate"),
+        "UP-07": (SMALL, "InPlace"),
+        "UP-08": (LARGE, "InPlace"),
+    }[stage.name]
+    stage.start(size)
+    stage.vpa(mode, recommended="200m/200Mi")
     stage.resizes(TWICE)
     stage.quiet()
 
@@ -85,8 +88,7 @@ def killed_for_memory(stage: Stage) -> None:
     leaking = {LOAD: "memory: leaking 100Mi 400Gi"}
     stage.start(Box(requests="/1Gi", limits="/1Gi"), annotations=leaking, ready=False)
     seconds = 1 if stage.name == "UP-10" else 600
-    stage.vpa("Recreate", policy={"evictAfterOOMSeconds": seconds})
-    stage.recommend("/2Gi /500Mi /3Gi")
+    stage.vpa("Recreate", policy={"evictAfterOOMSeconds": seconds}, recommended="/2Gi /500Mi /3Gi")
     if seconds == 600:
         stage.evicts()
     else:
