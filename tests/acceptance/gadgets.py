@@ -9,7 +9,7 @@ import yaml
 
 from app.ports import Resource
 from tests.acceptance import definitions
-from tests.acceptance.space import APP
+from tests.acceptance.space import APP, item_of
 from tests.cluster.api import Api, Json
 
 GADGETS: Final = Resource("tests.plumbline.dev", "v1", "gadgets", "Gadget")
@@ -23,5 +23,4 @@ def install(admin: Api) -> None:
 
 def gadget() -> Json:
     """Return one that wants one pod."""
-    kind = {"apiVersion": GADGETS.api_version, "kind": GADGETS.kind}
-    return {**kind, "metadata": {"name": APP}, "spec": {"replicas": 1}}
+    return item_of(GADGETS, APP, spec={"replicas": 1})

@@ -31,6 +31,7 @@ from tests.acceptance.container import REPOSITORY, Mount, User, contained
 from tests.acceptance.definitions import install
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
+from tests.acceptance.space import item_of
 from tests.cluster.api import Json
 from tests.cluster.balancer import Balancer
 from tests.cluster.control_plane import ControlPlane
@@ -193,18 +194,16 @@ class Installed:
 
 def _slice(port: int) -> Json:
     """Return what the API server needs to see of a Service before it asks a webhook."""
-    return {
-        "apiVersion": SLICES.api_version,
-        "kind": SLICES.kind,
-        "metadata": {
-            "name": "vpa-webhook-tests",
-            "namespace": NAMESPACE,
-            "labels": {"kubernetes.io/service-name": "vpa-webhook"},
-        },
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": [_ELSEWHERE], "conditions": {"ready": True}}],
-        "ports": [{"port": port}],
-    }
+    found = item_of(
+        SLICES,
+        "vpa-webhook-tests",
+        NAMESPACE,
+        addressType="IPv4",
+        endpoints=[{"addresses": [_ELSEWHERE], "conditions": {"ready": True}}],
+        ports=[{"port": port}],
+    )
+    found["metadata"]["labels"] = {"kubernetes.io/service-name": "vpa-webhook"}
+    return found
 
 
 def _program(plane: ControlPlane, pod: Json) -> Program:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from app.ports import PODS, Resource
+from tests.acceptance.space import item_of
 from tests.cluster.api import Api, Json, Refusal
 from tests.cluster.programs import eventually
 
@@ -24,8 +25,7 @@ def refusing(admin: Api, namespace: str, pod: str, subresource: str) -> Iterator
         (f"{_POLICY}Binding", "validatingadmissionpolicybindings", _binding(name)),
     ):
         resource = Resource(_GROUP, "v1", plural, kind, namespaced=False)
-        item = {"apiVersion": resource.api_version, "kind": kind, "metadata": {"name": name}}
-        admin.call("POST", resource.path(), {**item, "spec": spec})
+        admin.call("POST", resource.path(), item_of(resource, name, spec=spec))
         places.append(resource)
     try:
         eventually(lambda: not _may(admin, namespace, pod, subresource), "it is refused", every=0.5)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.model.quantity import Quantity
-from app.ports import PODS, VPAS
+from app.ports import LIMIT_RANGES, PODS, VPAS, Resource
 from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json
 from tests.cluster.programs import eventually
 
@@ -77,6 +77,13 @@ def _text(found: Mapping[str, Any] | None) -> str:
     return f"{left}/{right}"
 
 
+def item_of(resource: Resource, name: str, namespace: str = "", **fields: object) -> Json:
+    """Return an object of a resource; `fields` is all but what it is and its name."""
+    place = {"namespace": namespace} if namespace else {}
+    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return {**kind, "metadata": {"name": name, **place}, **fields}
+
+
 def template(boxes: Sequence[Box], labels: Mapping[str, str] | None = None) -> Json:
     """Return a pod's metadata and spec."""
     return {
@@ -128,16 +135,9 @@ class Space:
         found = (status.get("recommendation") or {}).get("containerRecommendations") or ()
         return {each["containerName"]: each for each in found}
 
-    def limit_range(self, **item: object) -> None:
+    def limit_range(self, **limits: object) -> None:
         """Create a LimitRange of one item."""
-        self.create(
-            {
-                "apiVersion": "v1",
-                "kind": "LimitRange",
-                "metadata": {"name": "limits"},
-                "spec": {"limits": [item]},
-            }
-        )
+        self.create(item_of(LIMIT_RANGES, "limits", spec={"limits": [limits]}))
 
     def deployment(self, *boxes: Box, replicas: int = 3, name: str = APP) -> Json:
         """Create a Deployment."""
@@ -193,15 +193,8 @@ def bounds(text: str) -> Mapping[str, Mapping[str, str]]:
 
 def vpa(name: str = "vpa", *, kind: str = "Deployment", target: str = APP, **spec: object) -> Json:
     """Return a VPA; `spec` is all but the target."""
-    return {
-        "apiVersion": VPAS.api_version,
-        "kind": VPAS.kind,
-        "metadata": {"name": name},
-        "spec": {
-            "targetRef": {"apiVersion": _API_VERSIONS[kind], "kind": kind, "name": target},
-            **spec,
-        },
-    }
+    reference = {"apiVersion": _API_VERSIONS[kind], "kind": kind, "name": target}
+    return item_of(VPAS, name, spec={"targetRef": reference, **spec})
 
 
 def workload(

@@ -31,6 +31,7 @@ from tests.acceptance.space import (
     box_of,
     boxes_of,
     canonical,
+    item_of,
     new_space,
     workload,
 )
@@ -124,8 +125,8 @@ class Stage:
         """Create a workload, and wait until its pods are ready."""
         if on or {LOAD, RESIZING} & (annotations or {}).keys():
             self._needs_our_nodes()
-        item = workload(kind, boxes or (SMALL,), replicas=replicas, name=name, app=name)
-        spec = item["spec"]
+        made = workload(kind, boxes or (SMALL,), replicas=replicas, name=name, app=name)
+        spec = made["spec"]
         template = (spec["jobTemplate"]["spec"] if kind == "CronJob" else spec)["template"]
         template["metadata"]["annotations"] = dict(annotations or {})
         if kind == "CronJob":
@@ -133,7 +134,7 @@ class Stage:
         if on:
             placed(template, on)
         change(template)
-        self.space.create(item)
+        self.space.create(made)
         if ready:
             self.wait_ready(replicas, name)
         else:
@@ -227,14 +228,7 @@ class Stage:
     def budget(self, unavailable: int) -> None:
         """Let so many pods be unavailable at a time, from now on."""
         spec = {"maxUnavailable": unavailable, "selector": {"matchLabels": {"app": APP}}}
-        self.admin.apply(
-            {
-                "apiVersion": POD_DISRUPTION_BUDGETS.api_version,
-                "kind": POD_DISRUPTION_BUDGETS.kind,
-                "metadata": {"name": APP, "namespace": self.space.name},
-                "spec": spec,
-            }
-        )
+        self.admin.apply(item_of(POD_DISRUPTION_BUDGETS, APP, self.space.name, spec=spec))
 
     def refuse(self, subresource: str) -> None:
         """Let the API server refuse every resize, or every eviction, of a pod here."""

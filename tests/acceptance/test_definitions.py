@@ -13,7 +13,7 @@ import pytest
 from app.ports import CHECKPOINTS, CUSTOM_RESOURCE_DEFINITIONS, VPAS, Resource
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
-from tests.acceptance.space import Space, boost, mode, policy, selecting, vpa
+from tests.acceptance.space import Space, boost, item_of, mode, policy, selecting, vpa
 from tests.cluster.api import Api, Json, Refusal
 
 
@@ -158,12 +158,11 @@ def test_unknown_fields_are_dropped_with_a_warning(admin: Api, space: Space) -> 
     assert "fieldOfTheFuture" not in answer.body["spec"]
 
 
-CHECKPOINT: Json = {
-    "apiVersion": CHECKPOINTS.api_version,
-    "kind": CHECKPOINTS.kind,
-    "metadata": {"name": "vpa-hamster"},
-    "spec": {"vpaObjectName": "vpa", "containerName": "hamster"},
-    "status": {
+CHECKPOINT = item_of(
+    CHECKPOINTS,
+    "vpa-hamster",
+    spec={"vpaObjectName": "vpa", "containerName": "hamster"},
+    status={
         "version": "v3",
         "lastUpdateTime": None,
         "firstSampleStart": "2026-01-05T10:00:00Z",
@@ -174,7 +173,7 @@ CHECKPOINT: Json = {
             "totalWeight": 1.25,
         },
     },
-}
+)
 
 
 def test_checkpoint_is_kept_whole(space: Space) -> None:

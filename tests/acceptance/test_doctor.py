@@ -25,6 +25,7 @@ from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import Cluster, doctor
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.rights import NAMESPACE
+from tests.acceptance.space import item_of
 from tests.acceptance.webhook import HEARTBEAT, SECRET, Webhook, secret_data
 from tests.cluster.api import Api, Json
 from tests.cluster.programs import eventually
@@ -95,24 +96,19 @@ def without_checkpoints(admin: Api) -> Iterator[None]:
 def second(admin: Api) -> AbstractContextManager[None]:
     """Register a second webhook of the kind."""
     found = admin.get(MUTATING_WEBHOOKS, "", CONFIGURATION_NAME)
-    item = {**found, "metadata": {"name": "release-webhook-config"}}
-    return added(admin, MUTATING_WEBHOOKS, item)
+    other = {**found, "metadata": {"name": "release-webhook-config"}}
+    return added(admin, MUTATING_WEBHOOKS, other)
 
 
 def deployment(name: str, image: str, *, product: str, replicas: int) -> Json:
     """Return an updater's Deployment, of an account that has no rights."""
     labels = {"app.kubernetes.io/name": product, "app.kubernetes.io/component": "updater"}
     pod = {"serviceAccountName": "nobody", "containers": [{"name": "updater", "image": image}]}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    found = item_of(DEPLOYMENTS, name, NAMESPACE, spec=spec)
+    found["metadata"]["labels"] = labels
+    return found
 
 
 OURS = deployment("ours", "plumbline", product="plumbline", replicas=0)

@@ -22,6 +22,7 @@ from app.ports import (
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     PODS,
+    SECRETS,
     VALIDATING_WEBHOOKS,
     VPAS,
 )
@@ -34,7 +35,7 @@ from tests.acceptance.installed import SERVICES, Installed, control_plane, notes
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.scraped import jobs, prometheus
-from tests.acceptance.space import Box, Space, bare_pod, new_space
+from tests.acceptance.space import Box, Space, bare_pod, item_of, new_space
 from tests.acceptance.templates import AS_THE_BASE, CHARTS, DEPLOY, charted, kustomized, tool
 from tests.cluster.api import Json
 from tests.cluster.foreign import foreign
@@ -203,9 +204,8 @@ def test_certificates_of_others(installed: Installed) -> None:
     admin = installed.admin
     made = issue((f"vpa-webhook.{NAMESPACE}.svc",), SystemClock().now(), 30)
     texts = {"tls.crt": made.cert_pem, "tls.key": made.key_pem, "ca.crt": made.ca_pem}
-    secret = {"type": "kubernetes.io/tls", "stringData": texts}
-    about = {"name": "plumbline-webhook", "namespace": NAMESPACE}
-    admin.create({"apiVersion": "v1", "kind": "Secret", "metadata": about, **secret})
+    kind = "kubernetes.io/tls"
+    admin.create(item_of(SECRETS, "plumbline-webhook", NAMESPACE, type=kind, stringData=texts))
     install(admin, foreign())
 
     assert installed.apply(kustomized(DEPLOY / "overlays/cert-manager")) == []
@@ -251,14 +251,8 @@ def test_going_back_leaves_vpas(installed: Installed) -> None:
     installed.end()
     space = Space(admin, "default")
     space.vpa()
-    space.create(
-        {
-            "apiVersion": CHECKPOINTS.api_version,
-            "kind": CHECKPOINTS.kind,
-            "metadata": {"name": "vpa-hamster"},
-            "spec": {"vpaObjectName": "vpa", "containerName": "hamster"},
-        }
-    )
+    learned = {"vpaObjectName": "vpa", "containerName": "hamster"}
+    space.create(item_of(CHECKPOINTS, "vpa-hamster", spec=learned))
 
     told = helm(installed, "install", "vpa", str(DEPLOY / "chart"), "--take-ownership")
     for command in (

@@ -8,12 +8,12 @@ import pytest
 
 from app.model.update_modes import UpdateMode
 from app.ports import PODS
-from tests.acceptance.heartbeat import beating
 from tests.acceptance.rights import allow_leases
 from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import APP, SMALL, Box, boost, mode, selecting
 from tests.acceptance.stage import LARGE, LOAD, RESIZING, Stage, ready_since
 from tests.acceptance.test_updating_rows import FAST, FLAGS, HIGHER_CPU
+from tests.acceptance.webhook import beating
 from tests.cluster.api import Json, Refusal
 from tests.cluster.numbers import total
 from tests.cluster.programs import eventually

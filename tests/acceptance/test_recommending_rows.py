@@ -5,7 +5,7 @@ from __future__ import annotations
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS
 from tests.acceptance.rows import Rows, row_test
-from tests.acceptance.space import APP, SMALL, Box, policy
+from tests.acceptance.space import APP, SMALL, Box, item_of, policy
 from tests.acceptance.stage import LOAD, Stage
 from tests.acceptance.worker import Worker
 from tests.cluster.api import Json
@@ -48,14 +48,7 @@ def memory(found: Json, member: str = "target") -> float:
 def orphans(stage: Stage) -> None:
     """A checkpoint of a VPA that does not exist goes."""
     spec = {"vpaObjectName": "nobody", "containerName": APP}
-    stage.space.create(
-        {
-            "apiVersion": CHECKPOINTS.api_version,
-            "kind": CHECKPOINTS.kind,
-            "metadata": {"name": "orphan"},
-            "spec": spec,
-        }
-    )
+    stage.space.create(item_of(CHECKPOINTS, "orphan", spec=spec))
     stage.eventually(
         lambda: stage.admin.find(CHECKPOINTS, stage.space.name, "orphan") is None,
         "the checkpoint goes",

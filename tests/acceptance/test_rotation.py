@@ -30,7 +30,7 @@ from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
 from tests.acceptance.results import FIGURE
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.space import Space
+from tests.acceptance.space import Space, item_of
 from tests.acceptance.webhook import (
     ELECTION,
     SECRET,
@@ -56,14 +56,7 @@ def issued(days_ago: int = 0) -> CertificateSet:
 
 def put_secret(admin: Api, certificates: CertificateSet) -> None:
     """Put a generation in the place of whatever is in the Secret."""
-    admin.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": SECRET, "namespace": NAMESPACE},
-            "data": secret_data(certificates),
-        }
-    )
+    admin.apply(item_of(SECRETS, SECRET, NAMESPACE, data=secret_data(certificates)))
 
 
 def registration_of(webhook: Webhook) -> Registration:

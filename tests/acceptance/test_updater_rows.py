@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.heartbeat import beating
 from tests.acceptance.rights import NAMESPACE, allow_leases
 from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import APP, SMALL, Box, boost, mode
 from tests.acceptance.stage import LARGE, LOAD, Stage
 from tests.acceptance.test_updating_rows import FAST, HIGHER_CPU
+from tests.acceptance.webhook import beating
 from tests.cluster.api import Api
 
 WORKERS = {"updater": FAST}
@@ -60,14 +60,14 @@ def without_a_lease(stage: Stage) -> None:
 @ROWS.row("UP-05", "UP-06", "UP-07", "UP-08")
 def in_place(stage: Stage) -> None:
     """Pods outside of their bounds are resized where they are, up and down."""
-    size, mode = {
+    size, word = {
         "UP-05": (SMALL, "InPlaceOrRecreate"),
         "UP-06": (LARGE, "InPlaceOrRecreate"),
         "UP-07": (SMALL, "InPlace"),
         "UP-08": (LARGE, "InPlace"),
     }[stage.name]
     stage.start(size)
-    stage.vpa(mode, recommended="200m/200Mi")
+    stage.vpa(word, recommended="200m/200Mi")
     stage.resizes(TWICE)
     stage.quiet()
 

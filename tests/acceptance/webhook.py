@@ -6,15 +6,19 @@ import base64
 import os
 import signal
 import ssl
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
 import httpx
 
 from app.admission.core.rotation import CertificateSet
+from app.kube.leases import lease, micro_time
 from app.kube.manifests.registration import CONFIGURATION_NAME
 from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import Cluster, reached_as
 from tests.acceptance.process import Process
 from tests.acceptance.rights import NAMESPACE
@@ -25,6 +29,7 @@ HEARTBEAT: Final = "vpa-admission-controller"
 ELECTION: Final = "vpa-admission-controller-rotation"
 SECRET: Final = "vpa-tls-certs"
 MUTATING_NAME: Final = "vpa.k8s.io"
+_BEAT_SECONDS: Final = 5.0
 _LOOKS: Final = 4  # at a number that must stay the same
 
 
@@ -32,8 +37,8 @@ def clean(admin: Api) -> None:
     """Take away whatever a webhook leaves in a cluster."""
     for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         admin.delete(resource, "", CONFIGURATION_NAME)
-    for lease in (HEARTBEAT, ELECTION):
-        admin.delete(LEASES, NAMESPACE, lease)
+    for name in (HEARTBEAT, ELECTION):
+        admin.delete(LEASES, NAMESPACE, name)
     admin.delete(SECRETS, NAMESPACE, SECRET)
 
 
@@ -176,3 +181,27 @@ def configurations(admin: Api) -> tuple[Json, Json]:
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
     )
     return mutating, validating
+
+
+@contextmanager
+def beating(admin: Api, namespace: str) -> Iterator[None]:
+    """Renew a webhook's Lease meanwhile."""
+    over = threading.Event()
+
+    def beat() -> None:
+        now = micro_time(SystemClock().now())
+        admin.apply(lease(namespace, HEARTBEAT, {"holderIdentity": "tests", "renewTime": now}))
+
+    def go_on() -> None:
+        while not over.wait(_BEAT_SECONDS):
+            beat()
+
+    beat()
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        admin.delete(LEASES, namespace, HEARTBEAT)
