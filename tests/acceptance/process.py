@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Iterable, Mapping
-from contextlib import closing
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
 from http.client import HTTPConnection
 from pathlib import Path
 from typing import Final
@@ -68,3 +68,13 @@ class Process:
         with closing(HTTPConnection("127.0.0.1", self.told_at, timeout=10)) as connection:
             connection.request("GET", path, headers=dict(headers or {}))
             return connection.getresponse().read().decode()
+
+
+@contextmanager
+def halted(program: Program) -> Iterator[None]:
+    """Let a program, and whatever it has started, do nothing meanwhile."""
+    program.halt()
+    try:
+        yield
+    finally:
+        program.go_on()

@@ -334,6 +334,13 @@ class Stage:
         self.eventually(lambda: len(before - self.uids()) >= count, f"{count} pods are evicted")
         self.eventually(lambda: self.events(EVICTED), "it is told")
 
+    def evicts_only_if(self, is_expected: bool) -> None:
+        """A pod is evicted, or none is."""
+        if is_expected:
+            self.evicts()
+        else:
+            self.quiet()
+
     def quiet(self, rounds: int = QUIET_ROUNDS) -> None:
         """No pod that is there now is evicted."""
         before = self.uids()

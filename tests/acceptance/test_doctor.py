@@ -24,6 +24,7 @@ from app.ports import (
 from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import Cluster, doctor
 from tests.acceptance.definitions import install, ours
+from tests.acceptance.process import halted
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import item_of
 from tests.acceptance.webhook import HEARTBEAT, SECRET, Webhook, secret_data
@@ -205,10 +206,7 @@ def test_faults_around_it(finds: Finds, fault: Fault) -> None:
 @pytest.mark.parametrize("fault", OF_THE_WEBHOOK.values(), ids=[*OF_THE_WEBHOOK])
 def test_faults_of_the_webhook(webhook: Webhook, finds: Finds, fault: Fault) -> None:
     """What is wrong with a webhook that hangs, and so puts nothing back, is named as well."""
-    webhook.program.halt()
-    try:
+    with halted(webhook.program):
         is_found = finds(*fault)
-    finally:
-        webhook.program.go_on()
     assert is_found
     webhook.wait_until_called()

@@ -9,6 +9,7 @@ import pytest
 
 from app.ports import LEASES
 from tests.acceptance.cluster import Cluster
+from tests.acceptance.process import halted
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import Box
 from tests.acceptance.stage import Stage, Team
@@ -120,13 +121,10 @@ def test_history_is_compacted(plane: ControlPlane, start: Start, verb: str, work
     worker = start(verb, *ALONE[verb])
     work.order()
     work.wait()
-    worker.program.halt()
-    try:
+    with halted(worker.program):
         work.order()
         plane.api_server.kill()
         plane.compact()
         plane.start_api_server()
-    finally:
-        worker.program.go_on()
     work.wait()
     assert "too old resource version" in worker.program.log.read_text("utf-8")

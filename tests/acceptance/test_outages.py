@@ -12,6 +12,7 @@ from app.ports import PODS, VPAS
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import owned_pod
 from tests.acceptance.logs import Logs
+from tests.acceptance.process import halted
 from tests.acceptance.space import APP, SMALL, Box, Space, annotation, boxes_of, canonical
 from tests.acceptance.webhook import Webhook, renewed
 from tests.cluster.api import Api, Refusal
@@ -117,15 +118,12 @@ def test_history_is_compacted(
     """Versions that were watched from are gone (410): all is read again, deletions included."""
     other = Space(admin, scene.space.name)
     other.vpa("gone", kind="StatefulSet", target="gone")
-    webhook.program.halt()
-    try:
+    with halted(webhook.program):
         scene.recommend("400m/400Mi")
         admin.delete(VPAS, other.name, "gone")
         plane.api_server.kill()
         plane.compact()
         plane.start_api_server()
-    finally:
-        webhook.program.go_on()
     scene.wait_for("400m/400Mi")
     other.vpa("again", kind="StatefulSet", target="gone")
     eventually(lambda: webhook.problem() == "OK", "ready")

@@ -83,10 +83,7 @@ def requirements(stage: Stage) -> None:
     stage.start(*TWO)
     stage.vpa("Recreate", policy=policy)
     stage.recommend(one, more={"hamster2": two})
-    if evicted:
-        stage.evicts()
-    else:
-        stage.quiet()
+    stage.evicts_only_if(evicted)
 
 
 @ROWS.row("SX-07", "SX-08", "SX-09")

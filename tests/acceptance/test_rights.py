@@ -29,6 +29,7 @@ from tests.acceptance.gadgets import gadget, install
 from tests.acceptance.installed import Installed, account, control_plane, notes
 from tests.acceptance.load import owned_pod, reference
 from tests.acceptance.logs import Logs
+from tests.acceptance.process import halted
 from tests.acceptance.refusing import refusing
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import SMALL, boost, mode, new_space, workload
@@ -178,8 +179,7 @@ class Story:
             owner = {"apiVersion": kind.api_version, "kind": kind.kind}
             pods.append(owned_pod({**owner, "metadata": {"name": name, "uid": "0"}}))
         # Else pods of controllers that are not there would be deleted at once.
-        self.installed.plane.controllers.halt()
-        try:
+        with halted(self.installed.plane.controllers):
             for pod in pods:
                 space.create(pod)
 
@@ -189,8 +189,6 @@ class Story:
                 return all(map(self._looks_for_all, ("admission-controller", "updater")))
 
             self.until(are_looked_for, "all look for each controller")
-        finally:
-            self.installed.plane.controllers.go_on()
 
     def _looks_for_all(self, component: str) -> bool:
         wanted = {(kind.plural, f"late-{kind.plural}") for kind in WORKLOADS}

@@ -34,10 +34,7 @@ def by_eviction(stage: Stage) -> None:
     requirements = {"evictionRequirements": [HIGHER_CPU]} if stage.name == "UP-03" else {}
     stage.start(SMALL if stage.name == "UP-01" else LARGE)
     stage.vpa("Recreate", policy=requirements, recommended="200m/200Mi")
-    if requirements:
-        stage.quiet()
-    else:
-        stage.evicts()
+    stage.evicts_only_if(not requirements)
 
 
 @ROWS.row("UP-04", alone=True)

@@ -108,10 +108,7 @@ def all_controllers(stage: Stage) -> None:
     kind = KINDS[number]
     stage.start(kind=kind, replicas=3 if variant == 0 else 1)
     stage.vpa(kind=kind, policy={"minReplicas": 1} if variant == 2 else {}, recommended="200m/")
-    if variant == 1:
-        stage.quiet()
-    else:
-        stage.evicts()
+    stage.evicts_only_if(variant != 1)
 
 
 @ROWS.row("ACT-26")

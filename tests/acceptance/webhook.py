@@ -10,18 +10,19 @@ import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import httpx
 
 from app.admission.core.rotation import CertificateSet
 from app.kube.leases import lease, micro_time
 from app.kube.manifests.registration import CONFIGURATION_NAME
-from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
+from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, VPAS
 from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import Cluster, reached_as
-from tests.acceptance.process import Process
+from tests.acceptance.process import Process, halted
 from tests.acceptance.rights import NAMESPACE
+from tests.acceptance.space import item_of
 from tests.cluster.api import Api, Json, Refusal, place
 from tests.cluster.programs import eventually, free_port
 
@@ -119,15 +120,12 @@ class Webhook(Process):
 
     def while_unregistered(self, work: Callable[[], object]) -> None:
         """Do something at a moment at which the API server does not ask the webhook."""
-        self.program.halt()
-        try:
+        with halted(self.program):
             for found in configurations(self._admin):
                 resource, _, name = place(found)
                 self._admin.delete(resource, "", name)
             eventually(lambda: not refusal_of_nonsense(self._admin), "nobody is asked")
             work()
-        finally:
-            self.program.go_on()
         self.wait_until_called()
 
     def logged(self, text: str) -> bool:
@@ -141,15 +139,11 @@ def _command_line(pid: int) -> bytes:
 
 def refusal_of_nonsense(admin: Api) -> str:
     """Return what our webhook says of a VPA that nobody else refuses; empty if nothing."""
-    nonsense: dict[str, Any] = {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscaler",
-        "metadata": {"name": "nonsense", "namespace": "default"},
-        "spec": {
-            "targetRef": {"kind": "Deployment", "name": "none"},
-            "updatePolicy": {"updateMode": "Off", "minReplicas": -1},
-        },
+    spec = {
+        "targetRef": {"kind": "Deployment", "name": "none"},
+        "updatePolicy": {"updateMode": "Off", "minReplicas": -1},
     }
+    nonsense = item_of(VPAS, "nonsense", "default", spec=spec)
     try:
         admin.create(nonsense, dry_run=True)
     except Refusal as refusal:
