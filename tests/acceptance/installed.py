@@ -54,7 +54,7 @@ def account(name: str) -> str:
 
 
 @contextmanager
-def control_plane(folder: Path, logs: Logs) -> Iterator[ControlPlane]:
+def _control_plane(folder: Path, logs: Logs) -> Iterator[ControlPlane]:
     """A cluster of its own that notes whatever our accounts ask for.
 
     One at a time: the ports of our processes are the shipped ones, and clusters that run side by
@@ -190,6 +190,19 @@ class Installed:
             place = _ports(pod)[port["targetPort"]], pod["status"]["podIP"]
             self._led_to[name] = place
             self._balancer.add(place[0], partial(self._is_ready, name), place[1])
+
+
+@contextmanager
+def installed_from(documents: Sequence[Json], folder: Path, logs: Logs) -> Iterator[Installed]:
+    """What documents install, at work; the API server has nothing to warn of."""
+    with _control_plane(folder, logs) as plane:
+        found = Installed(plane, logs)
+        try:
+            assert found.apply(documents) == []
+            found.start()
+            yield found
+        finally:
+            found.close()
 
 
 def _slice(port: int) -> Json:

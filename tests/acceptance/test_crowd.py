@@ -22,7 +22,6 @@ from tests.acceptance.results import FIGURE
 from tests.acceptance.space import Box, Space, new_space, workload
 from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import Start
-from tests.cluster.api import Json
 from tests.cluster.nodes import MANY, placed
 from tests.cluster.programs import Program, eventually
 
@@ -130,18 +129,14 @@ def _write_vpa(crowd: Crowd, number: int) -> None:
 
 
 def _write_pods(crowd: Crowd, nodes: Sequence[str], number: int) -> None:
-    whom = nodes[number // 2 % len(nodes)]
-    crowd.spaces[number % SPACES].create(_workload(f"app-{number}", _replicas(number), whom))
-
-
-def _workload(name: str, replicas: int, whom: str) -> Json:
-    item = workload("Deployment", [BOX], replicas=replicas, name=name, app=name)
+    name, whom = f"app-{number}", nodes[number // 2 % len(nodes)]
+    item = workload("Deployment", [BOX], replicas=_replicas(number), name=name, app=name)
     pod = item["spec"]["template"]
     # A token is a volume and more requests for each pod, and no business of a VPA.
     pod["spec"]["automountServiceAccountToken"] = False
     if whom:
         placed(pod, whom)
-    return item
+    crowd.spaces[number % SPACES].create(item)
 
 
 def _running(space: Space) -> int:
@@ -150,11 +145,8 @@ def _running(space: Space) -> int:
 
 
 def _recommended(space: Space) -> int:
-    return sum("recommendation" in (vpa.get("status") or {}) for vpa in _vpas(space))
-
-
-def _vpas(space: Space) -> list[Json]:
-    return list(space.admin.list(VPAS, space.name))
+    found = space.admin.list(VPAS, space.name)
+    return sum("recommendation" in (vpa.get("status") or {}) for vpa in found)
 
 
 def test_crowd(

@@ -37,6 +37,11 @@ def amounts(stage: Stage, resource: str, box: str = APP, app: str = APP) -> list
     ]
 
 
+def are_within(low: float, high: float, found: list[float]) -> bool:
+    """Say whether there are amounts, all of them in a range."""
+    return bool(found) and all(low <= amount <= high for amount in found)
+
+
 def reaches(
     stage: Stage,
     low: float,
@@ -52,8 +57,7 @@ def reaches(
     def look() -> bool:
         if load:
             stage.burden(load, app)
-        found = amounts(stage, resource, box, app)
-        return bool(found) and all(low <= amount <= high for amount in found)
+        return are_within(low, high, amounts(stage, resource, box, app))
 
     stage.eventually(look, f"{low} <= {resource} <= {high}", seconds=400)
 
@@ -98,7 +102,7 @@ def boosted(stage: Stage) -> None:
     stage.vpa("InPlaceOrRecreate", **times_twenty(20))
     stage.start(TINY, replicas=0, annotations={LOAD: IDLE})
     stage.scale(1)
-    assert all(0.18 <= amount <= 0.22 for amount in amounts(stage, "cpu"))
+    assert are_within(0.18, 0.22, amounts(stage, "cpu"))
     before = stage.uids()
     reaches(stage, *LOW)
     assert stage.uids() == before
@@ -115,14 +119,14 @@ def boosted_containers(stage: Stage) -> None:
     second = Box("hamster2", "20m/10Mi")
     stage.start(TINY, second, replicas=0, annotations={LOAD: IDLE})
     stage.scale(1)
-    assert all(0.18 <= amount <= 0.22 for amount in amounts(stage, "cpu"))
+    assert are_within(0.18, 0.22, amounts(stage, "cpu"))
     is_second = "hamster2" in durations
     low, high = (0.38, 0.42) if is_second else LOW
-    assert all(low <= amount <= high for amount in amounts(stage, "cpu", "hamster2"))
+    assert are_within(low, high, amounts(stage, "cpu", "hamster2"))
     before = stage.uids()
     reaches(stage, *LOW)
     if is_second:
-        assert all(low <= amount <= high for amount in amounts(stage, "cpu", "hamster2"))
+        assert are_within(low, high, amounts(stage, "cpu", "hamster2"))
     reaches(stage, *LOW, box="hamster2")
     assert stage.uids() == before
 

@@ -31,7 +31,7 @@ from bench.upstream import source
 from tests.acceptance.asked import asked, forbidden
 from tests.acceptance.cluster import doctor
 from tests.acceptance.definitions import install
-from tests.acceptance.installed import SERVICES, Installed, control_plane, notes
+from tests.acceptance.installed import SERVICES, Installed, installed_from, notes
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.scraped import jobs, prometheus
@@ -68,14 +68,9 @@ POOR = ("serious", "unknown", "warning")
 @pytest.fixture(scope="module")
 def installed(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """The base, as it is shipped; the kubelet has found all pods ready by their probes."""
-    with control_plane(tmp_path_factory.mktemp("installed"), logs) as plane:
-        found = Installed(plane, logs)
-        try:
-            assert found.apply(kustomized(DEPLOY / "base")) == []
-            found.start()
-            yield found
-        finally:
-            found.close()
+    documents = kustomized(DEPLOY / "base")
+    with installed_from(documents, tmp_path_factory.mktemp("installed"), logs) as found:
+        yield found
 
 
 def test_doctor_is_content(installed: Installed) -> None:

@@ -116,16 +116,16 @@ def test_history_is_compacted(
     plane: ControlPlane, webhook: Webhook, scene: Scene, admin: Api
 ) -> None:
     """Versions that were watched from are gone (410): all is read again, deletions included."""
-    other = Space(admin, scene.space.name)
-    other.vpa("gone", kind="StatefulSet", target="gone")
+    space = scene.space
+    space.vpa("gone", kind="StatefulSet", target="gone")
     with halted(webhook.program):
         scene.recommend("400m/400Mi")
-        admin.delete(VPAS, other.name, "gone")
+        admin.delete(VPAS, space.name, "gone")
         plane.api_server.kill()
         plane.compact()
         plane.start_api_server()
     scene.wait_for("400m/400Mi")
-    other.vpa("again", kind="StatefulSet", target="gone")
+    space.vpa("again", kind="StatefulSet", target="gone")
     eventually(lambda: webhook.problem() == "OK", "ready")
     assert webhook.number(AGE, resource=RESOURCE) < 60
     assert webhook.logged("too old resource version")

@@ -106,19 +106,16 @@ def tripled(**cpu: object) -> Json:
 
 
 def boosted(
-    stage: Stage, spec: Json, *boxes: Box, mode: str = "Recreate", probe: bool = False
+    stage: Stage, spec: Json, *boxes: Box, mode: str = "Recreate", is_probed: bool = False
 ) -> None:
     """Start pods that are boosted when they come."""
-
-    def change(template: Json) -> None:
-        for each in template["spec"]["containers"] if probe else ():
-            each.update(PROBE)
-
     boxes = boxes or (SMALL,)
     stage.vpa(mode, **spec)
     stage.recommend("100m/100Mi", more={box.name: "100m/100Mi" for box in boxes})
-    load = {LOAD: STARTING} if probe else {}
-    stage.start(*boxes, replicas=0, annotations=load, change=change)
+    if is_probed:
+        stage.start(*boxes, replicas=0, annotations={LOAD: STARTING}, change=probe)
+    else:
+        stage.start(*boxes, replicas=0)
     stage.scale(2)
 
 
@@ -126,10 +123,10 @@ def boosted(
 def boosts_end(stage: Stage) -> None:
     """Soon after Ready and the duration, a pod asks for less cpu, and is not evicted for it."""
     seconds = {"SX-11": None, "SX-12": 15, "SX-13": None, "SX-14": 15}[stage.name]
-    probe = stage.name in ("SX-13", "SX-14")
+    is_probed = stage.name in ("SX-13", "SX-14")
     duration = {} if seconds is None else {"durationSeconds": seconds}
-    boosted(stage, tripled(**duration), probe=probe)
-    if probe or seconds:
+    boosted(stage, tripled(**duration), is_probed=is_probed)
+    if is_probed or seconds:
         assert stage.requests() == ["300m", "300m"]
     stage.resizes(SMALL)
     stage.eventually(lambda: len(waits(stage)) == 2, "both resizes are told of")
@@ -245,9 +242,8 @@ def one_budget(stage: Stage) -> None:
     """Of a Deployment's four pods two may go, however many VPAs share them."""
 
     def change(template: Json) -> None:
-        template["metadata"]["labels"]["role"] = "follower"
-        for each in template["spec"]["containers"]:
-            each.update(PROBE)
+        follow(template)
+        probe(template)
 
     stage.start(replicas=4, annotations={LOAD: LONG_STARTING}, change=change)
     for pod in stage.pods()[:2]:
@@ -272,13 +268,20 @@ def guests(stage: Stage) -> None:
     assert "NoVPASelectorMatch" in stage.reasons()
 
 
+def follow(template: Json) -> None:
+    """Let pods be followers."""
+    template["metadata"]["labels"]["role"] = "follower"
+
+
+def probe(template: Json) -> None:
+    """Let containers say when they are ready."""
+    for each in template["spec"]["containers"]:
+        each.update(PROBE)
+
+
 def shared(stage: Stage) -> None:
     """Let a leader's VPA and a followers' VPA share a StatefulSet of five."""
-
-    def change(template: Json) -> None:
-        template["metadata"]["labels"]["role"] = "follower"
-
-    stage.start(kind="StatefulSet", replicas=5, change=change)
+    stage.start(kind="StatefulSet", replicas=5, change=follow)
     for role, cpu in (("leader", "400m"), ("follower", "100m")):
         stage.vpa("InPlaceOrRecreate", name=role, kind="StatefulSet", **selecting(role=role))
         stage.recommend(f"{cpu}/100Mi", name=role)

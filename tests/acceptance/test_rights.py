@@ -26,7 +26,7 @@ from app.ports import (
 )
 from tests.acceptance.asked import Question, asked, forbidden, unused
 from tests.acceptance.gadgets import gadget, install
-from tests.acceptance.installed import Installed, account, control_plane, notes
+from tests.acceptance.installed import Installed, account, installed_from, notes
 from tests.acceptance.load import owned_pod, reference
 from tests.acceptance.logs import Logs
 from tests.acceptance.process import halted
@@ -66,14 +66,9 @@ def installed(
     values: Path, logs: Logs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installed]:
     """The chart."""
-    with control_plane(tmp_path_factory.mktemp("rights"), logs) as plane:
-        found = Installed(plane, logs)
-        try:
-            assert found.apply(charted(*AS_THE_BASE, files=[values])) == []
-            found.start()
-            yield found
-        finally:
-            found.close()
+    documents = charted(*AS_THE_BASE, files=[values])
+    with installed_from(documents, tmp_path_factory.mktemp("rights"), logs) as found:
+        yield found
 
 
 class Story:
