@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -26,7 +25,7 @@ from tests.acceptance.rows import Played, Rows, chosen_rows
 from tests.acceptance.shares import Share
 from tests.acceptance.space import Space, new_space
 from tests.acceptance.stage import Stage, Team
-from tests.acceptance.webhook import Webhook, clean
+from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import Start, starting
 from tests.cluster.api import Api
 from tests.cluster.control_plane import ControlPlane, in_memory
@@ -40,14 +39,12 @@ _SHARE = pytest.StashKey[Share]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let several runs make one, and a crowd be asked for."""
-    text = "a file to write results to"
-    parser.addoption("--acceptance-results", default="", help=text)
+    add = parser.addoption
+    add("--acceptance-results", default="", help="a file to write results to")
     text = "a folder that runs share which divide the modules among them"
-    parser.addoption("--acceptance-share", default="", help=text)
-    text = "let a large cluster live for so many minutes"
-    parser.addoption("--crowd-minutes", default="0", help=text)
-    text = "how many VPAs it has"
-    parser.addoption("--crowd-vpas", default="2000", help=text)
+    add("--acceptance-share", default="", help=text)
+    add("--crowd-minutes", default="0", help="let a large cluster live for so many minutes")
+    add("--crowd-vpas", default="2000", help="how many VPAs it has")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -171,15 +168,18 @@ def team(
     rows: Rows = request.module.ROWS
     called = request.getfixturevalue("webhook") if hasattr(request.module, "WEBHOOK") else None
     with starting(cluster, tmp_path_factory.mktemp("workers"), logs) as start:
-        team = Team(cluster.admin, start, called, has_our_nodes=has_our_nodes(cluster.admin))
         ignored = ",".join(rows.alone())
         scope = (f"--ignored-vpa-object-namespaces={ignored}",) if ignored else ()
         flags: Mapping[str, Sequence[str]] = getattr(request.module, "WORKERS", {})
-        if "updater" in flags:
-            team = replace(team, updater=start("updater", *scope, *flags["updater"]))
-        if "recommender" in flags:
-            team = replace(team, recommender=start("recommender", *scope, *flags["recommender"]))
-        yield team
+        workers = {verb: start(verb, *scope, *told) for verb, told in flags.items()}
+        yield Team(
+            cluster.admin,
+            start,
+            called,
+            workers.get("updater"),
+            workers.get("recommender"),
+            has_our_nodes=has_our_nodes(cluster.admin),
+        )
 
 
 @pytest.fixture(scope="module")
@@ -212,5 +212,4 @@ def webhook(
         found.wait_until_called()
         yield found
     finally:
-        found.program.kill()
-        clean(cluster.admin)
+        found.close()

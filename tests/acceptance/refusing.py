@@ -20,9 +20,10 @@ def refusing(admin: Api, namespace: str, pod: str, subresource: str) -> Iterator
     """Have every resize or eviction in a namespace refused, from when one of a pod is."""
     name = f"no-{subresource}-{namespace}"
     places = []
+    binding = {"policyName": name, "validationActions": ["Deny"]}
     for kind, plural, spec in (
         (_POLICY, "validatingadmissionpolicies", _policy(namespace, subresource)),
-        (f"{_POLICY}Binding", "validatingadmissionpolicybindings", _binding(name)),
+        (f"{_POLICY}Binding", "validatingadmissionpolicybindings", binding),
     ):
         resource = Resource(_GROUP, "v1", plural, kind, namespaced=False)
         admin.call("POST", resource.path(), item_of(resource, name, spec=spec))
@@ -47,10 +48,6 @@ def _policy(namespace: str, subresource: str) -> Json:
         "matchConstraints": {"namespaceSelector": here, "resourceRules": [rule]},
         "validations": [{"expression": "false", "message": "nobody may do so here"}],
     }
-
-
-def _binding(policy: str) -> Json:
-    return {"policyName": policy, "validationActions": ["Deny"]}
 
 
 def _may(admin: Api, namespace: str, pod: str, subresource: str) -> bool:

@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 from typing import Final
 
 import pytest
@@ -79,12 +78,7 @@ class Stage:
         new_space(self.admin, self.space.name)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._refusing.close()
         self._ending.close()
 
@@ -284,14 +278,14 @@ class Stage:
     def told(self, reason: str) -> Mapping[str, datetime]:
         """Return when events with a reason were told last, by the pod they are about."""
         return {
-            event["involvedObject"]["uid"]: moment(event["lastTimestamp"])
+            event["involvedObject"]["uid"]: datetime.fromisoformat(event["lastTimestamp"])
             for event in self.events(reason)
         }
 
     def deferred(self) -> Mapping[str, datetime]:
         """Return since when pods wait for room on their node, by uid."""
         return {
-            pod["metadata"]["uid"]: moment(each["lastTransitionTime"])
+            pod["metadata"]["uid"]: datetime.fromisoformat(each["lastTransitionTime"])
             for pod in self.pods()
             for each in pod["status"].get("conditions") or ()
             if each.get("reason") == "Deferred"
@@ -379,12 +373,7 @@ def is_ready(pod: Json) -> bool:
 
 def ready_since(pod: Json) -> datetime:
     """Return since when a pod is ready."""
-    return moment(conditions(pod)["Ready"]["lastTransitionTime"])
-
-
-def moment(text: str) -> datetime:
-    """Read a time of a cluster, which has whole seconds."""
-    return datetime.fromisoformat(text)
+    return datetime.fromisoformat(conditions(pod)["Ready"]["lastTransitionTime"])
 
 
 def is_resized(pod: Json) -> bool:

@@ -245,20 +245,22 @@ def test_pods_of_nobody(space: Space, webhook: Webhook) -> None:
     eventually(lambda: webhook.number(skipped) > before, "one more pod is counted")
 
 
-def audited(plane: ControlPlane, space: Space) -> Json:
-    """Return what the audit log tells of our review of the last pod of a namespace."""
-    lines = plane.audit_log.read_text("utf-8").splitlines()
-    last = [json.loads(line) for line in lines if f'"{space.name}"' in line][-1:]
-    told = last[0]["annotations"] if last else {}
-    prefix = f"{MUTATING_NAME}/"
-    return {k.removeprefix(prefix): text for k, text in told.items() if k.startswith(prefix)}
+def until_audited(plane: ControlPlane, space: Space, **wanted: str) -> None:
+    """Return when the audit log tells this of our review of the last pod of a namespace."""
+
+    def look() -> bool:
+        lines = plane.audit_log.read_text("utf-8").splitlines()
+        last = [json.loads(line) for line in lines if f'"{space.name}"' in line][-1:]
+        told = last[0]["annotations"] if last else {}
+        ours = {name: text for name, text in told.items() if name.startswith(f"{MUTATING_NAME}/")}
+        return ours == {f"{MUTATING_NAME}/{name}": text for name, text in wanted.items()}
+
+    eventually(look, f"the audit log tells {wanted}")
 
 
 def test_audit_log(plane: ControlPlane, space: Space) -> None:
     """The API server's audit log says which VPA sized a pod, or why it was left alone."""
     until_sized(space, space.sized_owner())
-    wanted = {"reason": "Sized", "vpa": "vpa"}
-    eventually(lambda: audited(plane, space) == wanted, "a sized pod is in the audit log")
+    until_audited(plane, space, reason="Sized", vpa="vpa")
     tried(space, space.create(workload("StatefulSet", [SMALL], replicas=0, name="other")))
-    wanted = {"reason": "NoVPAForOwner"}
-    eventually(lambda: audited(plane, space) == wanted, "the other pod is in the audit log")
+    until_audited(plane, space, reason="NoVPAForOwner")

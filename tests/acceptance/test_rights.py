@@ -90,10 +90,8 @@ class Story:
 
     def until_asked(self, component: str, *words: str) -> None:
         """Return when a process has asked for something: a verb and a resource."""
-        self.until(
-            lambda: self._has_asked(component, *words),
-            f"the {component} wants to {' '.join(words)}",
-        )
+        what = f"the {component} wants to {' '.join(words)}"
+        self.until(lambda: self._has_asked(component, *words), what)
 
     def _has_asked(self, component: str, *words: str) -> bool:
         return words in {(each.verb, each.resource) for each in self.questions(component)}
@@ -127,12 +125,9 @@ class Story:
         space = new_space(self.admin, "usage")
         space.deployment(SMALL, replicas=1)
         space.vpa(**mode("Off"))
-        for words in (
-            ("patch", "verticalpodautoscalers/status"),
-            ("create", "verticalpodautoscalercheckpoints"),
-            ("patch", "verticalpodautoscalercheckpoints"),
-        ):
-            self.until_asked("recommender", *words)
+        self.until_asked("recommender", "patch", "verticalpodautoscalers/status")
+        for verb in ("create", "patch"):
+            self.until_asked("recommender", verb, "verticalpodautoscalercheckpoints")
         self.admin.delete(VPAS, space.name, "vpa")
 
     def people_who_ask(self) -> None:

@@ -35,7 +35,6 @@ from tests.acceptance.webhook import (
     ELECTION,
     SECRET,
     Webhook,
-    clean,
     configurations,
     refusal_of_nonsense,
     secret_data,
@@ -96,8 +95,7 @@ def running(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Itera
     try:
         yield found
     finally:
-        found.program.kill()
-        clean(cluster.admin)
+        found.close()
 
 
 Loaded = Callable[[str], AbstractContextManager[Load]]

@@ -71,6 +71,11 @@ class Webhook(Process):
         )
         super().__init__("admission", cluster, folder, (*ours, *flags), name)
 
+    def close(self) -> None:
+        """End it, and take away what it leaves in the cluster."""
+        self.program.kill()
+        clean(self._admin)
+
     def wait_until_called(self) -> None:
         """Return when the API server calls it."""
         eventually(lambda: refusal_of_nonsense(self._admin), "the API server calls the webhook")
