@@ -35,18 +35,19 @@ class Scene:
         """Change what is recommended."""
         self.space.recommend({APP: sizes})
 
-    def gets(self, sizes: str) -> bool:
-        """Say whether a new pod gets these sizes."""
-        pod = self.space.create(owned_pod(self.owner, SMALL), dry_run=True)
-        return boxes_of(pod) == (canonical(Box(requests=sizes)),)
-
     def is_sized_by(self, webhook: Webhook) -> bool:
         """Say whether the webhook sizes a pod, whatever becomes of the API server."""
-        return "patch" in webhook.asked(self.space.name, owned_pod(self.owner, SMALL))
+        return "patch" in webhook.asked(self.space.name, owned_pod(self.owner))
 
     def wait_for(self, sizes: str) -> None:
         """Return when new pods get these sizes."""
-        eventually(lambda: self.gets(sizes), f"pods get {sizes}")
+        wanted = (canonical(Box(requests=sizes)),)
+
+        def look() -> bool:
+            pod = self.space.create(owned_pod(self.owner), dry_run=True)
+            return boxes_of(pod) == wanted
+
+        eventually(look, f"pods get {sizes}")
 
 
 @pytest.fixture

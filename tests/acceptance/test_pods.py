@@ -193,7 +193,7 @@ def test_pods_shared_by_selectors(space: Space) -> None:
     owner = space.create(workload("StatefulSet", [SMALL], replicas=0))
     found = []
     for role in ("leader", "follower", "observer"):
-        pod = owned_pod(owner, SMALL)
+        pod = owned_pod(owner)
         pod["metadata"]["labels"]["role"] = role
         found.append(boxes_of(space.create(pod, dry_run=True)))
 

@@ -89,10 +89,10 @@ def requirements(stage: Stage) -> None:
 @ROWS.row("SX-07", "SX-08", "SX-09")
 def overlapping_requirements(stage: Stage) -> None:
     """A resource stands in one requirement at most."""
-    lists = {"SX-07": [["cpu"], ["cpu"]], "SX-08": [["cpu", "memory"], ["cpu"]],
-             "SX-09": [["cpu", "memory"], ["memory"]]}[stage.name]  # fmt: skip
+    both = ["cpu", "memory"]
+    lists = {"SX-07": [["cpu"], ["cpu"]], "SX-08": [both, ["cpu"]], "SX-09": [both, ["memory"]]}
     word = "TargetHigherThanRequests"
-    found = [{"resources": names, "changeRequirement": word} for names in lists]
+    found = [{"resources": names, "changeRequirement": word} for names in lists[stage.name]]
     with pytest.raises(Refusal, match="evictionRequirements"):
         stage.vpa("Recreate", policy={"evictionRequirements": found})
 
@@ -122,15 +122,15 @@ def boosted(
 @ROWS.row("SX-11", "SX-12", "SX-13", "SX-14")
 def boosts_end(stage: Stage) -> None:
     """Soon after Ready and the duration, a pod asks for less cpu, and is not evicted for it."""
-    seconds = {"SX-11": None, "SX-12": 15, "SX-13": None, "SX-14": 15}[stage.name]
+    duration = {"durationSeconds": 15} if stage.name in ("SX-12", "SX-14") else {}
     is_probed = stage.name in ("SX-13", "SX-14")
-    duration = {} if seconds is None else {"durationSeconds": seconds}
     boosted(stage, tripled(**duration), is_probed=is_probed)
-    if is_probed or seconds:
+    if is_probed or duration:
         assert stage.requests() == ["300m", "300m"]
     stage.resizes(SMALL)
     stage.eventually(lambda: len(waits(stage)) == 2, "both resizes are told of")
-    assert all(0 <= found - (seconds or 0) <= SLACK_SECONDS for found in waits(stage))
+    least = duration.get("durationSeconds", 0)
+    assert all(least <= found <= least + SLACK_SECONDS for found in waits(stage))
 
 
 def waits(stage: Stage) -> list[float]:
@@ -144,7 +144,7 @@ def waits(stage: Stage) -> list[float]:
 @ROWS.row("SX-15")
 def some_or_all(stage: Stage) -> None:
     """A boost of some containers ends in place, as one of all does."""
-    policies = [{"containerName": APP, "startupBoost": tripled(durationSeconds=10)["startupBoost"]}]
+    policies = [{"containerName": APP, **tripled(durationSeconds=10)}]
     boosted(stage, {"resourcePolicy": {"containerPolicies": policies}}, *TWO)
     assert stage.requests() == ["300m", "300m"]
     assert stage.requests("hamster2") == ["100m", "100m"]
@@ -295,6 +295,7 @@ NUMBERS_OF_EVICTING = (
     "vpas_with_evictable_pods_total",
     "vpas_with_evicted_pods_total",
 )
+FAILED = "vpa_updater_failed_in_place_update_attempts_total"
 NUMBERS_OF_RESIZING = (
     "in_place_updatable_pods_total",
     "vpas_with_in_place_updatable_pods_total",
@@ -353,8 +354,7 @@ def no_eviction_instead(stage: Stage) -> None:
     stage.refuse("resize")
     needed: Json = {} if stage.name == "SX-28" else {"evictionRequirements": [LOWER_MEMORY]}
     stage.vpa("InPlaceOrRecreate", policy=needed, recommended="200m/200Mi")
-    name = "vpa_updater_failed_in_place_update_attempts_total"
-    stage.eventually(lambda: stage.updater.number(name) >= 1, "a resize failed")
+    stage.eventually(lambda: stage.updater.number(FAILED) >= 1, "a resize failed")
     stage.quiet()
 
 
@@ -362,18 +362,17 @@ def no_eviction_instead(stage: Stage) -> None:
 def infeasible(stage: Stage) -> None:
     """In mode InPlace what no node can give is not asked for again, less of it is."""
     place = {"vpa_namespace": stage.space.name}
-    failed = "vpa_updater_failed_in_place_update_attempts_total"
     stage.start(replicas=2)
     stage.vpa("InPlace", recommended="999/100Mi 200m/100Mi 200m/100Mi")
     stage.quiet()
     skipped = stage.updater.number("vpa_updater_in_place_infeasible_skip_pods_total", **place)
-    assert stage.updater.number(failed, **place) <= 2
+    assert stage.updater.number(FAILED, **place) <= 2
     assert skipped > 2
     stage.recommend("1/100Mi")
     stage.resizes(Box(requests="1/100Mi"))
-    before = stage.updater.number(failed, **place)
+    before = stage.updater.number(FAILED, **place)
     stage.recommend("999/100Mi")
-    stage.eventually(lambda: stage.updater.number(failed, **place) > before, "it is tried anew")
+    stage.eventually(lambda: stage.updater.number(FAILED, **place) > before, "it is tried anew")
     assert not stage.events("EvictedByVPA")
 
 
