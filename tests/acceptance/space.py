@@ -151,12 +151,13 @@ class Space:
 
     def pods(self, count: int = 0, labels: str = f"app={APP}") -> Sequence[Json]:
         """Return the pods, of which so many must be there."""
+        count = max(count, 1)
 
         def look() -> Sequence[Json]:
             found = self.admin.list(PODS, self.name, labels)
-            return found if len(found) >= max(count, 1) else ()
+            return found if len(found) >= count else ()
 
-        return eventually(look, f"{max(count, 1)} pods of {labels} are there")
+        return eventually(look, f"{count} pods of {labels} are there")
 
     def replaced_pods(self, count: int, labels: str = f"app={APP}") -> Sequence[Json]:
         """Delete the pods; return as many new ones as were wanted."""
@@ -210,13 +211,11 @@ def workload(
             spec["selector"] = {"app": app}
         case "StatefulSet":
             spec["serviceName"] = name
-        case "Job":
+        case "Job" | "CronJob":
             pod["spec"]["restartPolicy"] = "Never"
             spec = {"parallelism": replicas, "completions": replicas, "template": pod}
-        case "CronJob":
-            pod["spec"]["restartPolicy"] = "Never"
-            job = {"parallelism": replicas, "completions": replicas, "template": pod}
-            spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}}
+            if kind == "CronJob":
+                spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": spec}}
     return {
         "apiVersion": _API_VERSIONS[kind],
         "kind": kind,

@@ -176,19 +176,16 @@ class Stage:
         self.admin.merge(PODS, self.space.name, pod, {"metadata": {"labels": {"role": role}}})
 
     def burden(self, load: str, app: str = APP) -> None:
-        """Let all pods have a load."""
+        """Let all pods have a load, but for those that go meanwhile."""
         self._needs_our_nodes()
+        change = {"metadata": {"annotations": {LOAD: load}}}
         for pod in self.pods(app):
-            if annotation(pod, LOAD) != load:
-                self._annotate(pod["metadata"]["name"], {LOAD: load})
-
-    def _annotate(self, pod: str, annotations: Json) -> None:
-        """Annotate a pod unless it is gone."""
-        try:
-            self.admin.merge(PODS, self.space.name, pod, {"metadata": {"annotations": annotations}})
-        except Refusal as refusal:
-            if refusal.status != NOT_FOUND:
-                raise
+            try:
+                if annotation(pod, LOAD) != load:
+                    self.admin.merge(PODS, self.space.name, pod["metadata"]["name"], change)
+            except Refusal as refusal:
+                if refusal.status != NOT_FOUND:
+                    raise
 
     def _needs_our_nodes(self) -> None:
         if not self._team.has_our_nodes:

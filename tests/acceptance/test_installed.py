@@ -75,15 +75,19 @@ def installed(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 
 def test_doctor_is_content(installed: Installed) -> None:
     """Nothing is wrong with it, usage included, and there is nothing that cannot be looked at."""
-    eventually(lambda: all_is_well(installed), "all is well", seconds=SECONDS, every=2)
+    wait_until_well(installed)
 
 
-def all_is_well(installed: Installed) -> bool:
-    """Whether the check has nothing against anything."""
-    code, found = doctor(installed.plane.kubeconfig)
-    assert code == 0, found
-    assert [one for one in found if one["level"] in POOR] == []
-    return {one["check"] for one in found} >= {"Metrics", "Rights", "Webhook", "Leases"}
+def wait_until_well(installed: Installed) -> None:
+    """Return when the check has nothing against anything."""
+
+    def look() -> bool:
+        code, found = doctor(installed.plane.kubeconfig)
+        assert code == 0, found
+        assert [one for one in found if one["level"] in POOR] == []
+        return {one["check"] for one in found} >= {"Metrics", "Rights", "Webhook", "Leases"}
+
+    eventually(look, "all is well", seconds=SECONDS, every=2)
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
@@ -227,7 +231,7 @@ def test_registered_by_others(installed: Installed) -> None:
 
     assert installed.apply(found) == []
     installed.start()
-    eventually(lambda: all_is_well(installed), "all is well", seconds=SECONDS, every=2)
+    wait_until_well(installed)
     assert forbidden(asked(log) - former) == []
 
 
