@@ -2,11 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import os
+import subprocess
+import sys
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
 
-from tests.cluster.api import Api
+from tests.cluster.api import Api, Json
 from tests.cluster.control_plane import Access, ControlPlane
+
+_ROOT: Final = Path(__file__).parents[2]
+_DOCTOR_SECONDS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +36,17 @@ def reached_as() -> tuple[str, str]:
     """Return the name by which the cluster reaches this machine, and where to listen for it."""
     elsewhere = os.environ.get("PLUMBLINE_WEBHOOK_HOST", "")
     return (elsewhere, "0.0.0.0") if elsewhere else ("localhost", "127.0.0.1")
+
+
+def doctor(kubeconfig: str | Path) -> tuple[int, list[Json]]:
+    """Return how the check of an installation ended, and what it found."""
+    words = ("doctor", "-o", "json", f"--kubeconfig={kubeconfig}")
+    done = subprocess.run(
+        [sys.executable, "-m", "app", *words],
+        cwd=_ROOT,
+        capture_output=True,
+        timeout=_DOCTOR_SECONDS,
+        check=False,
+    )
+    assert done.stderr == b""
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]

@@ -10,7 +10,6 @@ import os
 import signal
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -24,15 +23,14 @@ from tests.acceptance.results import Results
 from tests.acceptance.rights import prepare
 from tests.acceptance.rows import Played, Rows, chosen_rows
 from tests.acceptance.shares import Share
-from tests.acceptance.space import Space
+from tests.acceptance.space import Space, new_space
 from tests.acceptance.stage import Stage, Team
-from tests.acceptance.webhook import Webhook, clean
-from tests.acceptance.worker import Worker
-from tests.cluster.api import SERVICE_ACCOUNTS, Api
+from tests.acceptance.webhook import Webhook
+from tests.acceptance.worker import Start, starting
+from tests.cluster.api import Api
 from tests.cluster.control_plane import ControlPlane, in_memory
 from tests.cluster.given import given, has_our_nodes
 from tests.cluster.parts import Unavailable, parts
-from tests.cluster.programs import eventually
 
 _LOGS = pytest.StashKey[Logs]()
 _RESULTS = pytest.StashKey[Results]()
@@ -41,14 +39,12 @@ _SHARE = pytest.StashKey[Share]()
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Let several runs make one, and a crowd be asked for."""
-    text = "a file to write results to"
-    parser.addoption("--acceptance-results", default="", help=text)
+    add = parser.addoption
+    add("--acceptance-results", default="", help="a file to write results to")
     text = "a folder that runs share which divide the modules among them"
-    parser.addoption("--acceptance-share", default="", help=text)
-    text = "let a large cluster live for so many minutes"
-    parser.addoption("--crowd-minutes", default="0", help=text)
-    text = "how many VPAs it has"
-    parser.addoption("--crowd-vpas", default="2000", help=text)
+    add("--acceptance-share", default="", help=text)
+    add("--crowd-minutes", default="0", help="let a large cluster live for so many minutes")
+    add("--crowd-vpas", default="2000", help="how many VPAs it has")
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -149,15 +145,16 @@ def plane(cluster: Cluster) -> ControlPlane:
 @pytest.fixture
 def space(admin: Api) -> Iterator[Space]:
     """A namespace in which pods can be created; it goes when the test is over."""
-    made = admin.create(
-        {"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "test-"}}
-    )
-    name = made["metadata"]["name"]
-    eventually(
-        lambda: admin.find(SERVICE_ACCOUNTS, name, "default"), f"{name} has a service account"
-    )
-    yield Space(admin, name)
-    admin.delete(NAMESPACES, "", name)
+    found = new_space(admin)
+    yield found
+    admin.delete(NAMESPACES, "", found.name)
+
+
+@pytest.fixture
+def start(cluster: Cluster, tmp_path: Path, logs: Logs) -> Iterator[Start]:
+    """Starts recommenders and updaters, which end when the test is over."""
+    with starting(cluster, tmp_path, logs) as found:
+        yield found
 
 
 @pytest.fixture(scope="module")
@@ -168,26 +165,21 @@ def team(
     request: pytest.FixtureRequest,
 ) -> Iterator[Team]:
     """The processes that the rows of a module share: those for which it has flags."""
-    folder = tmp_path_factory.mktemp("workers")
     rows: Rows = request.module.ROWS
     called = request.getfixturevalue("webhook") if hasattr(request.module, "WEBHOOK") else None
-    with ExitStack() as stack:
-
-        def start(verb: str, *flags: str, name: str = "") -> Worker:
-            found = Worker(verb, cluster.access, cluster.admin, folder, flags, name=name)
-            stack.callback(found.program.kill)
-            found.start(logs)
-            return found
-
-        team = Team(cluster.admin, start, called, has_our_nodes=has_our_nodes(cluster.admin))
+    with starting(cluster, tmp_path_factory.mktemp("workers"), logs) as start:
         ignored = ",".join(rows.alone())
         scope = (f"--ignored-vpa-object-namespaces={ignored}",) if ignored else ()
         flags: Mapping[str, Sequence[str]] = getattr(request.module, "WORKERS", {})
-        if "updater" in flags:
-            team = replace(team, updater=start("updater", *scope, *flags["updater"]))
-        if "recommender" in flags:
-            team = replace(team, recommender=start("recommender", *scope, *flags["recommender"]))
-        yield team
+        workers = {verb: start(verb, *scope, *told) for verb, told in flags.items()}
+        yield Team(
+            cluster.admin,
+            start,
+            called,
+            workers.get("updater"),
+            workers.get("recommender"),
+            has_our_nodes=has_our_nodes(cluster.admin),
+        )
 
 
 @pytest.fixture(scope="module")
@@ -214,11 +206,10 @@ def webhook(
     folder = tmp_path_factory.mktemp("admission")
     flags: tuple[str, ...] = getattr(request.module, "FLAGS", ())
     workers: int = getattr(request.module, "WEBHOOK_WORKERS", 1)
-    found = Webhook(cluster.access, cluster.admin, folder, flags, workers=workers)
+    found = Webhook(cluster, folder, flags, workers=workers)
     try:
         found.start(logs)
         found.wait_until_called()
         yield found
     finally:
-        found.program.kill()
-        clean(cluster.admin)
+        found.close()

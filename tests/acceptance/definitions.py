@@ -30,7 +30,6 @@ def install(admin: Api, definitions: Sequence[Json]) -> list[Answer]:
 
 
 def _is_served(admin: Api, name: str) -> bool:
-    found = admin.get(CUSTOM_RESOURCE_DEFINITIONS, "", name)
-    stated = found.get("status", {}).get("conditions") or ()
-    conditions = {condition["type"]: condition["status"] for condition in stated}
+    status = admin.get(CUSTOM_RESOURCE_DEFINITIONS, "", name).get("status", {})
+    conditions = {each["type"]: each["status"] for each in status.get("conditions") or ()}
     return conditions.get("Established") == "True" and conditions.get("NamesAccepted") == "True"

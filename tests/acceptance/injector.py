@@ -17,7 +17,7 @@ from app.admission.certificates import issue
 from app.ports import MUTATING_WEBHOOKS
 from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import reached_as
-from tests.acceptance.space import Box
+from tests.acceptance.space import Box, item_of
 from tests.cluster.api import Api, Json
 
 # API servers ask in the order of names, so this one comes after ours.
@@ -75,28 +75,14 @@ def injecting(admin: Api, namespace: str) -> Iterator[None]:
 
 
 def _configuration(url: str, ca_pem: str, namespace: str) -> Json:
-    return {
-        "apiVersion": MUTATING_WEBHOOKS.api_version,
-        "kind": MUTATING_WEBHOOKS.kind,
-        "metadata": {"name": _NAME},
-        "webhooks": [
-            {
-                "name": "injector.tests.plumbline.dev",
-                "admissionReviewVersions": ["v1"],
-                "sideEffects": "None",
-                "clientConfig": {
-                    "url": url,
-                    "caBundle": base64.b64encode(ca_pem.encode()).decode(),
-                },
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
-                "rules": [
-                    {
-                        "apiGroups": [""],
-                        "apiVersions": ["v1"],
-                        "operations": ["CREATE"],
-                        "resources": ["pods"],
-                    }
-                ],
-            }
-        ],
+    trusted = base64.b64encode(ca_pem.encode()).decode()
+    pods = {"apiGroups": [""], "apiVersions": ["v1"], "resources": ["pods"]}
+    hook = {
+        "name": "injector.tests.plumbline.dev",
+        "admissionReviewVersions": ["v1"],
+        "sideEffects": "None",
+        "clientConfig": {"url": url, "caBundle": trusted},
+        "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+        "rules": [{**pods, "operations": ["CREATE"]}],
     }
+    return item_of(MUTATING_WEBHOOKS, _NAME, webhooks=[hook])

@@ -31,6 +31,7 @@ from tests.acceptance.container import REPOSITORY, Mount, User, contained
 from tests.acceptance.definitions import install
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
+from tests.acceptance.space import item_of
 from tests.cluster.api import Json
 from tests.cluster.balancer import Balancer
 from tests.cluster.control_plane import ControlPlane
@@ -53,7 +54,7 @@ def account(name: str) -> str:
 
 
 @contextmanager
-def control_plane(folder: Path, logs: Logs) -> Iterator[ControlPlane]:
+def _control_plane(folder: Path, logs: Logs) -> Iterator[ControlPlane]:
     """A cluster of its own that notes whatever our accounts ask for.
 
     One at a time: the ports of our processes are the shipped ones, and clusters that run side by
@@ -191,20 +192,31 @@ class Installed:
             self._balancer.add(place[0], partial(self._is_ready, name), place[1])
 
 
+@contextmanager
+def installed_from(documents: Sequence[Json], folder: Path, logs: Logs) -> Iterator[Installed]:
+    """What documents install, at work; the API server has nothing to warn of."""
+    with _control_plane(folder, logs) as plane:
+        found = Installed(plane, logs)
+        try:
+            assert found.apply(documents) == []
+            found.start()
+            yield found
+        finally:
+            found.close()
+
+
 def _slice(port: int) -> Json:
     """Return what the API server needs to see of a Service before it asks a webhook."""
-    return {
-        "apiVersion": SLICES.api_version,
-        "kind": SLICES.kind,
-        "metadata": {
-            "name": "vpa-webhook-tests",
-            "namespace": NAMESPACE,
-            "labels": {"kubernetes.io/service-name": "vpa-webhook"},
-        },
-        "addressType": "IPv4",
-        "endpoints": [{"addresses": [_ELSEWHERE], "conditions": {"ready": True}}],
-        "ports": [{"port": port}],
-    }
+    found = item_of(
+        SLICES,
+        "vpa-webhook-tests",
+        NAMESPACE,
+        addressType="IPv4",
+        endpoints=[{"addresses": [_ELSEWHERE], "conditions": {"ready": True}}],
+        ports=[{"port": port}],
+    )
+    found["metadata"]["labels"] = {"kubernetes.io/service-name": "vpa-webhook"}
+    return found
 
 
 def _program(plane: ControlPlane, pod: Json) -> Program:

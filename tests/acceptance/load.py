@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import threading
 import time
-from types import TracebackType
 
 import httpx
 
-from tests.acceptance.space import Box, Space, annotation, template
+from tests.acceptance.space import SMALL, Box, Space, annotation, bare_pod
 from tests.acceptance.webhook import MUTATING_NAME
 from tests.cluster.api import Api, Json, Refusal
 from tests.cluster.numbers import total
@@ -38,12 +37,7 @@ class Load:
             thread.start()
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._over.set()
         for thread in self._threads:
             thread.join()
@@ -84,14 +78,10 @@ class Load:
             self.unsized += not is_sized
 
 
-def owned_pod(owner: Json, box: Box | None = None) -> Json:
+def owned_pod(owner: Json, box: Box = SMALL) -> Json:
     """Return a pod that a controller would make."""
-    found = template((box or Box(requests="100m/100Mi"),))
-    found["metadata"] |= {
-        "generateName": f"{owner['metadata']['name']}-",
-        "ownerReferences": [reference(owner)],
-    }
-    return {"apiVersion": "v1", "kind": "Pod", **found}
+    name = f"{owner['metadata']['name']}-"
+    return bare_pod(box, generateName=name, ownerReferences=[reference(owner)])
 
 
 def reference(owner: Json) -> Json:

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from app.ports import PODS, Resource
+from tests.acceptance.space import item_of
 from tests.cluster.api import Api, Json, Refusal
 from tests.cluster.programs import eventually
 
@@ -19,13 +20,13 @@ def refusing(admin: Api, namespace: str, pod: str, subresource: str) -> Iterator
     """Have every resize or eviction in a namespace refused, from when one of a pod is."""
     name = f"no-{subresource}-{namespace}"
     places = []
+    binding = {"policyName": name, "validationActions": ["Deny"]}
     for kind, plural, spec in (
         (_POLICY, "validatingadmissionpolicies", _policy(namespace, subresource)),
-        (f"{_POLICY}Binding", "validatingadmissionpolicybindings", _binding(name)),
+        (f"{_POLICY}Binding", "validatingadmissionpolicybindings", binding),
     ):
         resource = Resource(_GROUP, "v1", plural, kind, namespaced=False)
-        item = {"apiVersion": resource.api_version, "kind": kind, "metadata": {"name": name}}
-        admin.call("POST", resource.path(), {**item, "spec": spec})
+        admin.call("POST", resource.path(), item_of(resource, name, spec=spec))
         places.append(resource)
     try:
         eventually(lambda: not _may(admin, namespace, pod, subresource), "it is refused", every=0.5)
@@ -47,10 +48,6 @@ def _policy(namespace: str, subresource: str) -> Json:
         "matchConstraints": {"namespaceSelector": here, "resourceRules": [rule]},
         "validations": [{"expression": "false", "message": "nobody may do so here"}],
     }
-
-
-def _binding(policy: str) -> Json:
-    return {"policyName": policy, "validationActions": ["Deny"]}
 
 
 def _may(admin: Api, namespace: str, pod: str, subresource: str) -> bool:

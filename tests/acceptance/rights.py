@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Final
 
 from app.kube.manifests.documents import PROCESSES, objects
-from tests.cluster.api import Api, Json
+from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json
 
 NAMESPACE: Final = "kube-system"
-_KINDS: Final = {
-    "ServiceAccount",
-    "ClusterRole",
-    "ClusterRoleBinding",
-    "Role",
-    "RoleBinding",
-}
+GROUP: Final = "rbac.authorization.k8s.io"
+_KINDS: Final = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
 _TOKEN_SECONDS: Final = 7200
-
-
-def rights() -> Iterator[Json]:
-    """Yield what is shipped about who may do what."""
-    for verb in PROCESSES:
-        yield from (item for item in objects(verb) if item["kind"] in _KINDS)
 
 
 def _account(verb: str) -> str:
@@ -33,29 +21,35 @@ def _account(verb: str) -> str:
 
 def prepare(admin: Api) -> None:
     """Give all accounts their rights."""
-    for item in rights():
-        admin.apply(item)
+    for verb in PROCESSES:
+        for item in objects(verb):
+            if item["kind"] in _KINDS:
+                admin.apply(item)
 
 
 def account_token(admin: Api, verb: str) -> str:
     """Return a token of a process's account, as its pod would get one."""
-    body = {"spec": {"expirationSeconds": _TOKEN_SECONDS}}
-    path = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts/{_account(verb)}/token"
-    token: str = admin.call("POST", path, body).body["status"]["token"]
-    return token
+    return token(admin, NAMESPACE, _account(verb))
+
+
+def token(admin: Api, namespace: str, account: str, **spec: object) -> str:
+    """Return a token of an account; `spec` is what it must be beside long-lived."""
+    body = {"spec": {"expirationSeconds": _TOKEN_SECONDS, **spec}}
+    path = SERVICE_ACCOUNTS.path(namespace, account, "token")
+    found: str = admin.call("POST", path, body).body["status"]["token"]
+    return found
 
 
 def allow_leases(admin: Api, verb: str, namespace: str) -> None:
     """Let a process look for Leases in another namespace than its own."""
-    group = "rbac.authorization.k8s.io"
-    role = {
-        "apiVersion": f"{group}/v1",
-        "metadata": {"name": "leases", "namespace": namespace},
-    }
     rule = {"apiGroups": ["coordination.k8s.io"], "resources": ["leases"], "verbs": ["get"]}
-    admin.create({**role, "kind": "Role", "rules": [rule]})
-    reference = {"apiGroup": group, "kind": "Role", "name": "leases"}
-    account = {"kind": "ServiceAccount", "name": _account(verb), "namespace": NAMESPACE}
-    admin.create(
-        {**role, "kind": "RoleBinding", "roleRef": reference, "subjects": [account]},
-    )
+    allow(admin, namespace, "leases", rule, {"name": _account(verb), "namespace": NAMESPACE})
+
+
+def allow(admin: Api, namespace: str, name: str, rule: Json, account: Json) -> None:
+    """Let an account do in a namespace what a rule says, by a role and a binding of this name."""
+    about = {"apiVersion": f"{GROUP}/v1", "metadata": {"name": name, "namespace": namespace}}
+    admin.create({**about, "kind": "Role", "rules": [rule]})
+    role = {"apiGroup": GROUP, "kind": "Role", "name": name}
+    subject = {"kind": "ServiceAccount", **account}
+    admin.create({**about, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]})

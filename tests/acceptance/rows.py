@@ -37,8 +37,7 @@ class Rows(Mapping[str, Row]):
 
     def __init__(self) -> None:
         self._rows: dict[str, Row] = {}
-        run = token_hex(2)
-        self._run = run
+        self._run = token_hex(2)
 
     def row(self, *names: str, alone: bool = False) -> Callable[[Story], Story]:
         """Add a story under one name, or under several if it looks at the stage's name itself."""
@@ -48,10 +47,6 @@ class Rows(Mapping[str, Row]):
             return story
 
         return add
-
-    def add(self, name: str, story: Story) -> None:
-        """Add a story that is made of data."""
-        self._rows[name] = Row(story)
 
     def namespace(self, name: str) -> str:
         """Return where a row is played; it is known before anything starts."""
@@ -107,6 +102,17 @@ class Played:
                 error.add_note(self._logs.naming(namespace, _LINES))
                 raise
         return time.monotonic() - began
+
+
+def row_test(rows: Rows) -> Callable[..., None]:
+    """Return the test of all rows of a module."""
+
+    @pytest.mark.parametrize(PROPERTY, rows)
+    def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
+        """A row of the table comes out as it says."""
+        record_property(PROPERTY, played.seconds(row))
+
+    return test_row
 
 
 def chosen_rows(request: pytest.FixtureRequest) -> Sequence[str]:

@@ -23,6 +23,7 @@ class Prometheus:
     """Answers queries."""
 
     def __init__(self, url: str) -> None:
+        self.url = url
         self._client = httpx.Client(base_url=url, timeout=30)
 
     def close(self) -> None:
@@ -36,28 +37,25 @@ class Prometheus:
         except httpx.HTTPError:
             return False
 
-    def series(self, query: str) -> list[Json]:
-        """Return the labels of all series that a query finds now.
+    def result(self, query: str) -> list[Json]:
+        """Return all series that a query finds now, each with its labels and its value.
 
         Raises:
             HTTPStatusError: it is no query.
         """
         found = self._client.get("/api/v1/query", params={"query": query}).raise_for_status()
-        return [each["metric"] for each in found.json()["data"]["result"]]
+        return list(found.json()["data"]["result"])
 
 
 @contextmanager
-def prometheus(
-    installed: Installed, monitors: Sequence[Json], folder: Path, logs: Logs
-) -> Iterator[Prometheus]:
-    """Run one that scrapes what the monitors name."""
+def prometheus(folder: Path, logs: Logs, told: Json) -> Iterator[Prometheus]:
+    """Run one that scrapes each second what it is told to."""
     path = which("prometheus")
     if path is None:
         pytest.skip("there is no prometheus here; Debian's package of that name brings it")
-    jobs = [job for monitor in monitors for job in _jobs(installed, monitor)]
     file = folder / "prometheus.json"
-    paces = {"scrape_interval": "1s", "scrape_timeout": "1s"}
-    file.write_text(json.dumps({"global": paces, "scrape_configs": jobs}))
+    paces = dict.fromkeys(("scrape_interval", "scrape_timeout", "evaluation_interval"), "1s")
+    file.write_text(json.dumps({"global": paces, **told}))
     address = f"127.0.0.1:{free_port()}"
     flags = {
         "config.file": file,
@@ -75,6 +73,11 @@ def prometheus(
     finally:
         found.close()
         program.kill()
+
+
+def jobs(installed: Installed, monitors: Sequence[Json]) -> list[Json]:
+    """Return what is to be scraped by monitors."""
+    return [job for monitor in monitors for job in _jobs(installed, monitor)]
 
 
 def _jobs(installed: Installed, monitor: Json) -> Iterator[Json]:

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from app.model.quantity import Quantity
-from app.ports import PODS, VPAS
-from tests.cluster.api import Api, Json
+from app.ports import LIMIT_RANGES, PODS, VPAS, Resource
+from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json
 from tests.cluster.programs import eventually
 
 APP: Final = "hamster"
@@ -35,6 +35,9 @@ class Box:
             if text
         }
         return {"name": self.name, "image": IMAGE, "resources": resources}
+
+
+SMALL: Final = Box(requests="100m/100Mi")
 
 
 def amounts(text: str) -> dict[str, str]:
@@ -74,6 +77,13 @@ def _text(found: Mapping[str, Any] | None) -> str:
     return f"{left}/{right}"
 
 
+def item_of(resource: Resource, name: str, namespace: str = "", **fields: object) -> Json:
+    """Return an object of a resource; `fields` is all but what it is and its name."""
+    place = {"namespace": namespace} if namespace else {}
+    kind = {"apiVersion": resource.api_version, "kind": resource.kind}
+    return {**kind, "metadata": {"name": name, **place}, **fields}
+
+
 def template(boxes: Sequence[Box], labels: Mapping[str, str] | None = None) -> Json:
     """Return a pod's metadata and spec."""
     return {
@@ -83,6 +93,13 @@ def template(boxes: Sequence[Box], labels: Mapping[str, str] | None = None) -> J
             "terminationGracePeriodSeconds": 0,
         },
     }
+
+
+def bare_pod(box: Box, labels: Mapping[str, str] | None = None, **metadata: object) -> Json:
+    """Return a pod that no controller makes."""
+    found = template((box,), labels)
+    found["metadata"] |= metadata
+    return {"apiVersion": "v1", "kind": "Pod", **found}
 
 
 class Space:
@@ -112,29 +129,35 @@ class Space:
         status = {"recommendation": {"containerRecommendations": found}}
         self.admin.merge(VPAS, self.name, name, {"status": status}, "status")
 
-    def limit_range(self, **item: object) -> None:
+    def recommended(self, name: str = "vpa") -> dict[str, Json]:
+        """Return what a VPA recommends for each container; nothing before it does."""
+        status = self.admin.get(VPAS, self.name, name).get("status") or {}
+        found = (status.get("recommendation") or {}).get("containerRecommendations") or ()
+        return {each["containerName"]: each for each in found}
+
+    def limit_range(self, **limits: object) -> None:
         """Create a LimitRange of one item."""
-        self.create(
-            {
-                "apiVersion": "v1",
-                "kind": "LimitRange",
-                "metadata": {"name": "limits"},
-                "spec": {"limits": [item]},
-            }
-        )
+        self.create(item_of(LIMIT_RANGES, "limits", spec={"limits": [limits]}))
 
     def deployment(self, *boxes: Box, replicas: int = 3, name: str = APP) -> Json:
         """Create a Deployment."""
         return self.create(workload("Deployment", boxes, replicas=replicas, name=name))
 
+    def sized_owner(self, sizes: str = "250m/200Mi") -> Json:
+        """Return a StatefulSet without pods, whose VPA has a recommendation."""
+        self.vpa(kind="StatefulSet")
+        self.recommend({APP: sizes})
+        return self.create(workload("StatefulSet", [SMALL], replicas=0))
+
     def pods(self, count: int = 0, labels: str = f"app={APP}") -> Sequence[Json]:
         """Return the pods, of which so many must be there."""
+        count = max(count, 1)
 
         def look() -> Sequence[Json]:
             found = self.admin.list(PODS, self.name, labels)
-            return found if len(found) >= max(count, 1) else ()
+            return found if len(found) >= count else ()
 
-        return eventually(look, f"{max(count, 1)} pods of {labels} are there")
+        return eventually(look, f"{count} pods of {labels} are there")
 
     def replaced_pods(self, count: int, labels: str = f"app={APP}") -> Sequence[Json]:
         """Delete the pods; return as many new ones as were wanted."""
@@ -149,6 +172,18 @@ class Space:
         return eventually(look, f"{count} new pods of {labels} are there")
 
 
+def new_space(admin: Api, name: str = "") -> Space:
+    """Create a namespace, named so or by the API server; return it when pods can be created."""
+    metadata = {"name": name} if name else {"generateName": "test-"}
+    made = admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
+    found = Space(admin, made["metadata"]["name"])
+    eventually(
+        lambda: admin.find(SERVICE_ACCOUNTS, found.name, "default"),
+        f"{found.name} has a service account",
+    )
+    return found
+
+
 def bounds(text: str) -> Mapping[str, Mapping[str, str]]:
     """Return target, lower and upper bound; one word stands for all three, `-` for none."""
     words = text.split()
@@ -159,15 +194,8 @@ def bounds(text: str) -> Mapping[str, Mapping[str, str]]:
 
 def vpa(name: str = "vpa", *, kind: str = "Deployment", target: str = APP, **spec: object) -> Json:
     """Return a VPA; `spec` is all but the target."""
-    return {
-        "apiVersion": VPAS.api_version,
-        "kind": VPAS.kind,
-        "metadata": {"name": name},
-        "spec": {
-            "targetRef": {"apiVersion": _API_VERSIONS[kind], "kind": kind, "name": target},
-            **spec,
-        },
-    }
+    reference = {"apiVersion": _API_VERSIONS[kind], "kind": kind, "name": target}
+    return item_of(VPAS, name, spec={"targetRef": reference, **spec})
 
 
 def workload(
@@ -183,13 +211,11 @@ def workload(
             spec["selector"] = {"app": app}
         case "StatefulSet":
             spec["serviceName"] = name
-        case "Job":
+        case "Job" | "CronJob":
             pod["spec"]["restartPolicy"] = "Never"
             spec = {"parallelism": replicas, "completions": replicas, "template": pod}
-        case "CronJob":
-            pod["spec"]["restartPolicy"] = "Never"
-            job = {"parallelism": replicas, "completions": replicas, "template": pod}
-            spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": job}}
+            if kind == "CronJob":
+                spec = {"schedule": "0 0 1 1 *", "jobTemplate": {"spec": spec}}
     return {
         "apiVersion": _API_VERSIONS[kind],
         "kind": kind,
@@ -209,3 +235,38 @@ _API_VERSIONS = {
     "CronJob": "batch/v1",
     "Gadget": "tests.plumbline.dev/v1",
 }
+
+
+# --- parts of a VPA's spec, and a LimitRange
+
+
+def mode(word: str) -> Json:
+    """Return the spec of a VPA in a mode."""
+    return {"updatePolicy": {"updateMode": word}}
+
+
+def policy(**fields: object) -> Json:
+    """Return the spec of a VPA with a policy for all containers."""
+    return {"resourcePolicy": {"containerPolicies": [{"containerName": "*", **fields}]}}
+
+
+def boost(**cpu: object) -> Json:
+    """Return the spec of a VPA with a startup boost."""
+    return {"startupBoost": {"cpu": cpu}}
+
+
+def selecting(**labels: str) -> Json:
+    """Return the spec of a VPA for pods with some labels."""
+    return {"selector": {"matchLabels": labels}}
+
+
+def extremes(kind: str, **bounds: str) -> Json:
+    """Return a LimitRange item, its bounds written `cpu/memory`."""
+    split = {word: text.partition("/") for word, text in bounds.items()}
+    return {
+        "type": kind,
+        **{
+            word: {name: part for name, part in (("cpu", cpu), ("memory", memory)) if part}
+            for word, (cpu, _, memory) in split.items()
+        },
+    }

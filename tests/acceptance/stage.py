@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import datetime
-from types import TracebackType
 from typing import Final
 
 import pytest
@@ -24,31 +23,30 @@ from tests.acceptance.load import owned_pod
 from tests.acceptance.refusing import refusing
 from tests.acceptance.space import (
     APP,
+    SMALL,
     Box,
     Space,
     annotation,
     box_of,
     boxes_of,
     canonical,
-    vpa,
+    item_of,
+    new_space,
     workload,
 )
 from tests.acceptance.webhook import Webhook
-from tests.acceptance.worker import QUIET_ROUNDS, Worker
-from tests.cluster.api import NOT_FOUND, SERVICE_ACCOUNTS, Api, Json, Refusal
+from tests.acceptance.worker import QUIET_ROUNDS, Start, Worker
+from tests.cluster.api import NOT_FOUND, Api, Json, Refusal
 from tests.cluster.nodes import placed
 from tests.cluster.programs import eventually
 
 EVICTED: Final = "EvictedByVPA"
 LOAD: Final = "sandbox.plumbline/load"
 RESIZING: Final = "sandbox.plumbline/resize"
-SMALL: Final = Box(requests="100m/100Mi")
 LARGE: Final = Box(requests="500m/500Mi")
 _LONG_SECONDS: Final = 180.0  # for what needs some rounds of a busy machine
 _LOOK_SECONDS: Final = 1.0
 _DONE: Final = ("Succeeded", "Failed")
-
-Start = Callable[..., Worker]  # verb, and flags
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,21 +74,11 @@ class Stage:
         self._refusing = ExitStack()
 
     def __enter__(self) -> Stage:
-        metadata = {"name": self.space.name}
-        self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         self._ending.callback(self.admin.delete, NAMESPACES, "", self.space.name)
-        eventually(
-            lambda: self.admin.find(SERVICE_ACCOUNTS, self.space.name, "default"),
-            f"{self.space.name} has a service account",
-        )
+        new_space(self.admin, self.space.name)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._refusing.close()
         self._ending.close()
 
@@ -131,8 +119,8 @@ class Stage:
         """Create a workload, and wait until its pods are ready."""
         if on or {LOAD, RESIZING} & (annotations or {}).keys():
             self._needs_our_nodes()
-        item = workload(kind, boxes or (SMALL,), replicas=replicas, name=name, app=name)
-        spec = item["spec"]
+        made = workload(kind, boxes or (SMALL,), replicas=replicas, name=name, app=name)
+        spec = made["spec"]
         template = (spec["jobTemplate"]["spec"] if kind == "CronJob" else spec)["template"]
         template["metadata"]["annotations"] = dict(annotations or {})
         if kind == "CronJob":
@@ -140,7 +128,7 @@ class Stage:
         if on:
             placed(template, on)
         change(template)
-        self.space.create(item)
+        self.space.create(made)
         if ready:
             self.wait_ready(replicas, name)
         else:
@@ -163,13 +151,15 @@ class Stage:
         kind: str = "Deployment",
         target: str = APP,
         policy: Json | None = None,
+        recommended: str = "",
         **spec: object,
     ) -> None:
         """Create a VPA; the policy is what is said of updates beside their mode."""
-        update = {"updateMode": mode or "Recreate", **(policy or {})}
-        item = vpa(name, kind=kind, target=target)
-        item["spec"] |= spec | ({"updatePolicy": update} if mode or policy else {})
-        self.space.create(item)
+        if mode or policy:
+            spec["updatePolicy"] = {"updateMode": mode or "Recreate", **(policy or {})}
+        self.space.vpa(name, kind=kind, target=target, **spec)
+        if recommended:
+            self.recommend(recommended, name=name)
 
     def recommend(
         self, text: str, box: str = APP, more: Mapping[str, str] | None = None, name: str = "vpa"
@@ -186,19 +176,16 @@ class Stage:
         self.admin.merge(PODS, self.space.name, pod, {"metadata": {"labels": {"role": role}}})
 
     def burden(self, load: str, app: str = APP) -> None:
-        """Let all pods have a load."""
+        """Let all pods have a load, but for those that go meanwhile."""
         self._needs_our_nodes()
+        change = {"metadata": {"annotations": {LOAD: load}}}
         for pod in self.pods(app):
-            if annotation(pod, LOAD) != load:
-                self._annotate(pod["metadata"]["name"], {LOAD: load})
-
-    def _annotate(self, pod: str, annotations: Json) -> None:
-        """Annotate a pod unless it is gone."""
-        try:
-            self.admin.merge(PODS, self.space.name, pod, {"metadata": {"annotations": annotations}})
-        except Refusal as refusal:
-            if refusal.status != NOT_FOUND:
-                raise
+            try:
+                if annotation(pod, LOAD) != load:
+                    self.admin.merge(PODS, self.space.name, pod["metadata"]["name"], change)
+            except Refusal as refusal:
+                if refusal.status != NOT_FOUND:
+                    raise
 
     def _needs_our_nodes(self) -> None:
         if not self._team.has_our_nodes:
@@ -232,14 +219,7 @@ class Stage:
     def budget(self, unavailable: int) -> None:
         """Let so many pods be unavailable at a time, from now on."""
         spec = {"maxUnavailable": unavailable, "selector": {"matchLabels": {"app": APP}}}
-        self.admin.apply(
-            {
-                "apiVersion": POD_DISRUPTION_BUDGETS.api_version,
-                "kind": POD_DISRUPTION_BUDGETS.kind,
-                "metadata": {"name": APP, "namespace": self.space.name},
-                "spec": spec,
-            }
-        )
+        self.admin.apply(item_of(POD_DISRUPTION_BUDGETS, APP, self.space.name, spec=spec))
 
     def refuse(self, subresource: str) -> None:
         """Let the API server refuse every resize, or every eviction, of a pod here."""
@@ -295,14 +275,14 @@ class Stage:
     def told(self, reason: str) -> Mapping[str, datetime]:
         """Return when events with a reason were told last, by the pod they are about."""
         return {
-            event["involvedObject"]["uid"]: moment(event["lastTimestamp"])
+            event["involvedObject"]["uid"]: datetime.fromisoformat(event["lastTimestamp"])
             for event in self.events(reason)
         }
 
     def deferred(self) -> Mapping[str, datetime]:
         """Return since when pods wait for room on their node, by uid."""
         return {
-            pod["metadata"]["uid"]: moment(each["lastTransitionTime"])
+            pod["metadata"]["uid"]: datetime.fromisoformat(each["lastTransitionTime"])
             for pod in self.pods()
             for each in pod["status"].get("conditions") or ()
             if each.get("reason") == "Deferred"
@@ -345,6 +325,13 @@ class Stage:
         self.eventually(lambda: len(before - self.uids()) >= count, f"{count} pods are evicted")
         self.eventually(lambda: self.events(EVICTED), "it is told")
 
+    def evicts_only_if(self, is_expected: bool) -> None:
+        """A pod is evicted, or none is."""
+        if is_expected:
+            self.evicts()
+        else:
+            self.quiet()
+
     def quiet(self, rounds: int = QUIET_ROUNDS) -> None:
         """No pod that is there now is evicted."""
         before = self.uids()
@@ -383,12 +370,7 @@ def is_ready(pod: Json) -> bool:
 
 def ready_since(pod: Json) -> datetime:
     """Return since when a pod is ready."""
-    return moment(conditions(pod)["Ready"]["lastTransitionTime"])
-
-
-def moment(text: str) -> datetime:
-    """Read a time of a cluster, which has whole seconds."""
-    return datetime.fromisoformat(text)
+    return datetime.fromisoformat(conditions(pod)["Ready"]["lastTransitionTime"])
 
 
 def is_resized(pod: Json) -> bool:

@@ -12,15 +12,24 @@ from dataclasses import dataclass, field
 import pytest
 
 from app.ports import PODS
-from tests.acceptance.space import Box, Space, annotation, boxes_of, canonical
-from tests.acceptance.specs import boost, extremes, mode, policy
+from tests.acceptance.space import (
+    SMALL,
+    Box,
+    Space,
+    annotation,
+    boost,
+    boxes_of,
+    canonical,
+    extremes,
+    mode,
+    policy,
+)
 from tests.acceptance.webhook import Webhook
 from tests.cluster.api import Json, Refusal
 from tests.cluster.programs import eventually
 
 FLAGS = ("--feature-gates=CPUStartupBoost=true,PerVPAConfig=true",)
 
-SMALL = Box(requests="100m/100Mi")
 MEDIUM = {"hamster": "250m/200Mi"}
 
 
@@ -35,142 +44,100 @@ class Row:
     limits: Json = field(default_factory=dict)  # a LimitRange item
 
 
-THREE = ("hamster", "hamster2", "hamster3")
-EQUAL_THREE = tuple(Box(name, "1m/100Mi", "1m/100Mi") for name in THREE)
+def boxes(*sizes: str) -> tuple[Box, ...]:
+    """Return containers: of each the requests, and its limits if it has any."""
+    return tuple(Box(name, *text.split()) for name, text in zip(NAMES, sizes, strict=False))
+
+
+NAMES = ("hamster", "hamster2", "hamster3")
+ONE = boxes("100m/100Mi")
+SIZED = boxes("250m/200Mi")
+RATIOS = "100m/100Mi 150m/200Mi"
+EQUAL_THREE = boxes(*["1m/100Mi 1m/100Mi"] * 3)
 RISING = {"hamster": "4m/100Mi", "hamster2": "21m/100Mi", "hamster3": "90m/100Mi"}
-RATIOS = Box(requests="100m/100Mi", limits="150m/200Mi")
+AS_BEFORE = {"hamster": "100m/100Mi"}
+TWICE = boost(type="Factor", factor=2, durationSeconds=15)
+UP_TO_300M = extremes("Container", max="300m/1Gi")
 
 ROWS = {
-    "AC-01": Row((SMALL,), (Box(requests="250m/200Mi"),), MEDIUM, mode("InPlaceOrRecreate")),
-    "AC-02": Row((SMALL,), (Box(requests="250m/200Mi"),), MEDIUM),
-    "AC-03": Row((SMALL,), (Box(requests="250m/200Mi"),), {"removed": "500m/500Mi", **MEDIUM}),
-    "AC-04": Row((SMALL,), (SMALL,), {"removed": "500m/500Mi"}),
-    "AC-05": Row(
-        (SMALL, Box("hamster2", "100m/100Mi")),
-        (Box(requests="250m/200Mi"), Box("hamster2", "100m/100Mi")),
-        MEDIUM,
-    ),
+    "AC-01": Row(ONE, SIZED, MEDIUM, mode("InPlaceOrRecreate")),
+    "AC-02": Row(ONE, SIZED, MEDIUM),
+    "AC-03": Row(ONE, SIZED, {"removed": "500m/500Mi", **MEDIUM}),
+    "AC-04": Row(ONE, ONE, {"removed": "500m/500Mi"}),
+    "AC-05": Row(boxes("100m/100Mi", "100m/100Mi"), boxes("250m/200Mi", "100m/100Mi"), MEDIUM),
     "AC-06": Row(
-        (SMALL,),
-        (Box(requests="100m/100Mi", limits="300m/1Gi"),),
+        ONE,
+        boxes("100m/100Mi 300m/1Gi"),
         {"hamster": "500m/500Mi", "hamster2": "500m/500Mi"},
-        limits=extremes("Container", max="300m/1Gi"),
+        limits=UP_TO_300M,
     ),
-    "AC-07": Row(
-        (SMALL,),
-        (Box(requests="100m/100Mi", limits="300m/1Gi"),),
-        MEDIUM,
-        limits=extremes("Container", max="300m/1Gi"),
-    ),
+    "AC-07": Row(ONE, boxes("100m/100Mi 300m/1Gi"), MEDIUM, limits=UP_TO_300M),
     "AC-08": Row(
-        (Box("hamster", "100m/100Mi", "100m/100Mi"), Box("hamster2", "400m/600Mi", "400m/600Mi")),
-        (Box("hamster", "200m/512Mi", "200m/512Mi"), Box("hamster2", "200m/512Mi", "200m/512Mi")),
+        boxes("100m/100Mi 100m/100Mi", "400m/600Mi 400m/600Mi"),
+        boxes("200m/512Mi 200m/512Mi", "200m/512Mi 200m/512Mi"),
         {"hamster": "400m/600Mi"},
         limits=extremes("Pod", max="400m/1Gi"),
     ),
-    "AC-10": Row(
-        (Box(requests="100m/100Mi", limits="100m/100Mi"),),
-        (Box(requests="250m/200Mi", limits="250m/200Mi"),),
-        MEDIUM,
-    ),
-    "AC-11": Row((RATIOS,), (Box(requests="250m/200Mi", limits="375m/400Mi"),), MEDIUM),
+    "AC-10": Row(boxes("100m/100Mi 100m/100Mi"), boxes("250m/200Mi 250m/200Mi"), MEDIUM),
+    "AC-11": Row(boxes(RATIOS), boxes("250m/200Mi 375m/400Mi"), MEDIUM),
     "AC-12": Row(
-        (Box(requests="100m/100Mi", limits="500m/500Mi"),),
-        (Box(requests="250m/200Mi", limits="500m/500Mi"),),
+        boxes("100m/100Mi 500m/500Mi"),
+        boxes("250m/200Mi 500m/500Mi"),
         MEDIUM,
         policy(controlledValues="RequestsOnly"),
     ),
-    "AC-13": Row(
-        (RATIOS,),
-        (Box(requests="200m/200Mi", limits="300m/400Mi"),),
-        MEDIUM,
-        limits=extremes("Container", max="300m/1Gi"),
-    ),
+    "AC-13": Row(boxes(RATIOS), boxes("200m/200Mi 300m/400Mi"), MEDIUM, limits=UP_TO_300M),
     "AC-14": Row(
-        (Box(requests="100m/200Mi", limits="150m/400Mi"),),
-        (Box(requests="250m/250Mi", limits="375m/500Mi"),),
+        boxes("100m/200Mi 150m/400Mi"),
+        boxes("250m/250Mi 375m/500Mi"),
         {"hamster": "250m/100Mi"},
         limits=extremes("Container", min="50m/250Mi"),
     ),
     "AC-15": Row(
-        (RATIOS, Box("hamster2", "100m/100Mi", "150m/200Mi")),
-        (
-            Box(requests="200m/200Mi", limits="300m/400Mi"),
-            Box("hamster2", "200m/200Mi", "300m/400Mi"),
-        ),
+        boxes(RATIOS, RATIOS),
+        boxes("200m/200Mi 300m/400Mi", "200m/200Mi 300m/400Mi"),
         {**MEDIUM, "hamster2": "250m/200Mi"},
         limits=extremes("Pod", max="600m/1Gi"),
     ),
     "AC-16": Row(
         EQUAL_THREE,
-        (
-            Box("hamster", "6m/100Mi", "6m/100Mi"),
-            Box("hamster2", "28m/100Mi", "28m/100Mi"),
-            Box("hamster3", "118m/100Mi", "118m/100Mi"),
-        ),
+        boxes("6m/100Mi 6m/100Mi", "28m/100Mi 28m/100Mi", "118m/100Mi 118m/100Mi"),
         RISING,
         limits=extremes("Pod", min="150m/"),
     ),
     "AC-17": Row(
         EQUAL_THREE,
-        (
-            Box("hamster", "2m/100Mi", "2m/100Mi"),
-            Box("hamster2", "14m/100Mi", "14m/100Mi"),
-            Box("hamster3", "62m/100Mi", "62m/100Mi"),
-        ),
+        boxes("2m/100Mi 2m/100Mi", "14m/100Mi 14m/100Mi", "62m/100Mi 62m/100Mi"),
         RISING,
         limits=extremes("Pod", max="80m/"),
     ),
     "AC-18": Row(
-        (
-            Box("hamster", "100m/200Mi", "150m/400Mi"),
-            Box("hamster2", "100m/200Mi", "150m/400Mi"),
-        ),
-        (
-            Box("hamster", "120m/250Mi", "180m/500Mi"),
-            Box("hamster2", "120m/250Mi", "180m/500Mi"),
-        ),
+        boxes("100m/200Mi 150m/400Mi", "100m/200Mi 150m/400Mi"),
+        boxes("120m/250Mi 180m/500Mi", "120m/250Mi 180m/500Mi"),
         {"hamster": "120m/100Mi", "hamster2": "120m/100Mi"},
         limits=extremes("Pod", min="100m/500Mi"),
     ),
     "AC-19": Row(
-        (SMALL,),
-        (Box(requests="233m/150Mi"),),
-        MEDIUM,
-        policy(maxAllowed={"cpu": "233m", "memory": "150Mi"}),
+        ONE, boxes("233m/150Mi"), MEDIUM, policy(maxAllowed={"cpu": "233m", "memory": "150Mi"})
     ),
     "AC-20": Row(
-        (SMALL,),
-        (Box(requests="90m/80Mi"),),
+        ONE,
+        boxes("90m/80Mi"),
         {"hamster": "50m/60Mi"},
         policy(minAllowed={"cpu": "90m", "memory": "80Mi"}),
     ),
-    "AC-21": Row((SMALL,), (SMALL,)),
-    "AC-22": Row((Box(),), (Box(),)),
-    "AC-26": Row(
-        (SMALL,),
-        (Box(requests="200m/100Mi"),),
-        {"hamster": "100m/100Mi"},
-        boost(type="Factor", factor=2, durationSeconds=15),
-    ),
+    "AC-21": Row(ONE, ONE),
+    "AC-22": Row(boxes(""), boxes("")),
+    "AC-26": Row(ONE, boxes("200m/100Mi"), AS_BEFORE, TWICE),
     "AC-27": Row(
-        (SMALL,),
-        (Box(requests="600m/100Mi"),),
-        {"hamster": "100m/100Mi"},
+        ONE,
+        boxes("600m/100Mi"),
+        AS_BEFORE,
         boost(type="Quantity", quantity="500m", durationSeconds=15),
     ),
-    "AC-28": Row(
-        (SMALL,),
-        (Box(requests="200m/100Mi"),),
-        spec=mode("Off") | boost(type="Factor", factor=2, durationSeconds=15),
-    ),
+    "AC-28": Row(ONE, boxes("200m/100Mi"), spec=mode("Off") | TWICE),
     # The boost outranks the policy's mode: it is about starting, not about what to scale.
-    "AC-29": Row(
-        (SMALL,),
-        (Box(requests="200m/100Mi"),),
-        {"hamster": "100m/100Mi"},
-        boost(type="Factor", factor=2, durationSeconds=15) | policy(mode="Off"),
-    ),
+    "AC-29": Row(ONE, boxes("200m/100Mi"), AS_BEFORE, TWICE | policy(mode="Off")),
 }
 REPLICAS = 3
 

@@ -139,13 +139,10 @@ def test_releases_leave_each_other_alone() -> None:
     assert kinds == {*CLUSTER_WIDE, "CustomResourceDefinition"}
     assert len(names[0]) == len(names[1]) > 0
     assert names[0] & names[1] == set()
-    (flag,) = (
-        word
-        for item in second
-        if item["kind"] == "Deployment"
-        for word in item["spec"]["template"]["spec"]["containers"][0]["args"]
-        if word.startswith("--webhook-config-name=")
-    )
+    deployments = [item for item in second if item["kind"] == "Deployment"]
+    pods = [item["spec"]["template"]["spec"] for item in deployments]
+    words = [word for pod in pods for word in pod["containers"][0]["args"]]
+    (flag,) = (word for word in words if word.startswith("--webhook-config-name="))
     assert ("MutatingWebhookConfiguration", flag.partition("=")[2]) in names[1]
 
 

@@ -19,10 +19,9 @@ from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import webhook_failures
 from tests.acceptance.logs import Logs
 from tests.acceptance.results import FIGURE
-from tests.acceptance.space import Box, Space, workload
+from tests.acceptance.space import Box, Space, new_space, workload
 from tests.acceptance.webhook import Webhook
-from tests.acceptance.worker import Worker
-from tests.cluster.api import SERVICE_ACCOUNTS, Json
+from tests.acceptance.worker import Start
 from tests.cluster.nodes import MANY, placed
 from tests.cluster.programs import Program, eventually
 
@@ -104,7 +103,7 @@ def spaces(crowd: Crowd, nodes: tuple[str, ...], note: Note) -> tuple[Space, ...
     """The namespaces, all pods running."""
     began = time.monotonic()
     with ThreadPoolExecutor(HANDS) as pool:
-        list(pool.map(_open, crowd.spaces))
+        list(pool.map(lambda space: new_space(space.admin, space.name), crowd.spaces))
         # VPAs first: each is reviewed beside those it has in its namespace, which takes quiet.
         list(pool.map(partial(_write_vpa, crowd), range(crowd.vpas)))
         list(pool.map(partial(_write_pods, crowd, nodes), range(crowd.vpas)))
@@ -123,15 +122,6 @@ def spaces(crowd: Crowd, nodes: tuple[str, ...], note: Note) -> tuple[Space, ...
     return crowd.spaces
 
 
-def _open(space: Space) -> None:
-    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": space.name}}
-    space.admin.create(namespace)
-    eventually(
-        lambda: space.admin.find(SERVICE_ACCOUNTS, space.name, "default"),
-        f"{space.name} has a service account",
-    )
-
-
 def _write_vpa(crowd: Crowd, number: int) -> None:
     name = f"app-{number}"
     policy = {"updateMode": "InPlaceOrRecreate"}
@@ -139,18 +129,14 @@ def _write_vpa(crowd: Crowd, number: int) -> None:
 
 
 def _write_pods(crowd: Crowd, nodes: Sequence[str], number: int) -> None:
-    whom = nodes[number // 2 % len(nodes)]
-    crowd.spaces[number % SPACES].create(_workload(f"app-{number}", _replicas(number), whom))
-
-
-def _workload(name: str, replicas: int, whom: str) -> Json:
-    item = workload("Deployment", [BOX], replicas=replicas, name=name, app=name)
+    name, whom = f"app-{number}", nodes[number // 2 % len(nodes)]
+    item = workload("Deployment", [BOX], replicas=_replicas(number), name=name, app=name)
     pod = item["spec"]["template"]
     # A token is a volume and more requests for each pod, and no business of a VPA.
     pod["spec"]["automountServiceAccountToken"] = False
     if whom:
         placed(pod, whom)
-    return item
+    crowd.spaces[number % SPACES].create(item)
 
 
 def _running(space: Space) -> int:
@@ -159,53 +145,42 @@ def _running(space: Space) -> int:
 
 
 def _recommended(space: Space) -> int:
-    return sum("recommendation" in (vpa.get("status") or {}) for vpa in _vpas(space))
-
-
-def _vpas(space: Space) -> list[Json]:
-    return list(space.admin.list(VPAS, space.name))
+    found = space.admin.list(VPAS, space.name)
+    return sum("recommendation" in (vpa.get("status") or {}) for vpa in found)
 
 
 def test_crowd(
     cluster: Cluster,
-    logs: Logs,
-    tmp_path: Path,
     minutes: float,
     webhook: Webhook,
     crowd: Crowd,
     spaces: tuple[Space, ...],
     note: Note,
+    start: Start,
 ) -> None:
     """All VPAs have a recommendation, pods follow, and no process has an error to tell."""
-    workers = {
-        verb: Worker(verb, cluster.access, cluster.admin, tmp_path, flags)
-        for verb, flags in WORKERS.items()
-    }
     failures = webhook_failures(cluster.admin)
     earlier = len(_errors(webhook.program))  # of a machine that had thousands to write at once
     note(f"webhook while they were written: {earlier} errors, called in vain {failures:.0f} times")
     began = time.monotonic()
-    try:
-        for worker in workers.values():
-            worker.start(logs)
-        eventually(
-            lambda: sum(map(_recommended, spaces)) == crowd.vpas,
-            "all are recommended for",
-            seconds=PATIENCE_SECONDS,
-            every=10,
-        )
-        note(f"all recommended for after {time.monotonic() - began:.0f} s")
-        end = max(time.monotonic(), began + minutes * 60)
-        eventually(lambda: time.monotonic() > end, "time", seconds=minutes * 60 + 5, every=1)
-        resized = workers["updater"].number(RESIZED)
-        note(f"{resized:.0f} resizes in place in {(time.monotonic() - began) / 60:.1f} minutes")
-        for verb, worker in workers.items():
-            note(f"{verb}, {worker.rounds():.0f} rounds: {_usage(worker.program.pid)}")
-            assert worker.rounds() > 1
-            assert _errors(worker.program) == []
-    finally:
-        for worker in workers.values():
-            worker.program.kill()
+    workers = {verb: start(verb, *flags) for verb, flags in WORKERS.items()}
+    eventually(
+        lambda: sum(map(_recommended, spaces)) == crowd.vpas,
+        "all are recommended for",
+        seconds=PATIENCE_SECONDS,
+        every=10,
+    )
+    note(f"all recommended for after {time.monotonic() - began:.0f} s")
+    end = max(time.monotonic(), began + minutes * 60)
+    eventually(lambda: time.monotonic() > end, "time", seconds=minutes * 60 + 5, every=1)
+    resized = workers["updater"].number(RESIZED)
+    note(f"{resized:.0f} resizes in place in {(time.monotonic() - began) / 60:.1f} minutes")
+    for verb, worker in workers.items():
+        note(f"{verb}, {worker.rounds():.0f} rounds: {_usage(worker.program.pid)}")
+        assert worker.rounds() > 1
+        assert _errors(worker.program) == []
+    for worker in workers.values():
+        worker.program.kill()
     note(f"webhook: {_usage(webhook.program.pid, *webhook.workers())}")
     assert resized > 0
     assert _errors(webhook.program)[earlier:] == []

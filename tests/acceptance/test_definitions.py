@@ -13,8 +13,7 @@ import pytest
 from app.ports import CHECKPOINTS, CUSTOM_RESOURCE_DEFINITIONS, VPAS, Resource
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
-from tests.acceptance.space import Space, vpa
-from tests.acceptance.specs import boost, mode, policy, selecting
+from tests.acceptance.space import Space, boost, item_of, mode, policy, selecting, vpa
 from tests.cluster.api import Api, Json, Refusal
 
 
@@ -25,13 +24,9 @@ def test_definitions_apply(admin: Api) -> None:
     assert [answer.warnings for answer in answers] == [(), ()]
     names = [document["metadata"]["name"] for document in ours()]
     found = [admin.get(CUSTOM_RESOURCE_DEFINITIONS, "", name) for name in names]
-    conditions = {
-        (name, condition["type"]): condition["status"]
-        for name, document in zip(names, found, strict=True)
-        for condition in document["status"]["conditions"]
-    }
-    assert conditions.get((names[0], "NonStructuralSchema"), "False") == "False"
-    assert conditions.get((names[1], "NonStructuralSchema"), "False") == "False"
+    for document in found:
+        conditions = {each["type"]: each["status"] for each in document["status"]["conditions"]}
+        assert conditions.get("NonStructuralSchema", "False") == "False"
 
 
 ACCEPTED = [
@@ -163,25 +158,11 @@ def test_unknown_fields_are_dropped_with_a_warning(admin: Api, space: Space) -> 
     assert "fieldOfTheFuture" not in answer.body["spec"]
 
 
-def test_status_is_a_subresource(admin: Api, space: Space) -> None:
-    """Status is written beside the spec, and does not count as a change of it."""
-    space.vpa()
-    space.recommend({"hamster": "250m/200Mi"})
-    found = admin.get(VPAS, space.name, "vpa")
-
-    assert found["metadata"]["generation"] == 1
-    assert found["status"]["recommendation"]["containerRecommendations"][0]["target"] == {
-        "cpu": "250m",
-        "memory": "200Mi",
-    }
-
-
-CHECKPOINT: Json = {
-    "apiVersion": CHECKPOINTS.api_version,
-    "kind": CHECKPOINTS.kind,
-    "metadata": {"name": "vpa-hamster"},
-    "spec": {"vpaObjectName": "vpa", "containerName": "hamster"},
-    "status": {
+CHECKPOINT = item_of(
+    CHECKPOINTS,
+    "vpa-hamster",
+    spec={"vpaObjectName": "vpa", "containerName": "hamster"},
+    status={
         "version": "v3",
         "lastUpdateTime": None,
         "firstSampleStart": "2026-01-05T10:00:00Z",
@@ -192,7 +173,7 @@ CHECKPOINT: Json = {
             "totalWeight": 1.25,
         },
     },
-}
+)
 
 
 def test_checkpoint_is_kept_whole(space: Space) -> None:

@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import copy
-import json
-import subprocess
-import sys
 from base64 import b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -26,52 +22,41 @@ from app.ports import (
     Resource,
 )
 from app.runtime.clock import SystemClock
-from tests.acceptance.cluster import Cluster
+from tests.acceptance.cluster import Cluster, doctor
 from tests.acceptance.definitions import install, ours
+from tests.acceptance.process import halted
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.webhook import HEARTBEAT, SECRET, Webhook
+from tests.acceptance.space import item_of
+from tests.acceptance.webhook import HEARTBEAT, SECRET, Webhook, secret_data
 from tests.cluster.api import Api, Json
 from tests.cluster.programs import eventually
 
-ROOT = Path(__file__).parents[2]
-SECONDS = 120
 CHECKPOINTS = "verticalpodautoscalercheckpoints.autoscaling.k8s.io"
 LONG_AGO = "2020-01-01T00:00:00.000000Z"
 
 
 @pytest.fixture(scope="module")
-def doctor(cluster: Cluster) -> Callable[[], list[Json]]:
+def serious(cluster: Cluster) -> Callable[[], list[Json]]:
     """Looks at the cluster, and returns what is serious; metrics are no part of this one."""
 
     def look() -> list[Json]:
-        done = subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "app",
-                "doctor",
-                "-o",
-                "json",
-                f"--kubeconfig={cluster.kubeconfig}",
-            ],
-            cwd=ROOT,
-            capture_output=True,
-            timeout=SECONDS,
-            check=False,
-        )
-        assert done.stderr == b""
-        found = [json.loads(line) for line in done.stdout.splitlines()]
-        serious = [one for one in found if one["level"] == "serious"]
-        assert done.returncode == bool(serious)
-        return [one for one in serious if one["check"] != "Metrics"]
+        code, findings = doctor(cluster.kubeconfig)
+        found = [one for one in findings if one["level"] == "serious"]
+        assert code == bool(found)
+        return [one for one in found if one["check"] != "Metrics"]
 
     return look
 
 
-def test_all_is_well(webhook: Webhook, doctor: Callable[[], list[Json]]) -> None:
+def test_all_is_well(webhook: Webhook, serious: Callable[[], list[Json]]) -> None:
     """Beside a webhook that is called nothing serious is found."""
     assert webhook.problem() == "OK"
-    eventually(lambda: doctor() == [], "nothing is serious")
+    eventually(lambda: serious() == [], "nothing is serious")
+
+
+Plant = Callable[[Api], AbstractContextManager[None]]
+Fault = tuple[Plant, str, str]  # what is planted, the check that finds it, a word of what it says
+Finds = Callable[..., bool]  # the parts of a fault
 
 
 @contextmanager
@@ -112,24 +97,19 @@ def without_checkpoints(admin: Api) -> Iterator[None]:
 def second(admin: Api) -> AbstractContextManager[None]:
     """Register a second webhook of the kind."""
     found = admin.get(MUTATING_WEBHOOKS, "", CONFIGURATION_NAME)
-    item = {**found, "metadata": {"name": "release-webhook-config"}}
-    return added(admin, MUTATING_WEBHOOKS, item)
+    other = {**found, "metadata": {"name": "release-webhook-config"}}
+    return added(admin, MUTATING_WEBHOOKS, other)
 
 
 def deployment(name: str, image: str, *, product: str, replicas: int) -> Json:
     """Return an updater's Deployment, of an account that has no rights."""
     labels = {"app.kubernetes.io/name": product, "app.kubernetes.io/component": "updater"}
     pod = {"serviceAccountName": "nobody", "containers": [{"name": "updater", "image": image}]}
-    return {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "metadata": {"name": name, "namespace": NAMESPACE, "labels": labels},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": labels},
-            "template": {"metadata": {"labels": labels}, "spec": pod},
-        },
-    }
+    template = {"metadata": {"labels": labels}, "spec": pod}
+    spec = {"replicas": replicas, "selector": {"matchLabels": labels}, "template": template}
+    found = item_of(DEPLOYMENTS, name, NAMESPACE, spec=spec)
+    found["metadata"]["labels"] = labels
+    return found
 
 
 OURS = deployment("ours", "plumbline", product="plumbline", replicas=0)
@@ -138,20 +118,16 @@ THEIRS = deployment(
 )
 
 
-def configured(admin: Api, change: Callable[[Json], Any]) -> AbstractContextManager[None]:
+def configured(change: Callable[[Json], Any]) -> Plant:
     """Change our webhook's configuration."""
-    return changed(
+    return lambda admin: changed(
         admin, MUTATING_WEBHOOKS, "", CONFIGURATION_NAME, lambda item: change(item["webhooks"][0])
     )
 
 
 def expired() -> dict[str, str]:
     """Return what a Secret holds whose certificate expired."""
-    made = issue(["localhost"], SystemClock().now() - timedelta(days=400), 365)
-    names = ("caCert.pem", "serverCert.pem", "serverKey.pem")
-    texts = (made.ca_pem, made.cert_pem, made.key_pem)
-    pairs = zip(names, texts, strict=True)
-    return {name: b64encode(text.encode()).decode() for name, text in pairs}
+    return secret_data(issue(["localhost"], SystemClock().now() - timedelta(days=400), 365))
 
 
 def other_ca(client: Json) -> None:
@@ -160,91 +136,77 @@ def other_ca(client: Json) -> None:
     client["caBundle"] = b64encode(made.ca_pem.encode()).decode()
 
 
-@pytest.mark.parametrize(
-    ("plant", "check", "word"),
-    [
-        pytest.param(second, "Webhook", "sized more than once", id="a second webhook"),
-        pytest.param(
-            lambda admin: added(admin, DEPLOYMENTS, OURS, THEIRS),
-            "Components",
-            "still runs",
-            id="upstream's updater",
+AROUND_IT: Mapping[str, Fault] = {
+    "a second webhook": (second, "Webhook", "sized more than once"),
+    "upstream's updater": (
+        lambda admin: added(admin, DEPLOYMENTS, OURS, THEIRS),
+        "Components",
+        "still runs",
+    ),
+    "no rights": (lambda admin: added(admin, DEPLOYMENTS, OURS), "Rights", "may not"),
+    "no definition": (without_checkpoints, "Definitions", "is not there"),
+}
+OF_THE_WEBHOOK: Mapping[str, Fault] = {
+    "out of reach": (lambda _: nullcontext(), "Webhook", "cannot reach"),
+    "out of reach, and it matters": (
+        configured(lambda hook: hook.update(failurePolicy="Fail")),
+        "Webhook",
+        "cannot ask the webhook",
+    ),
+    "no rule for pods": (
+        configured(lambda hook: hook["rules"].pop(0)),
+        "Webhook",
+        "not asked about new pods",
+    ),
+    "another CA": (
+        configured(lambda hook: other_ca(hook["clientConfig"])),
+        "Webhook",
+        "not the one that signed",
+    ),
+    "an expired certificate": (
+        lambda admin: changed(
+            admin, SECRETS, NAMESPACE, SECRET, lambda item: item.update(data=expired())
         ),
-        pytest.param(
-            lambda admin: added(admin, DEPLOYMENTS, OURS), "Rights", "may not", id="no rights"
+        "Certificate",
+        "expired",
+    ),
+    "a stale Lease": (
+        lambda admin: changed(
+            admin,
+            LEASES,
+            NAMESPACE,
+            HEARTBEAT,
+            lambda item: item["spec"].update(renewTime=LONG_AGO),
         ),
-        pytest.param(without_checkpoints, "Definitions", "is not there", id="no definition"),
-    ],
-)
-@pytest.mark.usefixtures("webhook")
-def test_faults_around_it(
-    admin: Api,
-    doctor: Callable[[], list[Json]],
-    plant: Callable[[Api], AbstractContextManager[None]],
-    check: str,
-    word: str,
-) -> None:
-    """What is wrong beside a webhook that works is named, with the command that mends it."""
-    with plant(admin):
-        found = [one for one in doctor() if one["check"] == check]
-    assert [one for one in found if word in one["message"] and one["fix"]]
+        "Leases",
+        "its last sign",
+    ),
+}
 
 
-@pytest.mark.parametrize(
-    ("plant", "check", "word"),
-    [
-        pytest.param(lambda _: nullcontext(), "Webhook", "cannot reach", id="out of reach"),
-        pytest.param(
-            lambda admin: configured(admin, lambda hook: hook.update(failurePolicy="Fail")),
-            "Webhook",
-            "cannot ask the webhook",
-            id="out of reach, and it matters",
-        ),
-        pytest.param(
-            lambda admin: configured(admin, lambda hook: hook["rules"].pop(0)),
-            "Webhook",
-            "not asked about new pods",
-            id="no rule for pods",
-        ),
-        pytest.param(
-            lambda admin: configured(admin, lambda hook: other_ca(hook["clientConfig"])),
-            "Webhook",
-            "not the one that signed",
-            id="another CA",
-        ),
-        pytest.param(
-            lambda admin: changed(
-                admin, SECRETS, NAMESPACE, SECRET, lambda item: item.update(data=expired())
-            ),
-            "Certificate",
-            "expired",
-            id="an expired certificate",
-        ),
-        pytest.param(
-            lambda admin: changed(
-                admin, LEASES, NAMESPACE, HEARTBEAT,
-                lambda item: item["spec"].update(renewTime=LONG_AGO),
-            ),
-            "Leases",
-            "its last sign",
-            id="a stale Lease",
-        ),
-    ],
-)  # fmt: skip
-def test_faults_of_the_webhook(
-    admin: Api,
-    webhook: Webhook,
-    doctor: Callable[[], list[Json]],
-    plant: Callable[[Api], AbstractContextManager[None]],
-    check: str,
-    word: str,
-) -> None:
-    """What is wrong with a webhook that hangs, and so puts nothing back, is named as well."""
-    webhook.program.halt()
-    try:
+@pytest.fixture
+def finds(admin: Api, serious: Callable[[], list[Json]]) -> Finds:
+    """Says whether a fault is named while it is there, with the command that mends it."""
+
+    def look(plant: Plant, check: str, word: str) -> bool:
         with plant(admin):
-            found = [one for one in doctor() if one["check"] == check]
-    finally:
-        webhook.program.go_on()
-    assert [one for one in found if word in one["message"] and one["fix"]]
+            found = [one for one in serious() if one["check"] == check]
+        return any(word in one["message"] and one["fix"] for one in found)
+
+    return look
+
+
+@pytest.mark.parametrize("fault", AROUND_IT.values(), ids=[*AROUND_IT])
+@pytest.mark.usefixtures("webhook")
+def test_faults_around_it(finds: Finds, fault: Fault) -> None:
+    """What is wrong beside a webhook that works is named."""
+    assert finds(*fault)
+
+
+@pytest.mark.parametrize("fault", OF_THE_WEBHOOK.values(), ids=[*OF_THE_WEBHOOK])
+def test_faults_of_the_webhook(webhook: Webhook, finds: Finds, fault: Fault) -> None:
+    """What is wrong with a webhook that hangs, and so puts nothing back, is named as well."""
+    with halted(webhook.program):
+        is_found = finds(*fault)
+    assert is_found
     webhook.wait_until_called()

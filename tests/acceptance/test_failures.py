@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
-from pathlib import Path
+from collections.abc import Iterator
 from secrets import token_hex
 
 import pytest
 
-from app.ports import LEASES, VPAS
+from app.ports import LEASES
 from tests.acceptance.cluster import Cluster
-from tests.acceptance.logs import Logs
+from tests.acceptance.process import halted
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import Box
 from tests.acceptance.stage import Stage, Team
-from tests.acceptance.worker import Worker
+from tests.acceptance.worker import Start
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import eventually
 
@@ -30,22 +28,6 @@ LEADING = (
 VERBS = ("updater", "recommender")
 LEASE_OF = {"updater": "vpa-updater", "recommender": "vpa-recommender-lease"}
 SIZES = ("200m/200Mi", "300m/300Mi")
-
-Start = Callable[..., Worker]
-
-
-@pytest.fixture
-def start(cluster: Cluster, logs: Logs, tmp_path: Path) -> Iterator[Start]:
-    """Starts processes, and ends them."""
-    with ExitStack() as stack:
-
-        def begin(verb: str, *flags: str, name: str = "") -> Worker:
-            found = Worker(verb, cluster.access, cluster.admin, tmp_path, flags, name=name)
-            stack.callback(found.program.kill)
-            found.start(logs)
-            return found
-
-        yield begin
 
 
 class Work:
@@ -74,13 +56,10 @@ class Work:
         if self._is_updater:
             self._stage.resizes(Box(requests=SIZES[self._turn % 2]))
             return
-        name, space = f"vpa-{self._turn}", self._stage.space.name
-
-        def is_recommended() -> bool:
-            status = self._stage.admin.get(VPAS, space, name).get("status", {})
-            return bool(status.get("recommendation"))
-
-        self._stage.eventually(is_recommended, f"{name} has a recommendation")
+        name = f"vpa-{self._turn}"
+        self._stage.eventually(
+            lambda: self._stage.space.recommended(name), f"{name} has a recommendation"
+        )
 
 
 @pytest.fixture(params=VERBS)
@@ -142,13 +121,10 @@ def test_history_is_compacted(plane: ControlPlane, start: Start, verb: str, work
     worker = start(verb, *ALONE[verb])
     work.order()
     work.wait()
-    worker.program.halt()
-    try:
+    with halted(worker.program):
         work.order()
         plane.api_server.kill()
         plane.compact()
         plane.start_api_server()
-    finally:
-        worker.program.go_on()
     work.wait()
     assert "too old resource version" in worker.program.log.read_text("utf-8")

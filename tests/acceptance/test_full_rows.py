@@ -2,15 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
 from app.model.quantity import Quantity
 from app.ports import VPAS
-from tests.acceptance.rows import PROPERTY, Played, Rows
-from tests.acceptance.space import APP, Box, vpa
-from tests.acceptance.specs import boost
+from tests.acceptance.rows import Rows, row_test
+from tests.acceptance.space import APP, Box, boost, vpa
 from tests.acceptance.stage import LOAD, Stage
 from tests.acceptance.test_updating_rows import FAST, FLAGS
 from tests.cluster.api import Json
@@ -22,6 +17,7 @@ WEBHOOK = True
 CONFIDENT = ("--confidence-interval-cpu=30m", "--confidence-interval-memory=30m")
 WORKERS = {"updater": FAST, "recommender": ("--feature-gates=AllAlpha=true", *CONFIDENT)}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 TINY = Box(requests="10m/10Mi")
 IDLE = "cpu: constant 5m, memory: constant 10Mi"
@@ -29,12 +25,6 @@ BUSY_CPU = "cpu: constant 600m, memory: constant 10Mi"
 BUSY_MEMORY = "cpu: constant 5m, memory: constant 1024M"
 LOW, HIGH = (0.0, 0.12), (0.5, 1.3)  # cores
 SEED = "250m/200Mi"
-
-
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
 
 
 def amounts(stage: Stage, resource: str, box: str = APP, app: str = APP) -> list[float]:
@@ -45,6 +35,11 @@ def amounts(stage: Stage, resource: str, box: str = APP, app: str = APP) -> list
         for each in pod["spec"]["containers"]
         if each["name"] == box
     ]
+
+
+def are_within(low: float, high: float, found: list[float]) -> bool:
+    """Say whether there are amounts, all of them in a range."""
+    return bool(found) and all(low <= amount <= high for amount in found)
 
 
 def reaches(
@@ -62,8 +57,7 @@ def reaches(
     def look() -> bool:
         if load:
             stage.burden(load, app)
-        found = amounts(stage, resource, box, app)
-        return bool(found) and all(low <= amount <= high for amount in found)
+        return are_within(low, high, amounts(stage, resource, box, app))
 
     stage.eventually(look, f"{low} <= {resource} <= {high}", seconds=400)
 
@@ -74,8 +68,7 @@ def growing(stage: Stage) -> None:
     stage.start(TINY, replicas=2, annotations={LOAD: IDLE})
     mode = "InPlaceOrRecreate" if stage.name in ("F-01", "F-02") else "Recreate"
     spec: Json = {"recommenders": [{"name": "default"}]} if stage.name == "F-05" else {}
-    stage.vpa(mode, **spec)
-    stage.recommend(SEED)
+    stage.vpa(mode, recommended=SEED, **spec)
     if stage.name in ("F-02", "F-04"):
         reaches(stage, 0, 300 * 2**20, "memory")
         reaches(stage, 900 * 2**20, 4000 * 2**20, "memory", load=BUSY_MEMORY)
@@ -89,9 +82,8 @@ def unknown_recommender(stage: Stage) -> None:
     """A VPA of another recommender is left as it is; one of ours beside it is not."""
     stage.start(TINY, replicas=2, annotations={LOAD: IDLE})
     stage.start(TINY, replicas=2, annotations={LOAD: IDLE}, name="control")
-    stage.vpa("Recreate", recommenders=[{"name": "unknown"}])
+    stage.vpa("Recreate", recommended=SEED, recommenders=[{"name": "unknown"}])
     stage.vpa("Recreate", name="control", target="control")
-    stage.recommend(SEED)
     seeded = stage.admin.get(VPAS, stage.space.name, "vpa")["status"]
     stage.burden(BUSY_CPU)
     reaches(stage, *HIGH, app="control", load=BUSY_CPU)
@@ -110,7 +102,7 @@ def boosted(stage: Stage) -> None:
     stage.vpa("InPlaceOrRecreate", **times_twenty(20))
     stage.start(TINY, replicas=0, annotations={LOAD: IDLE})
     stage.scale(1)
-    assert all(0.18 <= amount <= 0.22 for amount in amounts(stage, "cpu"))
+    assert are_within(0.18, 0.22, amounts(stage, "cpu"))
     before = stage.uids()
     reaches(stage, *LOW)
     assert stage.uids() == before
@@ -127,14 +119,14 @@ def boosted_containers(stage: Stage) -> None:
     second = Box("hamster2", "20m/10Mi")
     stage.start(TINY, second, replicas=0, annotations={LOAD: IDLE})
     stage.scale(1)
-    assert all(0.18 <= amount <= 0.22 for amount in amounts(stage, "cpu"))
+    assert are_within(0.18, 0.22, amounts(stage, "cpu"))
     is_second = "hamster2" in durations
     low, high = (0.38, 0.42) if is_second else LOW
-    assert all(low <= amount <= high for amount in amounts(stage, "cpu", "hamster2"))
+    assert are_within(low, high, amounts(stage, "cpu", "hamster2"))
     before = stage.uids()
     reaches(stage, *LOW)
     if is_second:
-        assert all(low <= amount <= high for amount in amounts(stage, "cpu", "hamster2"))
+        assert are_within(low, high, amounts(stage, "cpu", "hamster2"))
     reaches(stage, *LOW, box="hamster2")
     assert stage.uids() == before
 

@@ -2,44 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from threading import Lock
 
 import pytest
 
-from tests.acceptance.rows import PROPERTY, Played, Rows
-from tests.acceptance.specs import boost
+from tests.acceptance.rows import Rows, row_test
+from tests.acceptance.space import boost
 from tests.acceptance.stage import Stage
 from tests.cluster.api import Json, Refusal
 
 WEBHOOK = True
 WORKERS: dict[str, tuple[str, ...]] = {"updater": ()}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 ONE_AT_A_TIME = Lock()
 BOOST = boost(type="Factor", factor=3, durationSeconds=1)
 
 
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
-
-
 @ROWS.row("SX-20", "SX-32")
 def gated(stage: Stage) -> None:
     """A VPA that needs a gate is refused; one that was stored before does nothing of it."""
-    mode: str = "InPlace"
-    spec: Json = {}
-    word = "InPlace"
-    if stage.name == "SX-20":
-        mode, spec, word = "Recreate", BOOST, "startupBoost"
+    cases: dict[str, tuple[str, Json, str, str]] = {
+        "SX-20": ("Recreate", BOOST, "startupBoost", "100m/100Mi"),
+        "SX-32": ("InPlace", {}, "InPlace", "200m/200Mi"),
+    }
+    mode, spec, word, sizes = cases[stage.name]
     with ONE_AT_A_TIME:
         with pytest.raises(Refusal, match=word):
             stage.vpa(mode, name="new", **spec)
         stage.while_unregistered(lambda: stage.vpa(mode, **spec))
     stage.start()
-    stage.recommend("100m/100Mi" if stage.name == "SX-20" else "200m/200Mi")
+    stage.recommend(sizes)
     stage.quiet()
     if stage.name == "SX-20":
         stage.delete_one()  # for whom the webhook knows the VPA for sure

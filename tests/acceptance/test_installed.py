@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 import shutil
@@ -23,20 +22,22 @@ from app.ports import (
     DEPLOYMENTS,
     MUTATING_WEBHOOKS,
     PODS,
+    SECRETS,
     VALIDATING_WEBHOOKS,
     VPAS,
 )
 from app.runtime.clock import SystemClock
 from bench.upstream import source
 from tests.acceptance.asked import asked, forbidden
+from tests.acceptance.cluster import doctor
 from tests.acceptance.definitions import install
-from tests.acceptance.installed import SERVICES, Installed, control_plane, notes
+from tests.acceptance.installed import SERVICES, Installed, installed_from, notes
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.scraped import prometheus
-from tests.acceptance.space import Box, Space, template
+from tests.acceptance.scraped import jobs, prometheus
+from tests.acceptance.space import Box, Space, bare_pod, item_of, new_space
 from tests.acceptance.templates import AS_THE_BASE, CHARTS, DEPLOY, charted, kustomized, tool
-from tests.cluster.api import SERVICE_ACCOUNTS, Json
+from tests.cluster.api import Json
 from tests.cluster.foreign import foreign
 from tests.cluster.programs import eventually
 from tests.kube.manifests.monitored import (
@@ -67,41 +68,26 @@ POOR = ("serious", "unknown", "warning")
 @pytest.fixture(scope="module")
 def installed(logs: Logs, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Installed]:
     """The base, as it is shipped; the kubelet has found all pods ready by their probes."""
-    with control_plane(tmp_path_factory.mktemp("installed"), logs) as plane:
-        found = Installed(plane, logs)
-        try:
-            assert found.apply(kustomized(DEPLOY / "base")) == []
-            found.start()
-            yield found
-        finally:
-            found.close()
-
-
-def findings(installed: Installed) -> tuple[int, list[Json]]:
-    """Return how the check of the installation ended, and what it found."""
-    kubeconfig = f"--kubeconfig={installed.plane.kubeconfig}"
-    done = subprocess.run(
-        [sys.executable, "-m", "app", "doctor", "-o", "json", kubeconfig],
-        cwd=ROOT,
-        capture_output=True,
-        timeout=SECONDS,
-        check=False,
-    )
-    assert done.stderr == b""
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+    documents = kustomized(DEPLOY / "base")
+    with installed_from(documents, tmp_path_factory.mktemp("installed"), logs) as found:
+        yield found
 
 
 def test_doctor_is_content(installed: Installed) -> None:
     """Nothing is wrong with it, usage included, and there is nothing that cannot be looked at."""
-    eventually(lambda: all_is_well(installed), "all is well", seconds=SECONDS, every=2)
+    wait_until_well(installed)
 
 
-def all_is_well(installed: Installed) -> bool:
-    """Whether the check has nothing against anything."""
-    code, found = findings(installed)
-    assert code == 0, found
-    assert [one for one in found if one["level"] in POOR] == []
-    return {one["check"] for one in found} >= {"Metrics", "Rights", "Webhook", "Leases"}
+def wait_until_well(installed: Installed) -> None:
+    """Return when the check has nothing against anything."""
+
+    def look() -> bool:
+        code, found = doctor(installed.plane.kubeconfig)
+        assert code == 0, found
+        assert [one for one in found if one["level"] in POOR] == []
+        return {one["check"] for one in found} >= {"Metrics", "Rights", "Webhook", "Leases"}
+
+    eventually(look, "all is well", seconds=SECONDS, every=2)
 
 
 @pytest.mark.parametrize("component", COMPONENTS)
@@ -122,8 +108,7 @@ def test_nobody_is_at_work(installed: Installed, component: str) -> None:
 def test_metrics_are_published(installed: Installed) -> None:
     """Every series that a panel or an alert asks of ours is one that a process publishes."""
     skipped = "vpa_admission_controller_skipped_pods_total"
-    alone = {"apiVersion": "v1", "kind": "Pod", **template([Box()])}
-    alone["metadata"]["generateName"] = "alone-"
+    alone = bare_pod(Box(), generateName="alone-")
     Space(installed.admin, "default").create(alone, dry_run=True)
     eventually(
         lambda: skipped in installed.page("admission-controller", "/metrics"), "a pod is skipped"
@@ -135,34 +120,28 @@ def test_metrics_are_published(installed: Installed) -> None:
     }
     queries = [*expressions(FLEET), *expressions(WORKLOAD), *(each["expr"] for each in ALERTS)]
     wanted = {name for query in queries for name in SERIES.findall(query)}
-    lacking = {
-        name
-        for name in wanted
-        if not {name.removesuffix(suffix) for suffix in SUFFIXES} & (published | set(THEIRS))
-    }
+    known = published | set(THEIRS)
     assert wanted
-    assert lacking == set()
+    assert {
+        name for name in wanted if not {name.removesuffix(each) for each in SUFFIXES} & known
+    } == set()
 
 
 def test_panels_show_what_is_scraped(installed: Installed, tmp_path: Path, logs: Logs) -> None:
     """With the shipped monitors a real Prometheus has something for each panel about ourselves."""
-    admin = installed.admin
-    admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": WATCHED}})
-    eventually(lambda: admin.find(SERVICE_ACCOUNTS, WATCHED, "default"), "it has an account")
-    space = Space(admin, WATCHED)
+    space = new_space(installed.admin, WATCHED)
     space.vpa()
     space.deployment(Box(requests="100m/100Mi"))
     monitors = kustomized(DEPLOY / "monitoring")
-    with prometheus(
-        installed, [one for one in monitors if one["kind"] == "ServiceMonitor"], tmp_path, logs
-    ) as found:
+    told = jobs(installed, [one for one in monitors if one["kind"] == "ServiceMonitor"])
+    with prometheus(tmp_path, logs, {"scrape_configs": told}) as found:
 
         def are_empty() -> set[str]:
             return {
                 title
                 for page in (FLEET, WORKLOAD)
                 for title, queries in panels(page)
-                if not any(found.series(filled(query)) for query in queries)
+                if not any(found.result(filled(query)) for query in queries)
             }
 
         def look() -> bool:
@@ -222,9 +201,8 @@ def test_certificates_of_others(installed: Installed) -> None:
     admin = installed.admin
     made = issue((f"vpa-webhook.{NAMESPACE}.svc",), SystemClock().now(), 30)
     texts = {"tls.crt": made.cert_pem, "tls.key": made.key_pem, "ca.crt": made.ca_pem}
-    secret = {"type": "kubernetes.io/tls", "stringData": texts}
-    about = {"name": "plumbline-webhook", "namespace": NAMESPACE}
-    admin.create({"apiVersion": "v1", "kind": "Secret", "metadata": about, **secret})
+    kind = "kubernetes.io/tls"
+    admin.create(item_of(SECRETS, "plumbline-webhook", NAMESPACE, type=kind, stringData=texts))
     install(admin, foreign())
 
     assert installed.apply(kustomized(DEPLOY / "overlays/cert-manager")) == []
@@ -251,25 +229,15 @@ def test_registered_by_others(installed: Installed) -> None:
 
     assert installed.apply(found) == []
     installed.start()
-    eventually(lambda: all_is_well(installed), "all is well", seconds=SECONDS, every=2)
+    wait_until_well(installed)
     assert forbidden(asked(log) - former) == []
 
 
 def helm(installed: Installed, *words: str) -> str:
     """Return what helm says to a command about the release."""
-    done = subprocess.run(
-        [
-            tool("helm"),
-            *words,
-            "-n",
-            NAMESPACE,
-            f"--kubeconfig={installed.plane.kubeconfig}",
-        ],
-        capture_output=True,
-        timeout=SECONDS,
-        check=False,
-        text=True,
-    )
+    where = ("-n", NAMESPACE, f"--kubeconfig={installed.plane.kubeconfig}")
+    command = [tool("helm"), *words, *where]
+    done = subprocess.run(command, capture_output=True, timeout=SECONDS, check=False, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -280,14 +248,8 @@ def test_going_back_leaves_vpas(installed: Installed) -> None:
     installed.end()
     space = Space(admin, "default")
     space.vpa()
-    space.create(
-        {
-            "apiVersion": CHECKPOINTS.api_version,
-            "kind": CHECKPOINTS.kind,
-            "metadata": {"name": "vpa-hamster"},
-            "spec": {"vpaObjectName": "vpa", "containerName": "hamster"},
-        }
-    )
+    learned = {"vpaObjectName": "vpa", "containerName": "hamster"}
+    space.create(item_of(CHECKPOINTS, "vpa-hamster", spec=learned))
 
     told = helm(installed, "install", "vpa", str(DEPLOY / "chart"), "--take-ownership")
     for command in (

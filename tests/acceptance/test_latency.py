@@ -15,7 +15,7 @@ import pytest
 
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.results import FIGURE
-from tests.acceptance.space import APP, Box, Space, workload
+from tests.acceptance.space import Space
 from tests.acceptance.webhook import MUTATING_NAME, Webhook
 from tests.cluster.api import Api
 from tests.cluster.control_plane import ControlPlane
@@ -57,9 +57,7 @@ def test_reviews_are_answered_soon(
     """9 of 10 calls are answered within 5 ms, 99 of 100 within 25 ms, and none is in vain."""
     if not go_first(plane.api_server.pid, webhook.program.pid, *webhook.workers()):
         pytest.skip("only root may let the API server and the webhook go first")
-    space.vpa(kind="StatefulSet")
-    owner = space.create(workload("StatefulSet", [Box(requests="100m/100Mi")], replicas=0))
-    space.recommend({APP: "250m/200Mi"})
+    owner = space.sized_owner()
     failures = webhook_failures(admin)
     with Load(space, owner, PER_SECOND) as load:
         eventually(lambda: load.sized > PER_SECOND, "the load begins")

@@ -150,20 +150,21 @@ def test_panels_are_queries(tmp_path: Path) -> None:
         {"record": f"panel:{number}", "expr": text.replace("$__rate_interval", "5m")}
         for number, text in enumerate(queries)
     ]
-    file = tmp_path / "panels.json"
-    file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}), encoding="utf-8")
+    assert f"{len(queries)} rules found" in checked(rules, tmp_path)
 
-    assert f"{len(queries)} rules found" in promtool("check", "rules", str(file))
+
+def checked(rules: list[dict[str, str]], folder: Path) -> str:
+    """Return what promtool says of rules."""
+    file = folder / "panels.json"
+    file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}), encoding="utf-8")
+    return promtool("check", "rules", str(file))
 
 
 def test_an_invalid_query_is_found(tmp_path: Path) -> None:
     """The tool does complain: a query with a mistake does not pass."""
     rules = [{"record": "panel:0", "expr": "sum(rate(vpa_updater_evicted_pods_total[5m])"}]
-    file = tmp_path / "panels.json"
-    file.write_text(json.dumps({"groups": [{"name": "panels", "rules": rules}]}), encoding="utf-8")
-
     with pytest.raises(AssertionError, match="parse error"):
-        promtool("check", "rules", str(file))
+        checked(rules, tmp_path)
 
 
 def test_what_the_page_says_to_scrape(tmp_path: Path) -> None:

@@ -17,13 +17,13 @@ from typing import Final
 import pytest
 
 from app.model.quantity import Quantity
-from app.ports import CHECKPOINTS, VPAS
+from app.ports import CHECKPOINTS
 from bench.upstream import folder as upstream
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.logs import Logs
 from tests.acceptance.space import APP, Box, Space, workload
 from tests.acceptance.stage import LOAD
-from tests.acceptance.worker import Worker
+from tests.acceptance.worker import Start
 from tests.cluster.api import Json
 from tests.cluster.given import has_our_nodes
 from tests.cluster.programs import Program, eventually, free_port
@@ -37,9 +37,7 @@ class Learned:
     """What a VPA says, and what its checkpoint holds."""
 
     def __init__(self, space: Space, name: str = "vpa") -> None:
-        status = space.admin.get(VPAS, space.name, name).get("status") or {}
-        boxes = (status.get("recommendation") or {}).get("containerRecommendations") or ()
-        self.box: Json = next(iter(boxes), {})
+        self.box = space.recommended(name).get(APP, {})
         found = space.admin.find(CHECKPOINTS, space.name, f"{name}-{APP}") or {}
         self.history: Json = found.get("status") or {}
 
@@ -75,19 +73,12 @@ def theirs(cluster: Cluster, space: Space, folder: Path, logs: Logs, name: str) 
 
 
 @contextmanager
-def ours(
-    cluster: Cluster, space: Space, folder: Path, logs: Logs, name: str, *flags: str
-) -> Iterator[None]:
+def ours(start: Start, space: Space, name: str, *flags: str) -> Iterator[None]:
     """Let our recommender work; it puts down what it learned before it ends."""
     scope = f"--vpa-object-namespace={space.name}"
-    access, admin = cluster.access, cluster.admin
-    worker = Worker("recommender", access, admin, folder, (scope, *flags), name=name)
-    worker.start(logs)
-    try:
-        yield
-        assert worker.stop() == 0
-    finally:
-        worker.program.kill()
+    worker = start("recommender", scope, *flags, name=name)
+    yield
+    assert worker.stop() == 0
 
 
 def goes_on(space: Space, before: Learned) -> None:
@@ -103,7 +94,9 @@ def goes_on(space: Space, before: Learned) -> None:
 
 
 @pytest.mark.skipif(shutil.which("go") is None, reason="upstream's recommender is built with Go")
-def test_there_and_back(cluster: Cluster, space: Space, tmp_path: Path, logs: Logs) -> None:
+def test_there_and_back(
+    cluster: Cluster, start: Start, space: Space, tmp_path: Path, logs: Logs
+) -> None:
     """Each goes on where the other stopped, and beside each other they recommend the same."""
     if not has_our_nodes(cluster.admin):
         pytest.skip("the nodes of this cluster are not ours, so usage cannot be arranged")
@@ -116,14 +109,14 @@ def test_there_and_back(cluster: Cluster, space: Space, tmp_path: Path, logs: Lo
 
     with (
         theirs(cluster, space, tmp_path, logs, "upstream"),
-        ours(cluster, space, tmp_path, logs, "beside", "--recommender-name=plumbline"),
+        ours(start, space, "beside", "--recommender-name=plumbline"),
     ):
         eventually(lambda: Learned(space).samples > 2, "upstream's learns", seconds=SECONDS)
         beside = eventually(lambda: Learned(space, "beside").box, "it recommends beside upstream's")
     first = Learned(space)
     assert beside["target"] == first.box["target"]
 
-    with ours(cluster, space, tmp_path, logs, "ours"):
+    with ours(start, space, "ours"):
         goes_on(space, first)
     second = Learned(space)
 

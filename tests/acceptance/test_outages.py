@@ -12,13 +12,13 @@ from app.ports import PODS, VPAS
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import owned_pod
 from tests.acceptance.logs import Logs
-from tests.acceptance.space import APP, Box, Space, annotation, boxes_of, canonical, workload
+from tests.acceptance.process import halted
+from tests.acceptance.space import APP, SMALL, Box, Space, annotation, boxes_of, canonical
 from tests.acceptance.webhook import Webhook, renewed
-from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.api import Api, Refusal
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import eventually
 
-SMALL = Box(requests="100m/100Mi")
 RESOURCE = "verticalpodautoscalers"
 AGE = "plumbline_watch_last_event_age_seconds"
 
@@ -28,27 +28,26 @@ class Scene:
 
     def __init__(self, space: Space) -> None:
         self.space = space
-        space.vpa(kind="StatefulSet")
-        self.owner: Json = space.create(workload("StatefulSet", [SMALL], replicas=0))
-        self.recommend("200m/200Mi")
+        self.owner = space.sized_owner("200m/200Mi")
         self.wait_for("200m/200Mi")
 
     def recommend(self, sizes: str) -> None:
         """Change what is recommended."""
         self.space.recommend({APP: sizes})
 
-    def gets(self, sizes: str) -> bool:
-        """Say whether a new pod gets these sizes."""
-        pod = self.space.create(owned_pod(self.owner, SMALL), dry_run=True)
-        return boxes_of(pod) == (canonical(Box(requests=sizes)),)
-
     def is_sized_by(self, webhook: Webhook) -> bool:
         """Say whether the webhook sizes a pod, whatever becomes of the API server."""
-        return "patch" in webhook.asked(self.space.name, owned_pod(self.owner, SMALL))
+        return "patch" in webhook.asked(self.space.name, owned_pod(self.owner))
 
     def wait_for(self, sizes: str) -> None:
         """Return when new pods get these sizes."""
-        eventually(lambda: self.gets(sizes), f"pods get {sizes}")
+        wanted = (canonical(Box(requests=sizes)),)
+
+        def look() -> bool:
+            pod = self.space.create(owned_pod(self.owner), dry_run=True)
+            return boxes_of(pod) == wanted
+
+        eventually(look, f"pods get {sizes}")
 
 
 @pytest.fixture
@@ -82,7 +81,7 @@ def test_start_without_an_api_server(
 ) -> None:
     """A webhook that starts first waits for the API server, and says so."""
     flags = ("--register-webhook=false",)
-    early = Webhook(cluster.access, cluster.admin, tmp_path, flags, name="early")
+    early = Webhook(cluster, tmp_path, flags, name="early")
     request.addfinalizer(early.program.kill)
     plane.api_server.kill()
     logs.add(early.program.name, early.program.log)
@@ -118,19 +117,16 @@ def test_history_is_compacted(
     plane: ControlPlane, webhook: Webhook, scene: Scene, admin: Api
 ) -> None:
     """Versions that were watched from are gone (410): all is read again, deletions included."""
-    other = Space(admin, scene.space.name)
-    other.vpa("gone", kind="StatefulSet", target="gone")
-    webhook.program.halt()
-    try:
+    space = scene.space
+    space.vpa("gone", kind="StatefulSet", target="gone")
+    with halted(webhook.program):
         scene.recommend("400m/400Mi")
-        admin.delete(VPAS, other.name, "gone")
+        admin.delete(VPAS, space.name, "gone")
         plane.api_server.kill()
         plane.compact()
         plane.start_api_server()
-    finally:
-        webhook.program.go_on()
     scene.wait_for("400m/400Mi")
-    other.vpa("again", kind="StatefulSet", target="gone")
+    space.vpa("again", kind="StatefulSet", target="gone")
     eventually(lambda: webhook.problem() == "OK", "ready")
     assert webhook.number(AGE, resource=RESOURCE) < 60
     assert webhook.logged("too old resource version")

@@ -5,25 +5,26 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 
 import pytest
-import yaml
 
-from app.ports import JOBS, LIMIT_RANGES, REPLICA_SETS, Resource
-from tests.acceptance.definitions import install
+from app.ports import JOBS, LIMIT_RANGES, REPLICA_SETS
+from tests.acceptance.gadgets import GADGETS, gadget, install
 from tests.acceptance.load import owned_pod, reference
 from tests.acceptance.space import (
     APP,
+    SMALL,
     Box,
     Space,
     annotation,
+    bare_pod,
+    boost,
     boxes_of,
     canonical,
-    template,
+    mode,
+    selecting,
     workload,
 )
-from tests.acceptance.specs import boost, mode, selecting
 from tests.acceptance.webhook import MUTATING_NAME, Webhook
 from tests.cluster.api import Api, Json, Refusal
 from tests.cluster.control_plane import ControlPlane
@@ -36,9 +37,7 @@ FLAGS = (
 )
 FAILED_OPEN = "vpa_admission_controller_failed_open_pods_total"
 
-SMALL = Box(requests="100m/100Mi")
 MEDIUM = canonical(Box(requests="250m/200Mi"))
-GADGETS = Resource("tests.plumbline.dev", "v1", "gadgets", "Gadget")
 
 
 @pytest.fixture(autouse=True)
@@ -133,8 +132,7 @@ def test_owner_that_no_watch_has_told_of_yet(space: Space) -> None:
 @pytest.fixture(scope="module")
 def gadgets(admin: Api) -> None:
     """A kind of controller that is not the cluster's own."""
-    definition = Path(__file__).with_name("gadget.yaml").read_text("utf-8")
-    install(admin, [yaml.safe_load(definition)])
+    install(admin)
 
 
 @pytest.mark.usefixtures("gadgets")
@@ -143,20 +141,13 @@ def test_custom_controller(space: Space, is_above: bool) -> None:
     """A kind with a scale subresource is found, also above a Deployment."""
     sized(space, "Gadget")
     until_known(space)
-    gadget = space.create(
-        {
-            "apiVersion": "tests.plumbline.dev/v1",
-            "kind": "Gadget",
-            "metadata": {"name": APP},
-            "spec": {"replicas": 1},
-        }
-    )
+    made = space.create(gadget())
     selector = {"status": {"replicas": 1, "selector": f"app={APP}"}}
     space.admin.merge(GADGETS, space.name, APP, selector, "status")
-    owner = gadget
+    owner = made
     if is_above:
         item = workload("Deployment", [SMALL])
-        item["metadata"]["ownerReferences"] = [reference(gadget)]
+        item["metadata"]["ownerReferences"] = [reference(made)]
         space.create(item)
         assert boxes_of(space.pods(1)[0]) == (MEDIUM,)
         (owner,) = space.admin.list(REPLICA_SETS, space.name)
@@ -168,13 +159,7 @@ def test_custom_controller(space: Space, is_above: bool) -> None:
 def test_kind_without_scale(space: Space) -> None:
     """Pods of a kind that cannot be scaled are left alone, and that is no failure."""
     sized(space)
-    owner = space.create(
-        {
-            "apiVersion": "v1",
-            "kind": "ConfigMap",
-            "metadata": {"name": APP},
-        }
-    )
+    owner = space.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": APP}})
 
     assert boxes_of(tried(space, owner)) == (canonical(SMALL),)
 
@@ -189,8 +174,7 @@ def is_tried_as(space: Space, owner: Json, box: Box, wanted: Box) -> bool:
 
 def test_limit_range_changes(space: Space) -> None:
     """New pods follow the LimitRange as it is now."""
-    sized(space, "StatefulSet")
-    owner = space.create(workload("StatefulSet", [SMALL], replicas=0))
+    owner = space.sized_owner()
     both = Box(requests="100m/100Mi", limits="100m/100Mi")
     for most, expected in (("150m", "150m/200Mi"), ("200m", "200m/200Mi"), ("", "250m/200Mi")):
         space.admin.delete(LIMIT_RANGES, space.name, "limits")
@@ -209,7 +193,7 @@ def test_pods_shared_by_selectors(space: Space) -> None:
     owner = space.create(workload("StatefulSet", [SMALL], replicas=0))
     found = []
     for role in ("leader", "follower", "observer"):
-        pod = owned_pod(owner, SMALL)
+        pod = owned_pod(owner)
         pod["metadata"]["labels"]["role"] = role
         found.append(boxes_of(space.create(pod, dry_run=True)))
 
@@ -237,8 +221,7 @@ def test_ignored_namespace(admin: Api, webhook: Webhook) -> None:
     admin.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": IGNORED}})
     ignored = Space(admin, IGNORED)
     counted = "vpa_admission_controller_admission_pods_total"
-    pod = {"apiVersion": "v1", "kind": "Pod", **template([SMALL])}
-    pod["metadata"] |= {"name": APP}
+    pod = bare_pod(SMALL, name=APP)
     pod["spec"] |= {"automountServiceAccountToken": False}
 
     def look() -> bool:
@@ -255,30 +238,29 @@ def test_pods_of_nobody(space: Space, webhook: Webhook) -> None:
     """Pods without a VPA are stored as they came, and counted by reason."""
     skipped = "vpa_admission_controller_skipped_pods_total"
     before = webhook.number(skipped)
-    pod = {"apiVersion": "v1", "kind": "Pod", **template([SMALL])}
-    pod["metadata"] |= {"name": APP}
-    made = space.create(pod, dry_run=True)
+    made = space.create(bare_pod(SMALL, name=APP), dry_run=True)
 
     assert boxes_of(made) == (canonical(SMALL),)
     assert "annotations" not in made["metadata"]
     eventually(lambda: webhook.number(skipped) > before, "one more pod is counted")
 
 
-def audited(plane: ControlPlane, space: Space) -> Json:
-    """Return what the audit log tells of our review of the last pod of a namespace."""
-    lines = plane.audit_log.read_text("utf-8").splitlines()
-    last = [json.loads(line) for line in lines if f'"{space.name}"' in line][-1:]
-    told = last[0]["annotations"] if last else {}
-    prefix = f"{MUTATING_NAME}/"
-    return {k.removeprefix(prefix): text for k, text in told.items() if k.startswith(prefix)}
+def until_audited(plane: ControlPlane, space: Space, **wanted: str) -> None:
+    """Return when the audit log tells this of our review of the last pod of a namespace."""
+
+    def look() -> bool:
+        lines = plane.audit_log.read_text("utf-8").splitlines()
+        last = [json.loads(line) for line in lines if f'"{space.name}"' in line][-1:]
+        told = last[0]["annotations"] if last else {}
+        ours = {name: text for name, text in told.items() if name.startswith(f"{MUTATING_NAME}/")}
+        return ours == {f"{MUTATING_NAME}/{name}": text for name, text in wanted.items()}
+
+    eventually(look, f"the audit log tells {wanted}")
 
 
 def test_audit_log(plane: ControlPlane, space: Space) -> None:
     """The API server's audit log says which VPA sized a pod, or why it was left alone."""
-    sized(space, "StatefulSet")
-    until_sized(space, space.create(workload("StatefulSet", [SMALL], replicas=0)))
-    wanted = {"reason": "Sized", "vpa": "vpa"}
-    eventually(lambda: audited(plane, space) == wanted, "a sized pod is in the audit log")
+    until_sized(space, space.sized_owner())
+    until_audited(plane, space, reason="Sized", vpa="vpa")
     tried(space, space.create(workload("StatefulSet", [SMALL], replicas=0, name="other")))
-    wanted = {"reason": "NoVPAForOwner"}
-    eventually(lambda: audited(plane, space) == wanted, "the other pod is in the audit log")
+    until_audited(plane, space, reason="NoVPAForOwner")

@@ -58,27 +58,30 @@ def times(until_hours: float) -> Sequence[int]:
     return range(int(NOW.timestamp()) - (HOURS + 2) * 3600, end + 1, SCRAPE)
 
 
+def series(metric: str, pod: str, container: str) -> str:
+    """Return what a kubelet calls a series of a container."""
+    return f'{metric}{{job="kubelet",namespace="default",pod="{pod}",container="{container}"}}'
+
+
 def open_metrics() -> Iterator[str]:
     """Yield what a Prometheus would have scraped, and some that has nothing to do with it."""
     yield "# TYPE container_cpu_usage_seconds counter"
     for pod, container, cores, _, until in USED:
-        labels = f'job="kubelet",namespace="default",pod="{pod}",container="{container}"'
+        name = series("container_cpu_usage_seconds_total", pod, container)
         for time in times(until):
             used = cores * (time - times(0)[0])
-            yield f"container_cpu_usage_seconds_total{{{labels}}} {used} {time}"
-    pause = 'job="kubelet",namespace="default",pod="web-0",container="POD"'
-    yield f"container_cpu_usage_seconds_total{{{pause}}} 99 {times(0)[-1]}"
+            yield f"{name} {used} {time}"
+    yield f"{series('container_cpu_usage_seconds_total', 'web-0', 'POD')} 99 {times(0)[-1]}"
     yield "# TYPE container_memory_working_set_bytes gauge"
     for pod, container, _, memory, until in USED:
-        labels = f'job="kubelet",namespace="default",pod="{pod}",container="{container}"'
+        name = series("container_memory_working_set_bytes", pod, container)
         for time in times(until):
-            yield f"container_memory_working_set_bytes{{{labels}}} {memory * MI} {time}"
+            yield f"{name} {memory * MI} {time}"
     # Without a namespace nobody knows whose it was.
     stray = 'job="kubelet",pod="stray",container="app"'
     yield f"container_memory_working_set_bytes{{{stray}}} 1 {times(0)[-1]}"
     yield "# TYPE kube_pod_labels gauge"
-    for pod in dict.fromkeys(one[0] for one in USED):
-        until = next(one[4] for one in USED if one[0] == pod)
+    for pod, until in {one[0]: one[4] for one in USED}.items():
         for time in times(until):
             yield f'kube_pod_labels{{namespace="default",pod="{pod}",label_app="web"}} 1 {time}'
     yield "# EOF"

@@ -8,13 +8,12 @@ import pytest
 
 from app.model.update_modes import UpdateMode
 from app.ports import PODS
-from tests.acceptance.heartbeat import beating
 from tests.acceptance.rights import allow_leases
-from tests.acceptance.rows import PROPERTY, Played, Rows
-from tests.acceptance.space import APP, Box
-from tests.acceptance.specs import boost, mode, selecting
-from tests.acceptance.stage import LARGE, LOAD, RESIZING, SMALL, Stage, ready_since
+from tests.acceptance.rows import Rows, row_test
+from tests.acceptance.space import APP, SMALL, Box, boost, mode, selecting
+from tests.acceptance.stage import LARGE, LOAD, RESIZING, Stage, ready_since
 from tests.acceptance.test_updating_rows import FAST, FLAGS, HIGHER_CPU
+from tests.acceptance.webhook import beating
 from tests.cluster.api import Json, Refusal
 from tests.cluster.numbers import total
 from tests.cluster.programs import eventually
@@ -24,6 +23,7 @@ __all__ = ["FLAGS"]
 WEBHOOK = True
 WORKERS = {"updater": (*FAST, "--in-place-deferred-resize-timeout=20s")}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 LOWER_MEMORY: Json = {"resources": ["memory"], "changeRequirement": "TargetLowerThanRequests"}
 BOTH: Json = {"evictionRequirements": [HIGHER_CPU, LOWER_MEMORY]}
@@ -34,12 +34,6 @@ LONG_STARTING = "startup: 1 60, cpu: constant 10m"
 SLACK_SECONDS = 20.0  # what a machine may add on which all rows start at the same moment
 
 
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
-
-
 # --- mode UpscaleOnly
 
 
@@ -47,8 +41,7 @@ def test_row(played: Played, row: str, record_property: Callable[[str, object], 
 def upscale_only(stage: Stage) -> None:
     """Nobody is evicted to get less, but who comes anew gets it."""
     stage.start(SMALL if stage.name == "SX-01" else LARGE)
-    stage.vpa("UpscaleOnly")
-    stage.recommend("200m/200Mi")
+    stage.vpa("UpscaleOnly", recommended="200m/200Mi")
     if stage.name == "SX-01":
         stage.evicts()
     else:
@@ -62,8 +55,7 @@ def changed_mode(stage: Stage) -> None:
     """A change of the mode is obeyed in the next round, there and back."""
     stage.start(LARGE, replicas=6)
     stage.budget(1)  # one after another, so that some are left when the mode changes
-    stage.vpa("UpscaleOnly")
-    stage.recommend("200m/200Mi")
+    stage.vpa("UpscaleOnly", recommended="200m/200Mi")
     stage.quiet()
     stage.change_vpa({"updatePolicy": {"updateMode": "Recreate"}})
     stage.evicts()
@@ -91,19 +83,16 @@ def requirements(stage: Stage) -> None:
     stage.start(*TWO)
     stage.vpa("Recreate", policy=policy)
     stage.recommend(one, more={"hamster2": two})
-    if evicted:
-        stage.evicts()
-    else:
-        stage.quiet()
+    stage.evicts_only_if(evicted)
 
 
 @ROWS.row("SX-07", "SX-08", "SX-09")
 def overlapping_requirements(stage: Stage) -> None:
     """A resource stands in one requirement at most."""
-    lists = {"SX-07": [["cpu"], ["cpu"]], "SX-08": [["cpu", "memory"], ["cpu"]],
-             "SX-09": [["cpu", "memory"], ["memory"]]}[stage.name]  # fmt: skip
+    both = ["cpu", "memory"]
+    lists = {"SX-07": [["cpu"], ["cpu"]], "SX-08": [both, ["cpu"]], "SX-09": [both, ["memory"]]}
     word = "TargetHigherThanRequests"
-    found = [{"resources": names, "changeRequirement": word} for names in lists]
+    found = [{"resources": names, "changeRequirement": word} for names in lists[stage.name]]
     with pytest.raises(Refusal, match="evictionRequirements"):
         stage.vpa("Recreate", policy={"evictionRequirements": found})
 
@@ -117,34 +106,31 @@ def tripled(**cpu: object) -> Json:
 
 
 def boosted(
-    stage: Stage, spec: Json, *boxes: Box, mode: str = "Recreate", probe: bool = False
+    stage: Stage, spec: Json, *boxes: Box, mode: str = "Recreate", is_probed: bool = False
 ) -> None:
     """Start pods that are boosted when they come."""
-
-    def change(template: Json) -> None:
-        for each in template["spec"]["containers"] if probe else ():
-            each.update(PROBE)
-
     boxes = boxes or (SMALL,)
     stage.vpa(mode, **spec)
     stage.recommend("100m/100Mi", more={box.name: "100m/100Mi" for box in boxes})
-    load = {LOAD: STARTING} if probe else {}
-    stage.start(*boxes, replicas=0, annotations=load, change=change)
+    if is_probed:
+        stage.start(*boxes, replicas=0, annotations={LOAD: STARTING}, change=probe)
+    else:
+        stage.start(*boxes, replicas=0)
     stage.scale(2)
 
 
 @ROWS.row("SX-11", "SX-12", "SX-13", "SX-14")
 def boosts_end(stage: Stage) -> None:
     """Soon after Ready and the duration, a pod asks for less cpu, and is not evicted for it."""
-    seconds = {"SX-11": None, "SX-12": 15, "SX-13": None, "SX-14": 15}[stage.name]
-    probe = stage.name in ("SX-13", "SX-14")
-    duration = {} if seconds is None else {"durationSeconds": seconds}
-    boosted(stage, tripled(**duration), probe=probe)
-    if probe or seconds:
+    duration = {"durationSeconds": 15} if stage.name in ("SX-12", "SX-14") else {}
+    is_probed = stage.name in ("SX-13", "SX-14")
+    boosted(stage, tripled(**duration), is_probed=is_probed)
+    if is_probed or duration:
         assert stage.requests() == ["300m", "300m"]
     stage.resizes(SMALL)
     stage.eventually(lambda: len(waits(stage)) == 2, "both resizes are told of")
-    assert all(0 <= found - (seconds or 0) <= SLACK_SECONDS for found in waits(stage))
+    least = duration.get("durationSeconds", 0)
+    assert all(least <= found <= least + SLACK_SECONDS for found in waits(stage))
 
 
 def waits(stage: Stage) -> list[float]:
@@ -158,7 +144,7 @@ def waits(stage: Stage) -> list[float]:
 @ROWS.row("SX-15")
 def some_or_all(stage: Stage) -> None:
     """A boost of some containers ends in place, as one of all does."""
-    policies = [{"containerName": APP, "startupBoost": tripled(durationSeconds=10)["startupBoost"]}]
+    policies = [{"containerName": APP, **tripled(durationSeconds=10)}]
     boosted(stage, {"resourcePolicy": {"containerPolicies": policies}}, *TWO)
     assert stage.requests() == ["300m", "300m"]
     assert stage.requests("hamster2") == ["100m", "100m"]
@@ -256,17 +242,15 @@ def one_budget(stage: Stage) -> None:
     """Of a Deployment's four pods two may go, however many VPAs share them."""
 
     def change(template: Json) -> None:
-        template["metadata"]["labels"]["role"] = "follower"
-        for each in template["spec"]["containers"]:
-            each.update(PROBE)
+        follow(template)
+        probe(template)
 
     stage.start(replicas=4, annotations={LOAD: LONG_STARTING}, change=change)
     for pod in stage.pods()[:2]:
         stage.relabel(pod["metadata"]["name"], "leader")
     before = stage.uids()
     for role in ("leader", "follower"):
-        stage.vpa("Recreate", name=role, **selecting(role=role))
-        stage.recommend("400m/400Mi", name=role)
+        stage.vpa("Recreate", name=role, recommended="400m/400Mi", **selecting(role=role))
     stage.eventually(lambda: len(before & stage.uids()) == 2, "two went")
     stage.updater.wait_rounds(5)  # in which nobody new gets ready
     assert len(before & stage.uids()) == 2
@@ -284,13 +268,20 @@ def guests(stage: Stage) -> None:
     assert "NoVPASelectorMatch" in stage.reasons()
 
 
+def follow(template: Json) -> None:
+    """Let pods be followers."""
+    template["metadata"]["labels"]["role"] = "follower"
+
+
+def probe(template: Json) -> None:
+    """Let containers say when they are ready."""
+    for each in template["spec"]["containers"]:
+        each.update(PROBE)
+
+
 def shared(stage: Stage) -> None:
     """Let a leader's VPA and a followers' VPA share a StatefulSet of five."""
-
-    def change(template: Json) -> None:
-        template["metadata"]["labels"]["role"] = "follower"
-
-    stage.start(kind="StatefulSet", replicas=5, change=change)
+    stage.start(kind="StatefulSet", replicas=5, change=follow)
     for role, cpu in (("leader", "400m"), ("follower", "100m")):
         stage.vpa("InPlaceOrRecreate", name=role, kind="StatefulSet", **selecting(role=role))
         stage.recommend(f"{cpu}/100Mi", name=role)
@@ -304,6 +295,7 @@ NUMBERS_OF_EVICTING = (
     "vpas_with_evictable_pods_total",
     "vpas_with_evicted_pods_total",
 )
+FAILED = "vpa_updater_failed_in_place_update_attempts_total"
 NUMBERS_OF_RESIZING = (
     "in_place_updatable_pods_total",
     "vpas_with_in_place_updatable_pods_total",
@@ -332,8 +324,7 @@ def monitoring(stage: Stage) -> None:
 
     ours = {"vpa_size_log2": "1", "vpa_namespace": stage.space.name, "vpa_name": "vpa"}
     stage.start()
-    stage.vpa("Recreate")
-    stage.recommend("200m/200Mi")
+    stage.vpa("Recreate", recommended="200m/200Mi")
     moves("admission_controller_status_invalid_total", reason="error")
     with beating(stage.admin, stage.space.name):
         moves(*NUMBERS_OF_EVICTING, update_mode="Recreate", vpa_size_log2="1")
@@ -362,10 +353,8 @@ def no_eviction_instead(stage: Stage) -> None:
     stage.start(replicas=1 if stage.name == "SX-28" else 3)
     stage.refuse("resize")
     needed: Json = {} if stage.name == "SX-28" else {"evictionRequirements": [LOWER_MEMORY]}
-    stage.vpa("InPlaceOrRecreate", policy=needed)
-    stage.recommend("200m/200Mi")
-    name = "vpa_updater_failed_in_place_update_attempts_total"
-    stage.eventually(lambda: stage.updater.number(name) >= 1, "a resize failed")
+    stage.vpa("InPlaceOrRecreate", policy=needed, recommended="200m/200Mi")
+    stage.eventually(lambda: stage.updater.number(FAILED) >= 1, "a resize failed")
     stage.quiet()
 
 
@@ -373,19 +362,17 @@ def no_eviction_instead(stage: Stage) -> None:
 def infeasible(stage: Stage) -> None:
     """In mode InPlace what no node can give is not asked for again, less of it is."""
     place = {"vpa_namespace": stage.space.name}
-    failed = "vpa_updater_failed_in_place_update_attempts_total"
     stage.start(replicas=2)
-    stage.vpa("InPlace")
-    stage.recommend("999/100Mi 200m/100Mi 200m/100Mi")
+    stage.vpa("InPlace", recommended="999/100Mi 200m/100Mi 200m/100Mi")
     stage.quiet()
     skipped = stage.updater.number("vpa_updater_in_place_infeasible_skip_pods_total", **place)
-    assert stage.updater.number(failed, **place) <= 2
+    assert stage.updater.number(FAILED, **place) <= 2
     assert skipped > 2
     stage.recommend("1/100Mi")
     stage.resizes(Box(requests="1/100Mi"))
-    before = stage.updater.number(failed, **place)
+    before = stage.updater.number(FAILED, **place)
     stage.recommend("999/100Mi")
-    stage.eventually(lambda: stage.updater.number(failed, **place) > before, "it is tried anew")
+    stage.eventually(lambda: stage.updater.number(FAILED, **place) > before, "it is tried anew")
     assert not stage.events("EvictedByVPA")
 
 
@@ -403,8 +390,7 @@ def long_lasting(stage: Stage) -> None:
     else:
         stage.start(replicas=2, on="crowd-2")
         recommended, is_under_way = "4/100Mi 200m/100Mi 200m/100Mi", stage.deferred
-    stage.vpa("InPlace")
-    stage.recommend(recommended)
+    stage.vpa("InPlace", recommended=recommended)
     stage.eventually(is_under_way, "a resize is under way")
     stage.updater.wait_rounds(3)
     before = generations()
@@ -416,8 +402,7 @@ def long_lasting(stage: Stage) -> None:
 def changed_replicas(stage: Stage) -> None:
     """A change of minReplicas is obeyed."""
     stage.start(replicas=1)
-    stage.vpa("Recreate")
-    stage.recommend("200m/200Mi")
+    stage.vpa("Recreate", recommended="200m/200Mi")
     stage.quiet()
     stage.change_vpa({"updatePolicy": {"minReplicas": 1}})
     stage.evicts()
@@ -426,14 +411,11 @@ def changed_replicas(stage: Stage) -> None:
 @ROWS.row("LI-04", "LI-05", alone=True)
 def flags(stage: Stage) -> None:
     """Flags make groups of one, and lives of a minute, enough."""
-    lonely = stage.name == "LI-04"
-    flag = (
-        "--min-replicas=1"
-        if lonely
-        else ("--in-recommendation-bounds-eviction-lifetime-threshold=10s")
-    )
+    flag, replicas, lower = {
+        "LI-04": ("--min-replicas=1", 1, "200m/200Mi"),
+        "LI-05": ("--in-recommendation-bounds-eviction-lifetime-threshold=10s", 3, "50m/50Mi"),
+    }[stage.name]
     stage.worker("updater", *FAST, "--use-admission-controller-status=false", flag)
-    stage.start(replicas=1 if lonely else 3)
-    stage.vpa("Recreate")
-    stage.recommend(f"200m/200Mi {'200m/200Mi' if lonely else '50m/50Mi'} 300m/300Mi")
+    stage.start(replicas=replicas)
+    stage.vpa("Recreate", recommended=f"200m/200Mi {lower} 300m/300Mi")
     stage.evicts()

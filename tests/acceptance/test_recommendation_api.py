@@ -25,13 +25,12 @@ from app.runtime.clock import SystemClock
 from app.runtime.problems import Refusal
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.logs import Logs
-from tests.acceptance.rights import account_token
-from tests.acceptance.space import APP, Box, Space
-from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json
+from tests.acceptance.rights import GROUP, account_token, allow, token
+from tests.acceptance.space import APP, Box, Space, new_space
+from tests.cluster.api import SERVICE_ACCOUNTS, Api
 from tests.cluster.programs import Program, eventually, free_port
 
 _ROOT: Final = Path(__file__).parents[2]
-_GROUP: Final = "rbac.authorization.k8s.io"
 _WITHDRAWN_SECONDS: Final = 30.0  # until what was believed is asked anew, and a busy machine
 ONE: Final = "/v1/namespaces/{here}/recommendations/vpa"
 OTHER: Final = "/v1/namespaces/{here}/recommendations/other"
@@ -53,10 +52,7 @@ class Office:
     def ask(self, path: str, who: str) -> httpx.Response:
         """Ask as somebody."""
         path = path.format(here=self.space.name, pod=self.pod)
-        return self.ask_with(path, self.tokens[who])
-
-    def ask_with(self, path: str, token: str) -> httpx.Response:
-        """Ask with a token, or without any."""
+        token = self.tokens[who]
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.get(self.url + path, headers=headers, timeout=30)
 
@@ -66,21 +62,14 @@ def account(admin: Api, namespace: str, name: str, audience: str = "") -> str:
     kind = {"apiVersion": "v1", "kind": "ServiceAccount"}
     if admin.find(SERVICE_ACCOUNTS, namespace, name) is None:
         admin.create({**kind, "metadata": {"name": name, "namespace": namespace}})
-    spec: Json = {"expirationSeconds": 3600} | ({"audiences": [audience]} if audience else {})
-    path = SERVICE_ACCOUNTS.path(namespace, name, "token")
-    token: str = admin.call("POST", path, {"spec": spec}).body["status"]["token"]
-    return token
+    return token(admin, namespace, name, **({"audiences": [audience]} if audience else {}))
 
 
-def allow(admin: Api, namespace: str, name: str, *names: str) -> None:
+def allow_vpas(admin: Api, namespace: str, name: str, *names: str) -> None:
     """Let an account get the VPAs of its namespace, or some of them."""
     rule = {"apiGroups": [VPAS.group], "resources": [VPAS.plural], "verbs": ["get"]}
-    metadata = {"name": name, "namespace": namespace}
-    common = {"apiVersion": f"{_GROUP}/v1", "metadata": metadata}
-    admin.create({**common, "kind": "Role", "rules": [{**rule, "resourceNames": [*names]}]})
-    subject = {"kind": "ServiceAccount", "name": name, "namespace": namespace}
-    role = {"apiGroup": _GROUP, "kind": "Role", "name": name}
-    admin.create({**common, "kind": "RoleBinding", "roleRef": role, "subjects": [subject]})
+    account = {"name": name, "namespace": namespace}
+    allow(admin, namespace, name, {**rule, "resourceNames": [*names]}, account)
 
 
 @pytest.fixture(scope="module")
@@ -89,9 +78,7 @@ def office(
 ) -> Iterator[Office]:
     """Everything in its place."""
     admin, folder, port = cluster.admin, tmp_path_factory.mktemp("api"), free_port()
-    kind = {"apiVersion": "v1", "kind": "Namespace"}
-    made = admin.create({**kind, "metadata": {"generateName": "test-"}})
-    here = made["metadata"]["name"]
+    space = new_space(admin)
     kubeconfig = cluster.access.kubeconfig(
         folder / "recommender.kubeconfig", account_token(admin, "recommender")
     )
@@ -105,24 +92,23 @@ def office(
     logs.add(program.name, program.log)
     try:
         program.start()
-        eventually(lambda: admin.find(SERVICE_ACCOUNTS, here, "default"), f"{here} is ready")
-        yield settled(admin, here, program, f"http://127.0.0.1:{port}")
+        yield settled(space, program, f"http://127.0.0.1:{port}")
     finally:
         program.kill()
-        admin.delete(NAMESPACES, "", here)
+        admin.delete(NAMESPACES, "", space.name)
 
 
-def settled(admin: Api, here: str, program: Program, url: str) -> Office:
+def settled(space: Space, program: Program, url: str) -> Office:
     """Return the office once the recommender knows it."""
-    space = Space(admin, here)
+    admin, here = space.admin, space.name
     space.deployment(Box(requests="100m/100Mi"), replicas=1)
     for name in ("vpa", "other"):
         space.vpa(name)
         space.recommend({APP: "200m/200Mi"}, name)
     tokens = {name: account(admin, here, name) for name in ("reader", "one", "stranger", "late")}
     for name in ("reader", "late"):
-        allow(admin, here, name)
-    allow(admin, here, "one", "vpa")
+        allow_vpas(admin, here, name)
+    allow_vpas(admin, here, "one", "vpa")
     tokens |= {
         "admin": admin.token,
         "nobody": "",
@@ -193,25 +179,26 @@ def test_rights_and_accounts_that_go(office: Office) -> None:
     """A right that was taken away, and a token whose account is gone, soon count no more."""
     admin, here = office.space.admin, office.space.name
     assert office.ask(HERE, "late").status_code == 200
-    path = f"/apis/{_GROUP}/v1/namespaces/{here}/rolebindings/late"
+    path = f"/apis/{GROUP}/v1/namespaces/{here}/rolebindings/late"
     admin.call("DELETE", path)
-    eventually(
-        lambda: office.ask(HERE, "late").status_code == 403,
-        "the right is gone",
-        seconds=_WITHDRAWN_SECONDS,
-    )
+    until_told(office, 403)
     admin.delete(SERVICE_ACCOUNTS, here, "late")
+    until_told(office, 401)
+
+
+def until_told(office: Office, status: int) -> None:
+    """Return when what was believed of the account that is late is asked again."""
     eventually(
-        lambda: office.ask(HERE, "late").status_code == 401,
-        "the account is gone",
+        lambda: office.ask(HERE, "late").status_code == status,
+        f"{status} is told",
         seconds=_WITHDRAWN_SECONDS,
     )
 
 
 def test_a_recommender_that_may_not_ask_who_asks(cluster: Cluster, tmp_path: Path) -> None:
     """Without the right to review tokens nobody is let in, and the answer says what is missing."""
-    token = account(cluster.admin, "default", "without-rights")
-    kubeconfig = cluster.access.kubeconfig(tmp_path / "kubeconfig", token)
+    poor = account(cluster.admin, "default", "without-rights")
+    kubeconfig = cluster.access.kubeconfig(tmp_path / "kubeconfig", poor)
     kube = connect(origin=Origin(str(kubeconfig)))
     guard = Guard(AccessReviews(kube.within(10), SystemClock()))
     with pytest.raises(Refusal, match=r"bind .* system:auth-delegator") as refused:

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import pytest
-
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS
-from tests.acceptance.rows import PROPERTY, Played, Rows
-from tests.acceptance.space import APP, Box
-from tests.acceptance.specs import policy
-from tests.acceptance.stage import LOAD, SMALL, Stage
+from tests.acceptance.rows import Rows, row_test
+from tests.acceptance.space import APP, SMALL, Box, item_of, policy
+from tests.acceptance.stage import LOAD, Stage
 from tests.acceptance.worker import Worker
 from tests.cluster.api import Json
 from tests.cluster.programs import during
@@ -19,6 +14,7 @@ from tests.cluster.programs import during
 QUICK = ("--feature-gates=AllAlpha=true", "--checkpoints-gc-interval=5s")
 WORKERS = {"recommender": QUICK}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 TWO = (SMALL, Box("hamster2", "100m/100Mi"))
 FIRST_OFF: Json = {
@@ -32,22 +28,10 @@ FIRST_OFF: Json = {
 WATCHED_SECONDS = 60.0
 
 
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
-
-
-def recommended(stage: Stage, name: str = "vpa") -> dict[str, Json]:
+def recommended(stage: Stage) -> dict[str, Json]:
     """Return the recommendation for each container, as soon as there is one."""
-
-    def look() -> dict[str, Json]:
-        status = stage.admin.get(VPAS, stage.space.name, name).get("status", {})
-        found = (status.get("recommendation") or {}).get("containerRecommendations") or ()
-        return {each["containerName"]: each for each in found}
-
-    stage.eventually(look, "a recommendation")
-    return look()
+    stage.eventually(lambda: stage.space.recommended(), "a recommendation")
+    return stage.space.recommended()
 
 
 def cpu(found: Json, member: str = "target") -> float:
@@ -64,14 +48,7 @@ def memory(found: Json, member: str = "target") -> float:
 def orphans(stage: Stage) -> None:
     """A checkpoint of a VPA that does not exist goes."""
     spec = {"vpaObjectName": "nobody", "containerName": APP}
-    stage.space.create(
-        {
-            "apiVersion": CHECKPOINTS.api_version,
-            "kind": CHECKPOINTS.kind,
-            "metadata": {"name": "orphan"},
-            "spec": spec,
-        }
-    )
+    stage.space.create(item_of(CHECKPOINTS, "orphan", spec=spec))
     stage.eventually(
         lambda: stage.admin.find(CHECKPOINTS, stage.space.name, "orphan") is None,
         "the checkpoint goes",
@@ -143,16 +120,13 @@ def recommending(stage: Stage) -> Worker:
 @ROWS.row("RE-06", "RE-07")
 def allowed(stage: Stage) -> None:
     """What is allowed caps the target, and the uncapped target tells what it would be."""
-    if stage.name == "RE-06":
-        bounds: Json = {"minAllowed": {"cpu": "10000"}}
-    else:
-        bounds = {"maxAllowed": {"cpu": "1m"}}
+    is_least = stage.name == "RE-06"
+    bounds = {"minAllowed": {"cpu": "10000"}} if is_least else {"maxAllowed": {"cpu": "1m"}}
     stage.vpa(**policy(**bounds))
     stage.start(replicas=1)
     found = recommended(stage)[APP]
-    if stage.name == "RE-06":
-        assert cpu(found) >= 10
-        assert cpu(found, "uncappedTarget") < 10
+    if is_least:
+        assert cpu(found) >= 10 > cpu(found, "uncappedTarget")
     else:
         assert cpu(found) <= 0.001 < cpu(found, "uncappedTarget")
 

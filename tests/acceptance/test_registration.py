@@ -13,7 +13,7 @@ import pytest
 from app.admission.core.rotation import fingerprints
 from app.ports import EVENTS, SECRETS, VALIDATING_WEBHOOKS
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.space import APP, Box, Space, template
+from tests.acceptance.space import APP, Box, Space, bare_pod
 from tests.acceptance.webhook import (
     SECRET,
     Webhook,
@@ -124,10 +124,9 @@ def pod(
     namespace: str, *, labels: Json | None = None, annotations: Json | None = None, node: str = ""
 ) -> Json:
     """Return a pod."""
-    found = template((Box(),), labels)
-    found["metadata"] |= {"name": APP, "namespace": namespace, "annotations": annotations or {}}
+    found = bare_pod(Box(), labels, name=APP, namespace=namespace, annotations=annotations or {})
     found["spec"] |= {"nodeName": node, "automountServiceAccountToken": False} if node else {}
-    return {"apiVersion": "v1", "kind": "Pod", **found}
+    return found
 
 
 def test_which_pods_are_reviewed(admin: Api, webhook: Webhook, space: Space) -> None:
@@ -154,7 +153,7 @@ def test_which_pods_are_reviewed(admin: Api, webhook: Webhook, space: Space) -> 
 
 def test_stop(admin: Api, webhook: Webhook) -> None:
     """Asked to end it does so soon and well; what it registered stays for the next one."""
-    assert webhook.stop() == 0
+    assert webhook.stop(30) == 0
     assert len(configurations(admin)) == 2
 
 

@@ -60,8 +60,7 @@ def replicas(
     balancer.start()
     folder = tmp_path_factory.mktemp("replicas")
     both = [
-        Webhook(cluster.access, cluster.admin, folder, name=name, called_port=balancer.port)
-        for name in ("one", "two")
+        Webhook(cluster, folder, name=name, called_port=balancer.port) for name in ("one", "two")
     ]
     found = Replicas(both, balancer, logs)
     try:
@@ -103,7 +102,7 @@ def test_graceful_end_fails_no_pod(
     for replica in replicas.both:
         with Load(space, owner, PER_SECOND) as load:
             wait_for_more(load)
-            assert replica.stop() == 0
+            assert replica.stop(30) == 0
             replicas.balancer.remove(replica.port)
             wait_for_more(load)
         replicas.begin(replica)

@@ -25,21 +25,20 @@ from app.ports import (
     WORKLOADS,
 )
 from tests.acceptance.asked import Question, asked, forbidden, unused
-from tests.acceptance.definitions import install
-from tests.acceptance.installed import Installed, account, control_plane, notes
+from tests.acceptance.gadgets import gadget, install
+from tests.acceptance.installed import Installed, account, installed_from, notes
 from tests.acceptance.load import owned_pod, reference
 from tests.acceptance.logs import Logs
+from tests.acceptance.process import halted
 from tests.acceptance.refusing import refusing
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.space import Box, Space, workload
-from tests.acceptance.specs import boost, mode
+from tests.acceptance.space import SMALL, boost, mode, new_space, workload
 from tests.acceptance.templates import AS_THE_BASE, charted
 from tests.acceptance.test_doctor import expired
 from tests.acceptance.webhook import SECRET
-from tests.cluster.api import SERVICE_ACCOUNTS, Json
+from tests.cluster.api import Json
 from tests.cluster.programs import eventually
 
-SMALL: Final = Box(requests="100m/100Mi")
 GATES: Final = "--feature-gates=InPlace=true,CPUStartupBoost=true"
 VALUES: Final = {
     "admissionController": {"extraArgs": [GATES]},
@@ -67,14 +66,9 @@ def installed(
     values: Path, logs: Logs, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Installed]:
     """The chart."""
-    with control_plane(tmp_path_factory.mktemp("rights"), logs) as plane:
-        found = Installed(plane, logs)
-        try:
-            assert found.apply(charted(*AS_THE_BASE, files=[values])) == []
-            found.start()
-            yield found
-        finally:
-            found.close()
+    documents = charted(*AS_THE_BASE, files=[values])
+    with installed_from(documents, tmp_path_factory.mktemp("rights"), logs) as found:
+        yield found
 
 
 class Story:
@@ -83,12 +77,6 @@ class Story:
     def __init__(self, installed: Installed) -> None:
         self.installed = installed
         self.admin = installed.admin
-
-    def space(self, name: str) -> Space:
-        """Return a new namespace."""
-        self.admin.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
-        self.until(lambda: self.admin.find(SERVICE_ACCOUNTS, name, "default"), name)
-        return Space(self.admin, name)
 
     def until(self, look: Callable[[], object], what: str) -> None:
         """Return as soon as a look gives something."""
@@ -102,10 +90,8 @@ class Story:
 
     def until_asked(self, component: str, *words: str) -> None:
         """Return when a process has asked for something: a verb and a resource."""
-        self.until(
-            lambda: self._has_asked(component, *words),
-            f"the {component} wants to {' '.join(words)}",
-        )
+        what = f"the {component} wants to {' '.join(words)}"
+        self.until(lambda: self._has_asked(component, *words), what)
 
     def _has_asked(self, component: str, *words: str) -> bool:
         return words in {(each.verb, each.resource) for each in self.questions(component)}
@@ -115,14 +101,14 @@ class Story:
     def pods_with_wrong_sizes(self) -> None:
         """Let pods be evicted here, and resized there."""
         for word in ("Recreate", "InPlaceOrRecreate"):
-            space = self.space(f"mode-{word.lower()}")
+            space = new_space(self.admin, f"mode-{word.lower()}")
             space.deployment(SMALL)
             space.vpa(**mode(word), **ELSEWHERE)
             space.recommend({"hamster": "300m/300Mi"})
 
     def boosted_pods(self) -> None:
         """Let pods ask for more while they start."""
-        space = self.space("boosts")
+        space = new_space(self.admin, "boosts")
         space.vpa(**mode("Recreate"), **TRIPLED, **ELSEWHERE)
         space.recommend({"hamster": "100m/100Mi"})
         space.deployment(SMALL)
@@ -136,20 +122,17 @@ class Story:
 
     def usage(self) -> None:
         """Let usage be remembered, be asked for, and be forgotten."""
-        space = self.space("usage")
+        space = new_space(self.admin, "usage")
         space.deployment(SMALL, replicas=1)
         space.vpa(**mode("Off"))
-        for words in (
-            ("patch", "verticalpodautoscalers/status"),
-            ("create", "verticalpodautoscalercheckpoints"),
-            ("patch", "verticalpodautoscalercheckpoints"),
-        ):
-            self.until_asked("recommender", *words)
+        self.until_asked("recommender", "patch", "verticalpodautoscalers/status")
+        for verb in ("create", "patch"):
+            self.until_asked("recommender", verb, "verticalpodautoscalercheckpoints")
         self.admin.delete(VPAS, space.name, "vpa")
 
     def people_who_ask(self) -> None:
         """Let somebody ask what pods would get, those of each kind of controller."""
-        space = self.space("kinds")
+        space = new_space(self.admin, "kinds")
         for kind in WORKLOADS:
             name = kind.plural
             owner = space.create(workload(kind.kind, [SMALL], name=name, app=name))
@@ -170,18 +153,15 @@ class Story:
 
     def custom_controllers(self) -> None:
         """Let pods belong to a kind that is not the cluster's own."""
-        definition = Path(__file__).with_name("gadget.yaml").read_text("utf-8")
-        install(self.admin, [yaml.safe_load(definition)])
-        space = self.space("gadgets")
+        install(self.admin)
+        space = new_space(self.admin, "gadgets")
         space.vpa(kind="Gadget", **ELSEWHERE)
         space.recommend({"hamster": "300m/300Mi"})
-        kind = {"apiVersion": "tests.plumbline.dev/v1", "kind": "Gadget"}
-        gadget = space.create({**kind, "metadata": {"name": "hamster"}, "spec": {"replicas": 1}})
-        space.create(owned_pod(gadget))
+        space.create(owned_pod(space.create(gadget())))
 
     def unknown_controllers(self) -> None:
         """Let pods come whose controllers nobody was told of yet."""
-        space = self.space("owners")
+        space = new_space(self.admin, "owners")
         pods: list[Json] = []
         for kind in WORKLOADS:
             name = f"late-{kind.plural}"
@@ -189,8 +169,7 @@ class Story:
             owner = {"apiVersion": kind.api_version, "kind": kind.kind}
             pods.append(owned_pod({**owner, "metadata": {"name": name, "uid": "0"}}))
         # Else pods of controllers that are not there would be deleted at once.
-        self.installed.plane.controllers.halt()
-        try:
+        with halted(self.installed.plane.controllers):
             for pod in pods:
                 space.create(pod)
 
@@ -200,8 +179,6 @@ class Story:
                 return all(map(self._looks_for_all, ("admission-controller", "updater")))
 
             self.until(are_looked_for, "all look for each controller")
-        finally:
-            self.installed.plane.controllers.go_on()
 
     def _looks_for_all(self, component: str) -> bool:
         wanted = {(kind.plural, f"late-{kind.plural}") for kind in WORKLOADS}
@@ -211,7 +188,7 @@ class Story:
 
     def refused_resizes(self) -> None:
         """Let resizes be refused, so that the updater looks why."""
-        space = self.space("refused")
+        space = new_space(self.admin, "refused")
         space.deployment(SMALL)
         pod = space.pods(3)[0]["metadata"]["name"]
         with refusing(self.admin, space.name, pod, "resize"):

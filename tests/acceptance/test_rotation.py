@@ -30,16 +30,16 @@ from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
 from tests.acceptance.results import FIGURE
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.space import APP, Box, Space, workload
+from tests.acceptance.space import Space, item_of
 from tests.acceptance.webhook import (
     ELECTION,
     SECRET,
     Webhook,
-    clean,
     configurations,
     refusal_of_nonsense,
+    secret_data,
 )
-from tests.cluster.api import Api, Json
+from tests.cluster.api import Api
 from tests.cluster.programs import eventually
 
 PER_SECOND = 50
@@ -53,26 +53,9 @@ def issued(days_ago: int = 0) -> CertificateSet:
     return issue(NAMES, CLOCK.now() - timedelta(days=days_ago), DAYS)
 
 
-def keys_of(certificates: CertificateSet) -> Json:
-    """Return the part of the Secret that holds a generation."""
-    texts = {
-        "caCert.pem": certificates.ca_pem,
-        "serverCert.pem": certificates.cert_pem,
-        "serverKey.pem": certificates.key_pem,
-    }
-    return {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
-
-
 def put_secret(admin: Api, certificates: CertificateSet) -> None:
     """Put a generation in the place of whatever is in the Secret."""
-    admin.apply(
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {"name": SECRET, "namespace": NAMESPACE},
-            "data": keys_of(certificates),
-        }
-    )
+    admin.apply(item_of(SECRETS, SECRET, NAMESPACE, data=secret_data(certificates)))
 
 
 def registration_of(webhook: Webhook) -> Registration:
@@ -108,12 +91,11 @@ def trusted(admin: Api) -> list[frozenset[str]]:
 @pytest.fixture
 def running(cluster: Cluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Webhook]:
     """A webhook that is not started yet."""
-    found = Webhook(cluster.access, cluster.admin, tmp_path_factory.mktemp("rotation"), workers=2)
+    found = Webhook(cluster, tmp_path_factory.mktemp("rotation"), workers=2)
     try:
         yield found
     finally:
-        found.program.kill()
-        clean(cluster.admin)
+        found.close()
 
 
 Loaded = Callable[[str], AbstractContextManager[Load]]
@@ -137,10 +119,7 @@ def loaded(admin: Api, space: Space, record_property: Callable[[str, object], No
 def bothered(admin: Api, space: Space) -> Iterator[Load]:
     """Create pods meanwhile; each must be sized, and the API server must have no complaint."""
     before = webhook_failures(admin)
-    space.vpa(kind="StatefulSet")
-    owner = space.create(workload("StatefulSet", [Box(requests="100m/100Mi")], replicas=0))
-    space.recommend({APP: "250m/200Mi"})
-    with Load(space, owner, PER_SECOND) as load:
+    with Load(space, space.sized_owner(), PER_SECOND) as load:
         eventually(lambda: load.sized > PER_SECOND, "the load begins")
         load.forget()
         yield load

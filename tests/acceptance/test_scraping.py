@@ -3,23 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from shutil import which
 
-import httpx
 import pytest
 
 from app.model.quantity import Quantity
-from app.ports import PODS, VPAS
-from tests.acceptance.cluster import Cluster
+from app.ports import PODS
 from tests.acceptance.logs import Logs
+from tests.acceptance.scraped import Prometheus, prometheus
 from tests.acceptance.space import APP, Box, Space
 from tests.acceptance.stage import LOAD
-from tests.acceptance.worker import Worker
+from tests.acceptance.worker import Start
 from tests.cluster.api import Json
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.programs import Program, eventually, free_port
+from tests.cluster.programs import eventually
 
 JOB = "kubernetes-cadvisor"
 FLAGS = (
@@ -38,62 +36,26 @@ MUCH, LITTLE = 600, 50  # MiB
 SEEN_SECONDS = 40  # of much memory; the past is read in steps of less
 LIVE_SECONDS = 150  # what is younger counts as live usage, and is left to metrics-server
 
-Ask = Callable[[str], float]  # a query, of which the highest value is told
 
-
-def configuration(folder: Path, plane: ControlPlane) -> Path:
-    """Write what is scraped; a rule stands for the metric that tells of the labels of pods."""
+def scraped(folder: Path, plane: ControlPlane) -> Json:
+    """Return what is scraped; a rule stands for the metric that tells of the labels of pods."""
     rule = {
         "record": "kube_pod_labels",
         "expr": "group by (namespace, pod) (container_memory_working_set_bytes)",
         "labels": {"label_app": APP},
     }
-    (folder / "rules.json").write_text(json.dumps({"groups": [{"name": "all", "rules": [rule]}]}))
+    rules = folder / "rules.json"
+    rules.write_text(json.dumps({"groups": [{"name": "all", "rules": [rule]}]}))
     targets = [f"127.0.0.1:{port}" for port in plane.nodes.metrics_ports.values()]
-    asked = {"job_name": JOB, "static_configs": [{"targets": targets}]}
-    told = {
-        "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
-        "rule_files": [str(folder / "rules.json")],
-        "scrape_configs": [asked],
-    }
-    path = folder / "prometheus.json"
-    path.write_text(json.dumps(told))
-    return path
+    job = {"job_name": JOB, "static_configs": [{"targets": targets}]}
+    return {"rule_files": [str(rules)], "scrape_configs": [job]}
 
 
 @pytest.fixture
-def address(plane: ControlPlane, tmp_path: Path, logs: Logs) -> Iterator[str]:
-    """Where a Prometheus is that scrapes the nodes."""
-    path = which("prometheus")
-    if path is None:
-        pytest.skip("there is no prometheus here; Debian's package of that name brings it")
-    port = free_port()
-    flags = {
-        "config.file": configuration(tmp_path, plane),
-        "storage.tsdb.path": tmp_path / "data",
-        "web.listen-address": f"127.0.0.1:{port}",
-    }
-    command = [path, *(f"--{name}={text}" for name, text in flags.items())]
-    program = Program("prometheus", command, tmp_path / "prometheus.log", {})
-    logs.add(program.name, program.log)
-    program.start()
-    yield f"http://127.0.0.1:{port}"
-    program.kill()
-
-
-@pytest.fixture
-def ask(address: str) -> Ask:
-    """Asks it."""
-
-    def look(query: str) -> float:
-        try:
-            found = httpx.get(f"{address}/api/v1/query", params={"query": query}).json()
-        except httpx.HTTPError:
-            return 0.0
-        values = [float(each["value"][1]) for each in found.get("data", {}).get("result", ())]
-        return max(values, default=0.0)
-
-    return look
+def server(plane: ControlPlane, tmp_path: Path, logs: Logs) -> Iterator[Prometheus]:
+    """A Prometheus that scrapes the nodes."""
+    with prometheus(tmp_path, logs, scraped(tmp_path, plane)) as found:
+        yield found
 
 
 def use(space: Space, mebibytes: int) -> None:
@@ -113,19 +75,18 @@ def told_by_metrics_server(space: Space) -> int:
 
 def target(space: Space) -> int:
     """Return the memory that is recommended, in MiB; 0 if nothing is."""
-    status = space.admin.get(VPAS, space.name, "vpa").get("status") or {}
-    found = (status.get("recommendation") or {}).get("containerRecommendations") or ()
-    return max(
-        (Quantity.read(each["target"]["memory"]).units // 2**20 for each in found), default=0
-    )
+    amounts = [Quantity.read(found["target"]["memory"]) for found in space.recommended().values()]
+    return max((amount.units // 2**20 for amount in amounts), default=0)
 
 
-def test_what_was_scraped_is_known(
-    cluster: Cluster, space: Space, address: str, ask: Ask, tmp_path: Path, logs: Logs
-) -> None:
+def test_what_was_scraped_is_known(space: Space, server: Prometheus, start: Start) -> None:
     """Memory that nobody uses any more is recommended for, because Prometheus has seen it."""
     space.vpa(updatePolicy={"updateMode": "Off"})
     space.deployment(Box(requests="100m/1Gi"), replicas=2)
+
+    def ask(query: str) -> float:
+        return max((float(each["value"][1]) for each in server.result(query)), default=0.0)
+
     use(space, MUCH)
     here = f'container_memory_working_set_bytes{{namespace="{space.name}"}}'
     labels = f'kube_pod_labels{{namespace="{space.name}",label_app="{APP}"}}'
@@ -137,10 +98,6 @@ def test_what_was_scraped_is_known(
     eventually(lambda: 0 < told_by_metrics_server(space) <= LITTLE, "little is used now", every=1)
     past = f"max_over_time({here}[30m] offset {LIVE_SECONDS}s)"
     eventually(lambda: ask(past) == MUCH * 2**20, "that is a while ago", seconds=240, every=1)
-    flags = (*FLAGS, f"--prometheus-address={address}", f"--vpa-object-namespace={space.name}")
-    worker = Worker("recommender", cluster.access, cluster.admin, tmp_path, flags)
-    try:
-        worker.start(logs)
-        eventually(lambda: target(space) >= MUCH, "more than was used is recommended", every=1)
-    finally:
-        worker.program.kill()
+    flags = (*FLAGS, f"--prometheus-address={server.url}", f"--vpa-object-namespace={space.name}")
+    start("recommender", *flags)
+    eventually(lambda: target(space) >= MUCH, "more than was used is recommended", every=1)

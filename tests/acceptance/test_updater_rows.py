@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 
 import pytest
 
-from tests.acceptance.heartbeat import beating
 from tests.acceptance.rights import NAMESPACE, allow_leases
-from tests.acceptance.rows import PROPERTY, Played, Rows
-from tests.acceptance.space import APP, Box
-from tests.acceptance.specs import boost, mode
-from tests.acceptance.stage import LARGE, LOAD, SMALL, Stage
+from tests.acceptance.rows import Rows, row_test
+from tests.acceptance.space import APP, SMALL, Box, boost, mode
+from tests.acceptance.stage import LARGE, LOAD, Stage
 from tests.acceptance.test_updating_rows import FAST, HIGHER_CPU
+from tests.acceptance.webhook import beating
 from tests.cluster.api import Api
 
 WORKERS = {"updater": FAST}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 TWICE = Box(requests="200m/200Mi")
 
@@ -28,23 +28,13 @@ def heartbeat(admin: Api) -> Iterator[None]:
         yield
 
 
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
-
-
 @ROWS.row("UP-01", "UP-02", "UP-03")
 def by_eviction(stage: Stage) -> None:
     """Pods outside of their bounds are evicted, unless what they must meet is not met."""
     requirements = {"evictionRequirements": [HIGHER_CPU]} if stage.name == "UP-03" else {}
     stage.start(SMALL if stage.name == "UP-01" else LARGE)
-    stage.vpa("Recreate", policy=requirements)
-    stage.recommend("200m/200Mi")
-    if requirements:
-        stage.quiet()
-    else:
-        stage.evicts()
+    stage.vpa("Recreate", policy=requirements, recommended="200m/200Mi")
+    stage.evicts_only_if(not requirements)
 
 
 @ROWS.row("UP-04", alone=True)
@@ -54,8 +44,7 @@ def without_a_lease(stage: Stage) -> None:
     place = f"--admission-controller-status-lease-namespace={stage.space.name}"
     stage.worker("updater", *FAST, place)
     stage.start()
-    stage.vpa("InPlaceOrRecreate")
-    stage.recommend("200m/200Mi")
+    stage.vpa("InPlaceOrRecreate", recommended="200m/200Mi")
     stage.quiet()
     stage.resizes(TWICE)
     stage.change_vpa(mode("Recreate"))
@@ -68,9 +57,14 @@ def without_a_lease(stage: Stage) -> None:
 @ROWS.row("UP-05", "UP-06", "UP-07", "UP-08")
 def in_place(stage: Stage) -> None:
     """Pods outside of their bounds are resized where they are, up and down."""
-    stage.start(SMALL if stage.name in ("UP-05", "UP-07") else LARGE)
-    stage.vpa("InPlaceOrRecreate" if stage.name in ("UP-05", "UP-06") else "InPlace")
-    stage.recommend("200m/200Mi")
+    size, word = {
+        "UP-05": (SMALL, "InPlaceOrRecreate"),
+        "UP-06": (LARGE, "InPlaceOrRecreate"),
+        "UP-07": (SMALL, "InPlace"),
+        "UP-08": (LARGE, "InPlace"),
+    }[stage.name]
+    stage.start(size)
+    stage.vpa(word, recommended="200m/200Mi")
     stage.resizes(TWICE)
     stage.quiet()
 
@@ -91,8 +85,7 @@ def killed_for_memory(stage: Stage) -> None:
     leaking = {LOAD: "memory: leaking 100Mi 400Gi"}
     stage.start(Box(requests="/1Gi", limits="/1Gi"), annotations=leaking, ready=False)
     seconds = 1 if stage.name == "UP-10" else 600
-    stage.vpa("Recreate", policy={"evictAfterOOMSeconds": seconds})
-    stage.recommend("/2Gi /500Mi /3Gi")
+    stage.vpa("Recreate", policy={"evictAfterOOMSeconds": seconds}, recommended="/2Gi /500Mi /3Gi")
     if seconds == 600:
         stage.evicts()
     else:

@@ -5,17 +5,13 @@ The shared updater looks every second; a limit that is minutes for users is seco
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import datetime
-
-import pytest
 
 from app.ports import NODES
 from tests.acceptance.injector import SIDECAR, injecting
-from tests.acceptance.rows import PROPERTY, Played, Rows
-from tests.acceptance.space import APP, Box, annotation
-from tests.acceptance.specs import extremes
-from tests.acceptance.stage import EVICTED, SMALL, Stage
+from tests.acceptance.rows import Rows, row_test
+from tests.acceptance.space import APP, SMALL, Box, annotation, extremes
+from tests.acceptance.stage import EVICTED, Stage
 from tests.acceptance.table import KINDS
 from tests.cluster.api import Json
 
@@ -26,23 +22,17 @@ WEBHOOK = True
 DEFERRED_SECONDS = 20
 WORKERS = {"updater": (*FAST, f"--in-place-deferred-resize-timeout={DEFERRED_SECONDS}s")}
 ROWS = Rows()
+test_row = row_test(ROWS)
 
 HIGHER_CPU: Json = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
 TWICE = Box(requests="200m/200Mi")
-
-
-@pytest.mark.parametrize(PROPERTY, ROWS)
-def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
-    """A row of the table comes out as it says."""
-    record_property(PROPERTY, played.seconds(row))
 
 
 @ROWS.row("ACT-01")
 def resized_and_replaced(stage: Stage) -> None:
     """A resize leaves pods where they are, and a pod that is killed comes back bigger."""
     stage.start()
-    stage.vpa("InPlaceOrRecreate")
-    stage.recommend("200m/")
+    stage.vpa("InPlaceOrRecreate", recommended="200m/")
     stage.quiet()
     stage.delete_one()
     stage.eventually(lambda: stage.requests() == ["200m"] * 3, "all pods ask for 200m")
@@ -61,8 +51,7 @@ def both_containers(stage: Stage) -> None:
 def impossible(stage: Stage) -> None:
     """More than any node has cannot be done in place, so a pod is evicted."""
     stage.start(replicas=2)
-    stage.vpa("InPlaceOrRecreate")
-    stage.recommend("999/ 200m/ 200m/")
+    stage.vpa("InPlaceOrRecreate", recommended="999/ 200m/ 200m/")
     stage.evicts()
 
 
@@ -71,8 +60,7 @@ def deferred(stage: Stage) -> None:
     """A resize that waits for room is waited for, then the pod is evicted."""
     stage.start(replicas=2, on="crowd-1")
     whole = stage.admin.get(NODES, "", "small-1")["status"]["allocatable"]["cpu"]
-    stage.vpa("InPlaceOrRecreate")
-    stage.recommend(f"{whole}/ 200m/ 200m/")
+    stage.vpa("InPlaceOrRecreate", recommended=f"{whole}/ 200m/ 200m/")
     before, since = stage.uids(), dict[str, datetime]()
 
     def look() -> set[str]:
@@ -93,8 +81,7 @@ def too_large(stage: Stage) -> None:
         return [pod["status"]["phase"] for pod in stage.pods()].count("Pending")
 
     stage.start()
-    stage.vpa()
-    stage.recommend("9999/")
+    stage.vpa(recommended="9999/")
     stage.evicts()
     stage.eventually(lambda: pending() == 1, "one pod is Pending")
     before = stage.uids()
@@ -107,8 +94,7 @@ def too_large(stage: Stage) -> None:
 def waiting(stage: Stage) -> None:
     """Off never changes a pod, Initial only new ones."""
     stage.start()
-    stage.vpa("Off" if stage.name == "ACT-06" else "Initial")
-    stage.recommend("200m/")
+    stage.vpa("Off" if stage.name == "ACT-06" else "Initial", recommended="200m/")
     stage.quiet()
     stage.delete_one()
     resized = 0 if stage.name == "ACT-06" else 1
@@ -121,12 +107,8 @@ def all_controllers(stage: Stage) -> None:
     variant, number = divmod(int(stage.name.removeprefix("ACT-")) - 8, len(KINDS))
     kind = KINDS[number]
     stage.start(kind=kind, replicas=3 if variant == 0 else 1)
-    stage.vpa(kind=kind, policy={"minReplicas": 1} if variant == 2 else {})
-    stage.recommend("200m/")
-    if variant == 1:
-        stage.quiet()
-    else:
-        stage.evicts()
+    stage.vpa(kind=kind, policy={"minReplicas": 1} if variant == 2 else {}, recommended="200m/")
+    stage.evicts_only_if(variant != 1)
 
 
 @ROWS.row("ACT-26")
@@ -134,8 +116,7 @@ def disruption_budgets(stage: Stage) -> None:
     """A budget that allows nothing is kept to, and one that allows seven is used."""
     stage.start(Box(requests="10m/10Mi"), replicas=10)
     stage.budget(0)
-    stage.vpa()
-    stage.recommend("25m/")
+    stage.vpa(recommended="25m/")
     stage.quiet()
     stage.budget(7)
     stage.evicts(7)

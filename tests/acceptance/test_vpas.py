@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 from app.ports import VPAS
-from tests.acceptance.space import Space, vpa
-from tests.acceptance.specs import boost, mode, policy, selecting
+from tests.acceptance.space import Space, boost, mode, policy, selecting, vpa
 from tests.acceptance.webhook import Webhook
 from tests.cluster.api import Api, Json, Refusal
 
@@ -25,41 +25,29 @@ def test_default_policy(space: Space) -> None:
     assert found["spec"]["updatePolicy"] == {"updateMode": "Off"}
 
 
-REFUSED = [
-    pytest.param(
-        {"updatePolicy": {}},
-        "spec.updatePolicy.updateMode: Required value",
-        id="policy without mode",
-    ),
-    pytest.param(
-        mode("Sometimes"), 'spec.updatePolicy.updateMode: Unsupported value: "Sometimes"', id="mode"
-    ),
-    pytest.param(mode("InPlace"), "spec.updatePolicy.updateMode: Forbidden", id="gate InPlace"),
-    pytest.param(boost(type="Factor", factor=2), "spec.startupBoost: Forbidden", id="gate boost"),
-    pytest.param(
-        policy(oomBumpUpRatio="1.5"),
-        "spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio: Forbidden",
-        id="gate PerVPAConfig",
-    ),
-    pytest.param(
+POLICIES = "spec.resourcePolicy.containerPolicies[0]"
+REFUSED: Mapping[str, tuple[Json, str]] = {
+    "policy without mode": ({"updatePolicy": {}}, "spec.updatePolicy.updateMode: Required value"),
+    "mode": (mode("Sometimes"), 'spec.updatePolicy.updateMode: Unsupported value: "Sometimes"'),
+    "gate InPlace": (mode("InPlace"), "spec.updatePolicy.updateMode: Forbidden"),
+    "gate boost": (boost(type="Factor", factor=2), "spec.startupBoost: Forbidden"),
+    "gate PerVPAConfig": (policy(oomBumpUpRatio="1.5"), f"{POLICIES}.oomBumpUpRatio: Forbidden"),
+    "no replicas": (
         {"updatePolicy": {"updateMode": "Off", "minReplicas": 0}},
         "spec.updatePolicy.minReplicas: Invalid value: 0",
-        id="no replicas",
     ),
-    pytest.param(
+    "maximum below minimum": (
         policy(minAllowed={"cpu": "2"}, maxAllowed={"cpu": "1"}),
-        'spec.resourcePolicy.containerPolicies[0].maxAllowed[cpu]: Invalid value: "1"',
-        id="maximum below minimum",
+        f'{POLICIES}.maxAllowed[cpu]: Invalid value: "1"',
     ),
-    pytest.param(
+    "recommenders": (
         {"recommenders": [{"name": "a"}, {"name": "b"}]},
         "spec.recommenders: Too many: 2: must have at most 1 item",
-        id="recommenders",
     ),
-]
+}
 
 
-@pytest.mark.parametrize(("spec", "words"), REFUSED)
+@pytest.mark.parametrize(("spec", "words"), REFUSED.values(), ids=[*REFUSED])
 def test_refusals(space: Space, spec: Json, words: str) -> None:
     """A refusal comes from the webhook, as Invalid, with the field; on updates as well."""
     with pytest.raises(Refusal) as caught:

@@ -6,28 +6,31 @@ import base64
 import os
 import signal
 import ssl
-import sys
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import httpx
 
+from app.admission.core.rotation import CertificateSet
+from app.kube.leases import lease, micro_time
 from app.kube.manifests.registration import CONFIGURATION_NAME
-from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS
-from tests.acceptance.cluster import reached_as
-from tests.acceptance.logs import Logs
-from tests.acceptance.rights import NAMESPACE, account_token
-from tests.acceptance.speaker import Speaker
+from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, VPAS
+from app.runtime.clock import SystemClock
+from tests.acceptance.cluster import Cluster, reached_as
+from tests.acceptance.process import Process, halted
+from tests.acceptance.rights import NAMESPACE
+from tests.acceptance.space import item_of
 from tests.cluster.api import Api, Json, Refusal, place
-from tests.cluster.control_plane import Access
-from tests.cluster.programs import Program, eventually, free_port
+from tests.cluster.programs import eventually, free_port
 
 HEARTBEAT: Final = "vpa-admission-controller"
 ELECTION: Final = "vpa-admission-controller-rotation"
 SECRET: Final = "vpa-tls-certs"
 MUTATING_NAME: Final = "vpa.k8s.io"
-_ROOT: Final = Path(__file__).parents[2]
+_BEAT_SECONDS: Final = 5.0
 _LOOKS: Final = 4  # at a number that must stay the same
 
 
@@ -35,18 +38,17 @@ def clean(admin: Api) -> None:
     """Take away whatever a webhook leaves in a cluster."""
     for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         admin.delete(resource, "", CONFIGURATION_NAME)
-    for lease in (HEARTBEAT, ELECTION):
-        admin.delete(LEASES, NAMESPACE, lease)
+    for name in (HEARTBEAT, ELECTION):
+        admin.delete(LEASES, NAMESPACE, name)
     admin.delete(SECRETS, NAMESPACE, SECRET)
 
 
-class Webhook(Speaker):
+class Webhook(Process):
     """One replica; those that share a `called_port` are called through a balancer there."""
 
     def __init__(
         self,
-        access: Access,
-        admin: Api,
+        cluster: Cluster,
         folder: Path,
         flags: Iterable[str] = (),
         *,
@@ -54,35 +56,25 @@ class Webhook(Speaker):
         workers: int = 1,
         called_port: int = 0,
     ) -> None:
-        super().__init__()
         self.port = free_port()
-        self._admin = admin
-        kubeconfig = access.kubeconfig(
-            folder / f"{name}.kubeconfig", account_token(admin, "admission")
-        )
+        self._admin = cluster.admin
         host, listening = reached_as()
         self.address = f"https://{host}:{called_port or self.port}"
-        command = [
-            *(sys.executable, "-m", "app", "admission"),
-            f"--kubeconfig={kubeconfig}",
+        ours = (
             f"--port={self.port}",
             f"--host={listening}",
-            f"--address=127.0.0.1:{self.told_at}",
             "--register-by-url",
             f"--webhook-address=https://{host}",
             f"--webhook-port={called_port or self.port}",
             f"--workers={workers}",
             "--status-lease-update-interval=1s",
-            *flags,
-        ]
-        environment = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(_ROOT)}
-        self.program = Program(name, command, folder / f"{name}.log", environment)
+        )
+        super().__init__("admission", cluster, folder, (*ours, *flags), name)
 
-    def start(self, logs: Logs) -> None:
-        """Begin; return when it is ready."""
-        logs.add(self.program.name, self.program.log)
-        self.program.start()
-        self.program.wait_until(lambda: self.problem() == "OK")
+    def close(self) -> None:
+        """End it, and take away what it leaves in the cluster."""
+        self.program.kill()
+        clean(self._admin)
 
     def wait_until_called(self) -> None:
         """Return when the API server calls it."""
@@ -91,10 +83,6 @@ class Webhook(Speaker):
         authority = base64.b64decode(client["caBundle"]).decode()
         self._trust = ssl.create_default_context(cadata=authority)
         self._url = client["url"]
-
-    def stop(self, seconds: float = 30.0) -> int:
-        """End it; return its exit code."""
-        return self.program.stop(seconds)
 
     def asked(self, namespace: str, pod: Json) -> Json:
         """Ask about a new pod as an API server does, without one; return the response."""
@@ -137,15 +125,12 @@ class Webhook(Speaker):
 
     def while_unregistered(self, work: Callable[[], object]) -> None:
         """Do something at a moment at which the API server does not ask the webhook."""
-        self.program.halt()
-        try:
+        with halted(self.program):
             for found in configurations(self._admin):
                 resource, _, name = place(found)
                 self._admin.delete(resource, "", name)
             eventually(lambda: not refusal_of_nonsense(self._admin), "nobody is asked")
             work()
-        finally:
-            self.program.go_on()
         self.wait_until_called()
 
     def logged(self, text: str) -> bool:
@@ -159,20 +144,26 @@ def _command_line(pid: int) -> bytes:
 
 def refusal_of_nonsense(admin: Api) -> str:
     """Return what our webhook says of a VPA that nobody else refuses; empty if nothing."""
-    nonsense: dict[str, Any] = {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscaler",
-        "metadata": {"name": "nonsense", "namespace": "default"},
-        "spec": {
-            "targetRef": {"kind": "Deployment", "name": "none"},
-            "updatePolicy": {"updateMode": "Off", "minReplicas": -1},
-        },
+    spec = {
+        "targetRef": {"kind": "Deployment", "name": "none"},
+        "updatePolicy": {"updateMode": "Off", "minReplicas": -1},
     }
+    nonsense = item_of(VPAS, "nonsense", "default", spec=spec)
     try:
         admin.create(nonsense, dry_run=True)
     except Refusal as refusal:
         return refusal.message if "admission webhook" in refusal.message else ""
     return ""
+
+
+def secret_data(certificates: CertificateSet) -> dict[str, str]:
+    """Return what the Secret holds of a generation."""
+    texts = {
+        "caCert.pem": certificates.ca_pem,
+        "serverCert.pem": certificates.cert_pem,
+        "serverKey.pem": certificates.key_pem,
+    }
+    return {name: base64.b64encode(text.encode()).decode() for name, text in texts.items()}
 
 
 def renewed(admin: Api) -> str:
@@ -189,3 +180,27 @@ def configurations(admin: Api) -> tuple[Json, Json]:
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
     )
     return mutating, validating
+
+
+@contextmanager
+def beating(admin: Api, namespace: str) -> Iterator[None]:
+    """Renew a webhook's Lease meanwhile."""
+    over = threading.Event()
+
+    def beat() -> None:
+        now = micro_time(SystemClock().now())
+        admin.apply(lease(namespace, HEARTBEAT, {"holderIdentity": "tests", "renewTime": now}))
+
+    def go_on() -> None:
+        while not over.wait(_BEAT_SECONDS):
+            beat()
+
+    beat()
+    thread = threading.Thread(target=go_on)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        admin.delete(LEASES, namespace, HEARTBEAT)

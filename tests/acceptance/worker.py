@@ -2,82 +2,43 @@
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 import time
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Final
 from urllib.parse import urlencode
 
 import orjson
 
+from tests.acceptance.cluster import Cluster
 from tests.acceptance.logs import Logs
-from tests.acceptance.rights import account_token
-from tests.acceptance.speaker import Speaker
-from tests.cluster.api import Api, Json
-from tests.cluster.control_plane import Access
-from tests.cluster.programs import Program, eventually
+from tests.acceptance.process import Process
+from tests.cluster.api import Json
+from tests.cluster.programs import eventually
 
-_ROOT: Final = Path(__file__).parents[2]
-_ROUNDS: Final = {
-    "updater": ("vpa_updater_execution_latency_seconds_count", "total"),
-    "recommender": ("vpa_recommender_execution_latency_seconds_count", "total"),
-}
 _FRESH_SECONDS: Final = 0.5
 QUIET_ROUNDS: Final = 20  # of an updater in which nothing happened: it does not want to
 
 
-class Worker(Speaker):
+class Worker(Process):
     """One process."""
 
     def __init__(
-        self,
-        verb: str,
-        access: Access,
-        admin: Api,
-        folder: Path,
-        flags: Iterable[str] = (),
-        *,
-        name: str = "",
+        self, verb: str, cluster: Cluster, folder: Path, flags: Iterable[str], name: str
     ) -> None:
-        super().__init__()
-        self.verb = verb
+        flags = (f"--{verb}-interval=1s", *flags)
+        super().__init__(verb, cluster, folder, flags, name or verb)
         self._asking = threading.Lock()
         self._asked, self._rounds = 0.0, 0.0
-        name = name or verb
-        kubeconfig = access.kubeconfig(folder / f"{name}.kubeconfig", account_token(admin, verb))
-        command = [
-            *(sys.executable, "-m", "app", verb),
-            f"--kubeconfig={kubeconfig}",
-            f"--address=127.0.0.1:{self.told_at}",
-            f"--{verb}-interval=1s",
-            *flags,
-        ]
-        environment = {"PATH": os.environ.get("PATH", ""), "PYTHONPATH": str(_ROOT)}
-        self.program = Program(name, command, folder / f"{name}.log", environment)
-
-    def start(self, logs: Logs) -> None:
-        """Begin; return when it knows the cluster."""
-        logs.add(self.program.name, self.program.log)
-        self.restart()
-
-    def restart(self) -> None:
-        """Begin anew after an end; return when it knows the cluster."""
-        self.program.start()
-        self.program.wait_until(lambda: self.problem() == "OK")
-
-    def stop(self, seconds: float = 60.0) -> int:
-        """End it; return its exit code."""
-        return self.program.stop(seconds)
 
     def rounds(self) -> float:
         """Return how often it has looked at the cluster; many ask at the same time."""
         with self._asking:
             if time.monotonic() - self._asked > _FRESH_SECONDS:
-                name, step = _ROUNDS[self.verb]
-                self._rounds = self.number(name, step=step)
+                name = f"vpa_{self.verb}_execution_latency_seconds_count"
+                self._rounds = self.number(name, step="total")
                 self._asked = time.monotonic()
             return self._rounds
 
@@ -99,3 +60,20 @@ class Worker(Speaker):
         path = f"/v1/namespaces/{namespace}/recommendations/{name}"
         found: Json = orjson.loads(self.page(path, {"Authorization": f"Bearer {token}"}))
         return found
+
+
+Start = Callable[..., Worker]  # verb, and flags
+
+
+@contextmanager
+def starting(cluster: Cluster, folder: Path, logs: Logs) -> Iterator[Start]:
+    """Give what starts processes; end them all."""
+    with ExitStack() as stack:
+
+        def start(verb: str, *flags: str, name: str = "") -> Worker:
+            found = Worker(verb, cluster, folder, flags, name)
+            stack.callback(found.program.kill)
+            found.start(logs)
+            return found
+
+        yield start

@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
 def _compared(place: Path, story: Story) -> tuple[int, int]:
     """Tell what differs; return how many answers there are, and how many differ."""
     ours = _told(_replayed(place, story), story)
-    theirs = _told(_lines(place / "upstream.jsonl"), story)
+    theirs = _told(_read((place / "upstream.jsonl").read_bytes()), story)
     differ = [what for what in {**theirs, **ours} if ours.get(what) != theirs.get(what)]
     for what in differ:
         _say(f"story {story.seed}, {what}:")
@@ -58,12 +58,8 @@ def _say(text: str) -> None:
 
 def _write(place: Path, story: Story) -> None:
     place.mkdir()
-    plan = {"At": story.moments, "Until": moment(story.until)}
-    texts: Mapping[str, Iterable[Json]] = {
-        "objects": story.objects,
-        "events": story.events,
-        "plan": [plan],
-    }
+    plan: Json = {"At": story.moments, "Until": moment(story.until)}
+    texts = {"objects": story.objects, "events": story.events, "plan": [plan]}
     for name, found in texts.items():
         (place / f"{name}.jsonl").write_bytes(b"\n".join(map(orjson.dumps, found)))
 
@@ -74,11 +70,11 @@ def _replayed(place: Path, story: Story) -> Iterator[Json]:
     command += [f"--start={moment(START)}", f"--until={moment(story.until)}"]
     command += ["--feature-gates=PerVPAConfig=true", *(f"--at={at}" for at in story.moments)]
     done = subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    yield from map(orjson.loads, done.stdout.splitlines())
+    return _read(done.stdout)
 
 
-def _lines(path: Path) -> Iterator[Json]:
-    yield from map(orjson.loads, path.read_bytes().splitlines())
+def _read(lines: bytes) -> Iterator[Json]:
+    return map(orjson.loads, lines.splitlines())
 
 
 def _told(answers: Iterable[Json], story: Story) -> dict[str, object]:
