@@ -4,12 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from app.model.errors import Unavailable
-from app.ports import MUTATING_WEBHOOKS, PODS, SECRETS, Json, Ref, Resource
+from app.model.errors import TooMany, Unavailable
+from app.ports import (
+    MUTATING_WEBHOOKS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SECRETS,
+    Json,
+    PatchKind,
+    Ref,
+    Resource,
+)
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
-from tests.contract.building import add
+from tests.contract.building import add, pod
 from tests.contract.reviewer import Reviewer, patch, reviewing
 from tests.sandbox.in_process import InProcess
 from tests.sandbox.worlds import deployment
@@ -20,10 +29,10 @@ NAME = "reviewer.example.com"
 
 
 def registered(webhook_client: WebhookClient, client: Json, resource: str = "secrets") -> Sandbox:
-    """Return a sandbox that asks one webhook about new objects."""
+    """Return a sandbox that asks one webhook about new and changed objects."""
     sandbox = Sandbox(SteppedClock(), webhook_client=webhook_client)
     rule = {
-        "operations": ["CREATE"],
+        "operations": ["CREATE", "UPDATE"],
         "apiGroups": [""],
         "apiVersions": ["v1"],
         "resources": [resource],
@@ -123,3 +132,32 @@ def test_a_refusal_of_a_pod_is_told_of_its_owner() -> None:
     assert not sandbox.cluster.list(PODS).items
     (event,) = events_in(sandbox, reason="FailedCreate")
     assert "denied the request: no" in event["message"]
+
+
+def test_a_spared_pod_that_changes_meanwhile_is_held() -> None:
+    """A pod that is not Ready goes for nothing only as it was when its budget was asked."""
+    status = Ref(PODS, "default", "pod", subresource="status")
+    asked = []
+
+    def review(found: Json) -> Json:
+        asked.append(found)
+        if len(asked) == 2:  # the first was the one before the eviction
+            ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            sandbox.cluster.patch(status, ready, kind=PatchKind.MERGE)
+        return {**found, "response": {"uid": found["request"]["uid"], "allowed": True}}
+
+    sandbox = registered(InProcess({"/mutate": review}), {"service": SERVICE}, "pods/status")
+    sandbox.cluster.create(Ref(PODS, "default"), pod())
+    sandbox.cluster.patch(status, {"status": {"phase": "Running"}}, kind=PatchKind.MERGE)
+    spec = {
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "minAvailable": 1,
+        "selector": {"matchLabels": {"app": "contract"}},
+    }
+    budget = {"metadata": {"name": "budget"}, "spec": spec}
+    sandbox.cluster.create(Ref(POD_DISRUPTION_BUDGETS, "default"), budget)
+
+    with pytest.raises(TooMany, match="disruption budget"):
+        sandbox.cluster.evict("default", "pod")
+
+    assert "deletionTimestamp" not in sandbox.cluster.get(status)["metadata"]
