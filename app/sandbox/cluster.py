@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from app.model import patches
+from app.model.errors import Invalid
 from app.ports import (
     POD_METRICS,
     Json,
@@ -152,4 +153,7 @@ def _patched(item: Json, body: object, kind: PatchKind) -> Json:
         return copied(patches.merge(item, body))
     if kind is PatchKind.JSON and isinstance(body, list):
         return copied(patches.apply(item, body))
+    if kind is PatchKind.APPLY:
+        message = f"the sandbox takes no {kind.value}"
+        raise Invalid(message, status=415, reason="UnsupportedMediaType")
     raise bad_request(f"the sandbox takes no such {kind.value}")
