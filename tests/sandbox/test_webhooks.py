@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from threading import Thread
+
 import pytest
 
 from app.model.errors import TooMany, Unavailable
@@ -17,7 +20,7 @@ from app.ports import (
 )
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
+from app.sandbox.webhook_client import CallFailed, Endpoint, Service, WebhookClient
 from tests.contract.building import add, pod
 from tests.contract.reviewer import Reviewer, patch, reviewing
 from tests.sandbox.in_process import InProcess
@@ -85,6 +88,23 @@ def test_a_connection_that_went_away_is_no_failure() -> None:
         sandbox.close()
 
         assert reviewer.connections == 3
+
+
+def test_closing_while_others_call() -> None:
+    """Calls to what was never called before do not disturb the closing."""
+    nowhere = Endpoint("127.0.0.1", 0)
+    client = WebhookClient({Service("contract", "reviewer"): nowhere})
+
+    def call_all() -> None:
+        for number in range(500):
+            with suppress(CallFailed):
+                client.call({"service": SERVICE | {"path": f"/{number}"}}, {}, 1)
+
+    caller = Thread(target=call_all)
+    caller.start()
+    while caller.is_alive():
+        client.close()
+    caller.join()
 
 
 def test_unknown_services() -> None:
