@@ -21,7 +21,7 @@ from app.ports import (
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.webhook_client import CallFailed, Endpoint, Service, WebhookClient
-from tests.contract.building import add, pod
+from tests.contract.building import add, container, pod, resources
 from tests.contract.reviewer import Reviewer, patch, reviewing
 from tests.sandbox.in_process import InProcess
 from tests.sandbox.worlds import deployment
@@ -181,3 +181,29 @@ def test_a_spared_pod_that_changes_meanwhile_is_held() -> None:
         sandbox.cluster.evict("default", "pod")
 
     assert "deletionTimestamp" not in sandbox.cluster.get(status)["metadata"]
+
+
+def test_the_scheduler_looks_again_where_room_was_left() -> None:
+    """A pod that waits is tried again when another one shrinks, not whenever it changes."""
+    tried = []
+
+    def review(found: Json) -> Json:
+        tried.append(found["request"]["name"])
+        return {**found, "response": {"uid": found["request"]["uid"], "allowed": True}}
+
+    sandbox = registered(InProcess({"/mutate": review}), {"service": SERVICE}, "pods/status")
+    for name, cpu in (("small", "1"), ("big", "100")):
+        asked = container(resources=resources({"cpu": cpu}))
+        body = pod(name, asked, schedulerName="default-scheduler")
+        sandbox.cluster.create(Ref(PODS, "default"), body)
+    sandbox.advance(5)
+    counts = [tried.count("big")]
+    small = Ref(PODS, "default", "small")
+    sandbox.cluster.patch(small, [add("/metadata/labels/a", "b")])
+    sandbox.advance(1)
+    counts.append(tried.count("big"))
+    sandbox.cluster.delete(small)
+    sandbox.advance(5)
+    counts.append(tried.count("big"))
+
+    assert counts == [1, 1, 2]
