@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from app.model import patches
+from app.model.errors import Invalid
 from app.ports import (
     POD_METRICS,
     Json,
@@ -25,7 +26,7 @@ from app.sandbox.kinds import discovered
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import Key, copied
 from app.sandbox.pod_control import PodControl
-from app.sandbox.reads import Pages, selection
+from app.sandbox.reads import Pages
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
 from app.sandbox.subresources import resized, scale_of, scaled
 
@@ -55,8 +56,8 @@ class SandboxCluster:
         if self._metrics is not None and resource == POD_METRICS:
             return self._metrics.list(namespace, label_selector, field_selector)
         kind = self._catalogue.find(resource)
-        matches = selection(kind.collection, label_selector, field_selector)
-        return self._pages.page(kind.collection, namespace, matches, limit, continue_token)
+        asked = (kind.collection, namespace, label_selector, field_selector)
+        return self._pages.page(asked, limit, continue_token)
 
     def watch(self, *_asked: object, **_options: object) -> Iterator[WatchEvent]:
         """Refuse: what happens here is told to followers."""
@@ -152,4 +153,7 @@ def _patched(item: Json, body: object, kind: PatchKind) -> Json:
         return copied(patches.merge(item, body))
     if kind is PatchKind.JSON and isinstance(body, list):
         return copied(patches.apply(item, body))
+    if kind is PatchKind.APPLY:
+        message = f"the sandbox takes no {kind.value}"
+        raise Invalid(message, status=415, reason="UnsupportedMediaType")
     raise bad_request(f"the sandbox takes no such {kind.value}")

@@ -189,19 +189,23 @@ class Evictions:
         pod = self._store.read("pods", key)
         if pod is None:
             raise not_found("pods", key.name)
-        if not _is_free_to_go(pod):
-            self._charge_budget(pod, dry_run=dry_run)
+        spared_by = "" if _is_free_to_go(pod) else self._charge_budget(pod, dry_run=dry_run)
         if uid and uid != uid_of(pod):
             raise recreated("Pod", key.name, uid, uid_of(pod))
         if not dry_run:
-            now = self._control.clock.now()
-            self._control.change(
-                PODS, pod, lambda item: set_condition(item, _EVICTED, now), "status"
-            )
+            now, judged = self._control.clock.now(), pod["metadata"]["resourceVersion"]
+
+            def mark(item: Json) -> None:
+                if spared_by and item["metadata"]["resourceVersion"] != judged:
+                    raise _busy(spared_by)  # it may be Ready by now
+                set_condition(item, _EVICTED, now)
+
+            self._control.change(PODS, pod, mark, "status")
             self._control.writes.delete(PODS, key, uid=uid_of(pod))
         return SUCCESS
 
-    def _charge_budget(self, pod: Json, *, dry_run: bool) -> None:
+    def _charge_budget(self, pod: Json, *, dry_run: bool) -> str:
+        """Charge the budget of a pod; return its name if it spares a pod that is not Ready."""
         found = [
             budget
             for budget in self._store.items(_BUDGETS, pod["metadata"]["namespace"])
@@ -209,8 +213,10 @@ class Evictions:
         ]
         if len(found) > 1:
             raise Unavailable(_SEVERAL, status=500)
-        if not found or (not is_ready(pod) and _spares_unhealthy(found[0])):
-            return
+        if not found:
+            return ""
+        if not is_ready(pod) and _spares_unhealthy(found[0]):
+            return str(found[0]["metadata"]["name"])
         name = pod["metadata"]["name"]
         self._control.writes.change(
             POD_DISRUPTION_BUDGETS,
@@ -219,6 +225,7 @@ class Evictions:
             subresource="status",
             dry_run=dry_run,
         )
+        return ""
 
     def _charged(self, budget: Json, pod_name: str) -> Json:
         refusal = _refusal(budget)

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from app.ports import NAMESPACES, PODS, Json
 from app.sandbox.clock import Worklist
+from app.sandbox.kinds import DEFINITIONS, custom_kinds
 from app.sandbox.objects import Key, has_ended, is_deleted, uid_of
 from app.sandbox.pod_control import PodControl, without_owner
 from app.sandbox.store import StoredChange
@@ -22,6 +23,7 @@ class Garbage:
         clock = control.clock
         self._owners = Worklist(clock, self._collect)
         self._namespaces = Worklist(clock, self._empty)
+        self._unserved = Worklist(clock, self._clear)
         self._ended = Worklist(clock, self._thin_out)
         control.store.listen(self._note)
 
@@ -31,6 +33,8 @@ class Garbage:
             self._owners.note(uid_of(before))
             if self._ending(change.key.namespace):
                 self._namespaces.note(change.key.namespace)
+            for kind in custom_kinds(before) if collection == DEFINITIONS else ():
+                self._unserved.note(kind.collection)
         elif after is not None:
             for uid in _owner_uids(after):
                 if not self._store.exists(uid):
@@ -76,6 +80,12 @@ class Garbage:
             self._control.change(
                 NAMESPACES, ending, lambda found: found["spec"].update(finalizers=[]), "finalize"
             )
+
+    def _clear(self, collection: str) -> None:
+        """Remove the objects of a kind whose definition is gone, whatever their finalizers."""
+        with self._store.lock:
+            for item in self._store.items(collection):
+                self._store.remove(collection, item)
 
     def _thin_out(self, _collection: str) -> None:
         """Delete the oldest pods that have ended, if they are too many."""

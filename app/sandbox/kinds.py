@@ -28,6 +28,7 @@ from app.sandbox.schema import check_rules, fill, prune, schema_problems
 Fill = Callable[[Json], object]
 Check = Callable[[Json, Json | None], Iterator[FieldProblem]]
 
+DEFINITIONS = collection_of(ports.CUSTOM_RESOURCE_DEFINITIONS)
 SERVER_VERSION: Json = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "sandbox"}
 
 _VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]

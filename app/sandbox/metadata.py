@@ -10,9 +10,11 @@ from typing import Final
 from app.model.selectors import key_flaws, value_flaws
 from app.ports import Json
 from app.sandbox.kinds import ServedKind
+from app.sandbox.objects import is_deleted
 from app.sandbox.refusals import (
     FieldProblem,
     bad_request,
+    forbidden_field,
     immutable,
     other_uid,
     required,
@@ -118,6 +120,14 @@ def metadata_problems(metadata: Json) -> Iterator[FieldProblem]:
     for key in metadata.get("annotations") or {}:
         for flaw in key_flaws(key.lower()):
             yield wrong("metadata.annotations", key, flaw)
+
+
+def added_finalizers(old: Json, new: Json) -> Iterator[FieldProblem]:
+    """Yield a problem if an object that is being deleted gets more finalizers."""
+    before, after = (set(item["metadata"].get("finalizers") or ()) for item in (old, new))
+    if is_deleted(old) and after - before:
+        detail = "no new finalizers can be added if the object is being deleted"
+        yield forbidden_field("metadata.finalizers", f"{detail}, found new finalizers")
 
 
 def generated_name(base: str, random: Random) -> str:

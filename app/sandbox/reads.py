@@ -24,6 +24,7 @@ from app.sandbox.store import Store, StoredChange
 UNFINISHED_LISTS: Final = 100  # that wait for their next page
 
 Matches = Callable[[Json], bool]
+Asked = tuple[str, str, str, str]  # collection, namespace, label selector, field selector
 
 ALWAYS: Final = ("metadata.name", "metadata.namespace")
 SELECTABLE: Final = {
@@ -58,33 +59,33 @@ LAG_SECONDS: Final = 0.02  # until something that happened is told to followers
 
 
 class Pages:
-    """Lists page by page: what is left of a list is kept under the token of its next page."""
+    """Lists page by page: what is left is kept under what was asked for and the token."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
-        self._left: dict[str, tuple[str, list[Json]]] = {}  # version and objects, by token
+        self._left: dict[tuple[Asked, str], tuple[str, list[Json]]] = {}  # version and objects
         self._numbers = count(1)
 
-    def page(
-        self, collection: str, namespace: str, matches: Matches, limit: int, token: str
-    ) -> Page:
-        """Return the first page of what matches, or the next one of a list."""
+    def page(self, asked: Asked, limit: int, token: str) -> Page:
+        """Return the first page of what is asked for, or the next one of the same list."""
+        collection, namespace, labels, fields = asked
+        matches = selection(collection, labels, fields)
         with self._store.lock:
             if token:
-                version, items = self._left_of(token)
+                version, items = self._left_of(asked, token)
             else:
                 version = str(self._store.version)
                 items = [item for item in self._store.items(collection, namespace) if matches(item)]
             following = ""
             if limit and len(items) > limit:
                 following = str(next(self._numbers))
-                self._left[following] = (version, items[limit:])
+                self._left[asked, following] = (version, items[limit:])
                 if len(self._left) > UNFINISHED_LISTS:
                     del self._left[next(iter(self._left))]
         return Page([copied(item) for item in items[: limit or None]], version, following)
 
-    def _left_of(self, token: str) -> tuple[str, list[Json]]:
-        found = self._left.get(token)
+    def _left_of(self, asked: Asked, token: str) -> tuple[str, list[Json]]:
+        found = self._left.get((asked, token))
         if found is not None:
             return found
         if not token.isdecimal():

@@ -20,7 +20,7 @@ from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.manager import ControllerManager
 from app.sandbox.disruption import Budgets
 from app.sandbox.garbage import Garbage
-from app.sandbox.kinds import Catalogue, ServedKind, custom_kinds
+from app.sandbox.kinds import DEFINITIONS, Catalogue, ServedKind, custom_kinds
 from app.sandbox.kubelet.housekeeping import Housekeeping
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.resizer import Resizer
@@ -36,7 +36,6 @@ from app.sandbox.webhook_client import WebhookClient
 from app.sandbox.webhooks import Webhooks
 from app.sandbox.writes import Writes
 
-_DEFINITIONS = "customresourcedefinitions.apiextensions.k8s.io"
 _NAMESPACES = ("default", "kube-node-lease", "kube-public", "kube-system")
 
 
@@ -148,7 +147,7 @@ class Sandbox:
 
     def _serve(self, collection: str, change: StoredChange) -> None:
         """Serve the kinds that definitions of custom resources make."""
-        if collection != _DEFINITIONS:
+        if collection != DEFINITIONS:
             return
         for definition, act in (
             (change.before, self._catalogue.remove),

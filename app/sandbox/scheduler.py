@@ -139,12 +139,20 @@ class Rooms:
             self._add(change.after, 1)
 
     def _add(self, pod: Json | None, sign: int) -> None:
-        node = pod["spec"].get("nodeName") if pod else None
-        if pod is None or not node or has_ended(pod):
+        room = _taken_by(pod)
+        if pod is None or room is None:
             return
-        room, used = Room.of(wanted_by(pod)), self.used(node)
+        node = pod["spec"]["nodeName"]
+        used = self.used(node)
         self._counts[node] += sign
         self._used[node] = Room(used.cpu + sign * room.cpu, used.memory + sign * room.memory)
+
+
+def _taken_by(pod: Json | None) -> Room | None:
+    """Return what a pod takes up of its node, None if it takes no place there."""
+    if pod is None or not pod["spec"].get("nodeName") or has_ended(pod):
+        return None
+    return Room.of(wanted_by(pod))
 
 
 def wanted_by(pod: Json) -> Amounts:
@@ -183,7 +191,7 @@ class Scheduler:
                     self._todo.note("pods")
             elif change.key in self._waiting:
                 del self._waiting[change.key]
-            else:  # it may have left room on its node
+            elif self._waiting and _taken_by(change.before) != _taken_by(change.after):
                 self._todo.note("pods")
         elif collection == "nodes":
             self._todo.note("pods")

@@ -25,6 +25,7 @@ from app.sandbox.store import Store
 from app.sandbox.validation import fill_pod
 from app.sandbox.writes import AdmissionPlugin, Attempt, Operation
 
+_MIRROR = "kubernetes.io/config.mirror"  # the annotation of static pods
 _TAKEN = ("resources", "resizePolicy")
 _COPIED = ("name", "namespace", "uid", "resourceVersion", "creationTimestamp")
 
@@ -82,6 +83,8 @@ def counted(resource: str, amount: Quantity) -> int:
 
 
 def _problems(old: Json, new: Json) -> Iterator[FieldProblem]:
+    if _MIRROR in (old["metadata"].get("annotations") or {}):
+        yield forbidden_field("spec", "static pods cannot be resized")
     after = qos_class(new["spec"])
     if after != qos_class(old["spec"]):
         yield wrong("spec", after, "Pod QOS Class may not change as a result of resizing")

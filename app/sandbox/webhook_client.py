@@ -100,7 +100,7 @@ class WebhookClient:
 
     def close(self) -> None:
         """Close all connections that are kept open."""
-        for connections in self._idle.values():
+        for connections in list(self._idle.values()):  # other threads may add some
             with suppress(Empty):
                 while True:
                     connections.get_nowait().close()

@@ -226,6 +226,8 @@ class Writes:
 
     def _validate(self, attempt: Attempt, kind: ServedKind, item: Json, old: Json | None) -> None:
         found = list(names.metadata_problems(item["metadata"]))
+        if old is not None:
+            found += names.added_finalizers(old, item)
         if attempt.subresource in ("", "scale") or kind.is_custom:
             found += kind.check(item, old)
         if found:

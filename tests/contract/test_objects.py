@@ -344,6 +344,22 @@ def test_finalizers_hold(cluster: Cluster, namespace: str) -> None:
         cluster.get(Ref(SECRETS, namespace, "first"))
 
 
+def test_finalizers_come_before_the_deletion(cluster: Cluster, namespace: str) -> None:
+    """An object that is being deleted gets no more finalizers; those that are there may stay."""
+    first, more = "example.com/hold", {"metadata": {"finalizers": ["example.com/more"]}}
+    ref = Ref(SECRETS, namespace, "first")
+    cluster.create(Ref(SECRETS, namespace), secret(finalizers=[first]))
+    cluster.delete(ref)
+
+    with pytest.raises(Invalid, match="no new finalizers can be added") as refused:
+        cluster.patch(ref, more, kind=MERGE)
+    same = cluster.patch(ref, {"metadata": {"finalizers": [first]}}, kind=MERGE)
+    cluster.patch(ref, {"metadata": {"finalizers": None}}, kind=MERGE)
+
+    assert refused.value.status == 422
+    assert same["metadata"]["finalizers"] == [first]
+
+
 def test_status_and_spec_do_not_touch_one_another(cluster: Cluster, namespace: str) -> None:
     """Each has its own door, and only the spec's counts generations."""
     body = workload(replicas=0) | {"status": {"replicas": 5}}

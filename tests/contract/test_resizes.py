@@ -130,6 +130,18 @@ def test_what_cannot_be_resized(
     assert cluster.get(Ref(PODS, namespace, "pod")) == created
 
 
+def test_static_pods_are_not_resized(cluster: Cluster, namespace: str) -> None:
+    """What a node's own file asks for is not changed through the API."""
+    body = pod("pod", container(resources=BURSTABLE), nodeName="nowhere")
+    body["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "hash"}
+    cluster.create(Ref(PODS, namespace), body)
+
+    with pytest.raises(Invalid, match="static pods cannot be resized") as refused:
+        resize(cluster, namespace, add(f"{PATH}/requests/cpu", "200m"))
+
+    assert refused.value.status == 422
+
+
 def test_a_resize_of_the_right_pod(cluster: Cluster, namespace: str, created: Json) -> None:
     """A test of the uid or a version holds a resize back from another pod of this name."""
     wanted = add(f"{PATH}/requests/cpu", "200m")

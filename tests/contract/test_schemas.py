@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from contextlib import suppress
 
 import pytest
 
-from app.model.errors import Invalid
+from app.model.errors import Conflict, Invalid
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS, Cluster, Json, PatchKind, Ref, Resource
 from tests.contract.waiting import Eventually
 
@@ -155,6 +156,25 @@ def test_rules_about_changes(cluster: Cluster, gadgets: str) -> None:
     assert changed["metadata"]["generation"] == 2
     with pytest.raises(Invalid, match="fixed stays as it is"):
         cluster.patch(Ref(GADGETS, gadgets, "g"), {"spec": {"fixed": "b"}}, kind=PatchKind.MERGE)
+
+
+def test_objects_go_with_their_definition(
+    cluster: Cluster, eventually: Eventually, gadgets: str
+) -> None:
+    """A definition that is deleted and made again begins without objects."""
+    cluster.create(Ref(GADGETS, gadgets), gadget())
+    definition = Ref(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION["metadata"]["name"])
+    uid = cluster.get(definition)["metadata"]["uid"]
+    cluster.delete(definition, uid=uid)
+
+    def made_again() -> bool:
+        with suppress(Conflict):  # the old one is still on its way out
+            cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
+        return bool(cluster.get(definition)["metadata"]["uid"] != uid)
+
+    eventually(made_again)
+
+    assert eventually(lambda: not cluster.list(GADGETS).items)
 
 
 def test_rules_that_are_none(cluster: Cluster) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from app.ports import DAEMON_SETS, NODES, PODS, Json, PatchKind, Ref
+import gc
+
+from app.ports import DAEMON_SETS, NODES, PODS, STATEFUL_SETS, Json, PatchKind, Ref
 from app.sandbox.garbage import ENDED_PODS_KEPT
 from app.sandbox.objects import is_ready
 from app.sandbox.scheduler import NodeSize
@@ -12,16 +14,16 @@ from tests.sandbox_objects import pods_in
 LABELS = {"app": "daemon"}
 
 
-def daemon_set() -> Json:
+def daemon_set(labels: Json = LABELS) -> Json:
     """A DaemonSet."""
-    template = pod("", metadata={"labels": LABELS})
+    template = pod("", metadata={"labels": labels})
     return {
         "apiVersion": "apps/v1",
         "kind": "DaemonSet",
         "metadata": {"name": "daemon"},
         "spec": {
-            "selector": {"matchLabels": LABELS},
-            "template": {"metadata": {"labels": LABELS}, "spec": template["spec"]},
+            "selector": {"matchLabels": labels},
+            "template": {"metadata": {"labels": labels}, "spec": template["spec"]},
         },
     }
 
@@ -81,3 +83,18 @@ def test_ended_pods_are_forgotten() -> None:
     world.step(1)
 
     assert len(pods_in(world.sandbox)) == ENDED_PODS_KEPT
+
+
+def test_stateful_sets_that_are_gone_are_forgotten() -> None:
+    """Nothing keeps the template of a StatefulSet that was deleted."""
+    world = SteppedSandbox()
+    labels = {"app": "forgotten"}
+    body = daemon_set(labels) | {"kind": "StatefulSet", "metadata": {"name": "web"}}
+    world.run(body)
+    del body
+    world.sandbox.cluster.delete(Ref(STATEFUL_SETS, "default", "web"))
+    world.step(2 * 3600)
+    gc.collect()
+    found = [item for item in gc.get_objects() if type(item) is dict]
+
+    assert [item for item in found if item.get("labels") == labels] == []

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from app.model.errors import Gone
-from app.ports import PODS, SECRETS, Delta, PatchKind, Ref
+from app.ports import NAMESPACES, PODS, SECRETS, Delta, PatchKind, Ref, Resource
 from app.sandbox.reads import UNFINISHED_LISTS
 from tests.sandbox.worlds import SteppedSandbox, pod
 
@@ -23,6 +23,26 @@ def test_a_list_that_goes_on_too_late_is_gone() -> None:
 
     with pytest.raises(Gone, match="start a new list"):
         cluster.list(SECRETS, limit=1, continue_token=page.continue_token)
+
+
+@pytest.mark.parametrize(
+    ("resource", "asked"),
+    [
+        pytest.param(NAMESPACES, {}, id="kind"),
+        pytest.param(SECRETS, {"namespace": "default"}, id="namespace"),
+        pytest.param(SECRETS, {"label_selector": "app"}, id="labels"),
+        pytest.param(SECRETS, {"field_selector": "type=Opaque"}, id="fields"),
+    ],
+)
+def test_a_list_goes_on_as_it_began(resource: Resource, asked: dict[str, str]) -> None:
+    """The token of a list is refused where something else is asked for."""
+    cluster = SteppedSandbox().sandbox.cluster
+    for name in ("one", "two"):
+        cluster.create(Ref(SECRETS, "default"), {"metadata": {"name": name}})
+    token = cluster.list(SECRETS, limit=1).continue_token
+
+    with pytest.raises(Gone, match="start a new list"):
+        cluster.list(resource, **asked, limit=1, continue_token=token)
 
 
 class Heard:

@@ -9,7 +9,7 @@ from threading import Thread
 import pytest
 
 from app.kube.manifests import documents
-from app.model.errors import ClusterError, Conflict, TooMany
+from app.model.errors import ClusterError, Conflict, Invalid, TooMany
 from app.ports import (
     DEPLOYMENTS,
     EVENTS,
@@ -142,6 +142,17 @@ def test_the_same_seed_makes_the_same_history() -> None:
 
     assert first == history(1)
     assert first != history(2)
+
+
+def test_server_side_apply_is_not_offered() -> None:
+    """A patch of a kind that the sandbox does not take is refused as an API server does."""
+    cluster = Sandbox(SteppedClock()).cluster
+    cluster.create(Ref(SECRETS, "default"), {"metadata": {"name": "it"}})
+
+    with pytest.raises(Invalid, match="takes no application/apply-patch") as refused:
+        cluster.patch(Ref(SECRETS, "default", "it"), {}, kind=PatchKind.APPLY)
+
+    assert (refused.value.status, refused.value.reason) == (415, "UnsupportedMediaType")
 
 
 def kept(sandbox: Sandbox) -> int:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
+from threading import Thread
+
 import pytest
 
-from app.model.errors import Unavailable
-from app.ports import MUTATING_WEBHOOKS, PODS, SECRETS, Json, Ref, Resource
+from app.model.errors import TooMany, Unavailable
+from app.ports import (
+    MUTATING_WEBHOOKS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SECRETS,
+    Json,
+    PatchKind,
+    Ref,
+    Resource,
+)
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
-from tests.contract.building import add
+from app.sandbox.webhook_client import CallFailed, Endpoint, Service, WebhookClient
+from tests.contract.building import add, container, pod, resources
 from tests.contract.reviewer import Reviewer, patch, reviewing
 from tests.sandbox.in_process import InProcess
 from tests.sandbox.worlds import deployment
@@ -20,10 +32,10 @@ NAME = "reviewer.example.com"
 
 
 def registered(webhook_client: WebhookClient, client: Json, resource: str = "secrets") -> Sandbox:
-    """Return a sandbox that asks one webhook about new objects."""
+    """Return a sandbox that asks one webhook about new and changed objects."""
     sandbox = Sandbox(SteppedClock(), webhook_client=webhook_client)
     rule = {
-        "operations": ["CREATE"],
+        "operations": ["CREATE", "UPDATE"],
         "apiGroups": [""],
         "apiVersions": ["v1"],
         "resources": [resource],
@@ -78,6 +90,23 @@ def test_a_connection_that_went_away_is_no_failure() -> None:
         assert reviewer.connections == 3
 
 
+def test_closing_while_others_call() -> None:
+    """Calls to what was never called before do not disturb the closing."""
+    nowhere = Endpoint("127.0.0.1", 0)
+    client = WebhookClient({Service("contract", "reviewer"): nowhere})
+
+    def call_all() -> None:
+        for number in range(500):
+            with suppress(CallFailed):
+                client.call({"service": SERVICE | {"path": f"/{number}"}}, {}, 1)
+
+    caller = Thread(target=call_all)
+    caller.start()
+    while caller.is_alive():
+        client.close()
+    caller.join()
+
+
 def test_unknown_services() -> None:
     """A service without an address is a failure to call."""
     with reviewing() as reviewer:
@@ -123,3 +152,58 @@ def test_a_refusal_of_a_pod_is_told_of_its_owner() -> None:
     assert not sandbox.cluster.list(PODS).items
     (event,) = events_in(sandbox, reason="FailedCreate")
     assert "denied the request: no" in event["message"]
+
+
+def test_a_spared_pod_that_changes_meanwhile_is_held() -> None:
+    """A pod that is not Ready goes for nothing only as it was when its budget was asked."""
+    status = Ref(PODS, "default", "pod", subresource="status")
+    asked = []
+
+    def review(found: Json) -> Json:
+        asked.append(found)
+        if len(asked) == 2:  # the first was the one before the eviction
+            ready = {"status": {"conditions": [{"type": "Ready", "status": "True"}]}}
+            sandbox.cluster.patch(status, ready, kind=PatchKind.MERGE)
+        return {**found, "response": {"uid": found["request"]["uid"], "allowed": True}}
+
+    sandbox = registered(InProcess({"/mutate": review}), {"service": SERVICE}, "pods/status")
+    sandbox.cluster.create(Ref(PODS, "default"), pod())
+    sandbox.cluster.patch(status, {"status": {"phase": "Running"}}, kind=PatchKind.MERGE)
+    spec = {
+        "unhealthyPodEvictionPolicy": "AlwaysAllow",
+        "minAvailable": 1,
+        "selector": {"matchLabels": {"app": "contract"}},
+    }
+    budget = {"metadata": {"name": "budget"}, "spec": spec}
+    sandbox.cluster.create(Ref(POD_DISRUPTION_BUDGETS, "default"), budget)
+
+    with pytest.raises(TooMany, match="disruption budget"):
+        sandbox.cluster.evict("default", "pod")
+
+    assert "deletionTimestamp" not in sandbox.cluster.get(status)["metadata"]
+
+
+def test_the_scheduler_looks_again_where_room_was_left() -> None:
+    """A pod that waits is tried again when another one shrinks, not whenever it changes."""
+    tried = []
+
+    def review(found: Json) -> Json:
+        tried.append(found["request"]["name"])
+        return {**found, "response": {"uid": found["request"]["uid"], "allowed": True}}
+
+    sandbox = registered(InProcess({"/mutate": review}), {"service": SERVICE}, "pods/status")
+    for name, cpu in (("small", "1"), ("big", "100")):
+        asked = container(resources=resources({"cpu": cpu}))
+        body = pod(name, asked, schedulerName="default-scheduler")
+        sandbox.cluster.create(Ref(PODS, "default"), body)
+    sandbox.advance(5)
+    counts = [tried.count("big")]
+    small = Ref(PODS, "default", "small")
+    sandbox.cluster.patch(small, [add("/metadata/labels/a", "b")])
+    sandbox.advance(1)
+    counts.append(tried.count("big"))
+    sandbox.cluster.delete(small)
+    sandbox.advance(5)
+    counts.append(tried.count("big"))
+
+    assert counts == [1, 1, 2]

@@ -10,6 +10,7 @@ from __future__ import annotations
 from app.ports import DAEMON_SETS, STATEFUL_SETS, Json
 from app.sandbox.objects import (
     Key,
+    collection_of,
     has_ended,
     is_deleted,
     is_ready,
@@ -38,6 +39,12 @@ class StatefulSets(Controller):
     def __init__(self, control: PodControl) -> None:
         super().__init__(control)
         self._templates: dict[Key, dict[str, Json]] = {}  # by revision
+
+    def look(self, key: Key) -> float | None:
+        """Move it on; forget the templates of one that is gone."""
+        if self._control.store.read(collection_of(self.resource), key) is None:
+            self._templates.pop(key, None)
+        return super().look(key)
 
     def move_on(self, owner: Json) -> float | None:
         """Move its pods on towards its template and replicas."""
