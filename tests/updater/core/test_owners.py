@@ -25,6 +25,7 @@ from app.updater.core.owners import (
     went_down,
 )
 from tests import make
+from tests.cases import cases
 from tests.updater.core.owners import (
     FAR,
     KEY,
@@ -53,27 +54,20 @@ from tests.updater.core.scenes import (
 )
 
 
-@pytest.mark.parametrize(
-    ("items", "expected"),
-    [
-        pytest.param([SET, OLD, YOUNG, POD], {"web-0": "b"}, id="the older VPA wins"),
-        pytest.param(
+@cases(
+    "items expected",
+    {
+        "the older VPA wins": ([SET, OLD, YOUNG, POD], {"web-0": "b"}),
+        "of the same age the first by name wins": (
             [SET, make.vpa_json("b"), make.vpa_json("a"), POD],
             {"web-0": "a"},
-            id="of the same age the first by name wins",
         ),
-        pytest.param(
-            [SET, make.vpa_json(namespace="other"), POD], {}, id="a VPA of another namespace"
-        ),
-        pytest.param(
-            [SET, OLD, running(labels={"app": "other"})],
-            {},
-            id="labels that the owner does not select",
-        ),
-        pytest.param([SET, OLD, running(owner="Node/node-1")], {}, id="a pod of a node"),
-        pytest.param([OLD, POD], {}, id="an owner that is not known"),
-        pytest.param([SET, OLD, running(owner=None)], {}, id="a pod without an owner"),
-        pytest.param(
+        "a VPA of another namespace": ([SET, make.vpa_json(namespace="other"), POD], {}),
+        "labels that the owner does not select": ([SET, OLD, running(labels={"app": "other"})], {}),
+        "a pod of a node": ([SET, OLD, running(owner="Node/node-1")], {}),
+        "an owner that is not known": ([OLD, POD], {}),
+        "a pod without an owner": ([SET, OLD, running(owner=None)], {}),
+        "a ReplicaSet of a Deployment": (
             [
                 make.workload_json("Deployment/web"),
                 make.workload_json("ReplicaSet/web", owner="Deployment/web"),
@@ -81,9 +75,8 @@ from tests.updater.core.scenes import (
                 running(owner="ReplicaSet/web"),
             ],
             {"web-0": "web"},
-            id="a ReplicaSet of a Deployment",
         ),
-        pytest.param(
+        "not the topmost": (
             [
                 make.workload_json("Deployment/web"),
                 make.workload_json("ReplicaSet/web", owner="Deployment/web"),
@@ -91,15 +84,13 @@ from tests.updater.core.scenes import (
                 running(owner="ReplicaSet/web"),
             ],
             {},
-            id="not the topmost",
         ),
-        pytest.param([SET, make.vpa_json(target=None), POD], {}, id="no target"),
-        pytest.param(
+        "no target": ([SET, make.vpa_json(target=None), POD], {}),
+        "a VPA without a target beside": (
             [SET, make.vpa_json("gone", target="StatefulSet/gone"), OLD, POD],
             {"web-0": "b"},
-            id="a VPA without a target beside",
         ),
-    ],
+    },
 )
 def test_matching(items: list[Json], expected: dict[str, str]) -> None:
     """The oldest VPA that points at the topmost controller has the pod."""

@@ -18,6 +18,7 @@ from app.updater.core.plan import Plan, PlanOptions
 from app.updater.core.proof import Breaker, Proof, ProofVersion
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
+from tests.cases import cases
 from tests.updater.core.scenes import (
     MINUTE,
     NOW,
@@ -235,26 +236,23 @@ def led(
 NONE = Proof(ProofVersion("", 0, ()))
 
 
-@pytest.mark.parametrize(
-    ("new", "minutes", "follower", "awaits", "failures"),
-    [
-        pytest.param(["follower"], 1.9, None, True, 0, id="roles are given late"),
-        pytest.param(["follower"], 2, None, False, 1, id="a follower came"),
-        pytest.param([""], 2, None, False, 1, id="nobody's pod came"),
-        pytest.param(["leader"], 2, None, False, 1, id="a leader came as it was"),
-        pytest.param([], 2, None, True, 0, id="none came yet"),
-        pytest.param(
-            ["follower"], 2, replace(NONE, awaited=("y",)), True, 0, id="it may be of another one"
-        ),
-        pytest.param(
+@cases(
+    "new minutes follower awaits failures",
+    {
+        "roles are given late": (["follower"], 1.9, None, True, 0),
+        "a follower came": (["follower"], 2, None, False, 1),
+        "nobody's pod came": ([""], 2, None, False, 1),
+        "a leader came as it was": (["leader"], 2, None, False, 1),
+        "none came yet": ([], 2, None, True, 0),
+        "it may be of another one": (["follower"], 2, replace(NONE, awaited=("y",)), True, 0),
+        "it was of another one, and all are there": (
             ["follower"],
             2,
             replace(NONE, known=frozenset({"uid-web-9-follower-0"})),
             False,
             0,
-            id="it was of another one, and all are there",
         ),
-    ],
+    },
 )
 def test_a_leader_is_not_replaced_by_a_follower(
     new: Sequence[str], minutes: float, follower: Proof | None, awaits: bool, failures: int

@@ -11,6 +11,7 @@ import pytest
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, Resized
 from tests import make
+from tests.cases import cases
 from tests.make import NO_GATES
 from tests.updater.core.resizes import (
     CALM,
@@ -46,19 +47,18 @@ from tests.updater.core.scenes import (
 )
 
 
-@pytest.mark.parametrize(
-    ("pods", "replicas", "tolerance", "expected"),
-    [
-        pytest.param(several(POD, 3), 3, 0.5, 1, id="one of three is resized"),
-        pytest.param(
+@cases(
+    "pods replicas tolerance expected",
+    {
+        "one of three is resized": (several(POD, 3), 3, 0.5, 1),
+        "no place while one is pending": (
             [*several(POD, 2), pending(running(SMALL, name="new"))],
             3,
             0.5,
             0,
-            id="no place while one is pending",
         ),
-        pytest.param(several(POD, 3), 3, 0.1, 1, id="one of a whole owner"),
-    ],
+        "one of a whole owner": (several(POD, 3), 3, 0.1, 1),
+    },
 )
 def test_resizes_take_places(
     pods: list[Json], replicas: int, tolerance: float, expected: int
