@@ -1,7 +1,8 @@
 """What users of the upstream autoscaler rely on, on a whole cluster in memory.
 
 The rows UP and ACT are the cases of its own end-to-end suites for the updater, alone and with the
-webhook; SX are cases that its design papers promise.
+webhook; SX are cases that its design papers promise. Rows that a decision alone makes true are
+cases of `tests/updater/core`; all of them are played on a real cluster, see docs/acceptance.md.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from app.model.errors import Invalid
 from app.ports import PODS, VPAS, PatchKind, Ref
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
-from tests.updater.stage import Stage, budget, vpa
+from tests.updater.stage import Stage, vpa
 
 Json = dict[str, Any]
 
@@ -119,16 +120,6 @@ def test_updater_alone(
         assert evicts(stage, 180) is (expected == "evicts")
 
 
-def test_up_04() -> None:
-    """Without a sign of the webhook no pod is evicted; a resize needs none."""
-    stage = staged(mode="InPlaceOrRecreate", webhook=False)
-    stage.webhook_beats = False
-    stage.run(120)
-    stage.recommend("200m/200Mi = =")
-    assert not evicts(stage, 180)
-    assert set(stage.requests()) == {"200m"}
-
-
 def test_up_09() -> None:
     """A pod that was resized is resized again when the recommendation moves on."""
     stage = staged(mode="InPlace", webhook=False)
@@ -154,24 +145,6 @@ def test_out_of_memory(seconds: int, evicted: bool) -> None:
     )
     stage.recommend("-/2Gi -/500Mi -/3Gi")
     assert evicts(stage, 300) is evicted
-
-
-def test_up_12() -> None:
-    """A pod that says it is boosted goes back in place to what is recommended."""
-    boost = {"cpu": {"type": "Factor", "factor": 2, "durationSeconds": 1}}
-    stage = Stage()
-    stage.webhook_works = False
-    stage.apply(vpa(mode="Auto", spec={"startupBoost": boost}))
-    stage.recommend("100m/100Mi")
-    found = owner("Deployment", 3, app(requests={"cpu": "200m", "memory": "100Mi"}))
-    marks = {BOOST + "app": '{"requests":{"cpu":"200m","memory":"100Mi"},"limits":{}}'}
-    found["spec"]["template"]["metadata"]["annotations"] |= marks
-    stage.apply(found)
-    stage.run(5)
-    assert stage.requests() == ["100m"] * 3
-    assert stage.events("EvictedByVPA") == []
-    assert not any(key.startswith("vpaCpu") for pod in stage.pods()
-                   for key in pod["metadata"]["annotations"])  # fmt: skip
 
 
 # --- the updater and the webhook
@@ -276,19 +249,6 @@ def test_all_controllers(kind: str, replicas: int, policy: Json, evicted: bool) 
     assert evicts(stage, 60) is evicted
 
 
-def test_act_26() -> None:
-    """A budget that allows nothing is kept to, and one that allows seven is used."""
-    tiny = app(requests={"cpu": "10m", "memory": "10Mi"})
-    stage = staged(replicas=10, containers=(tiny,))
-    stage.apply(budget(unavailable=0))
-    stage.recommend("25m/- = =")
-    assert not evicts(stage, 180)
-    assert set(stage.reasons()) == {"PDBBlocked"}
-    stage.apply(budget(unavailable=7))
-    stage.run(180)
-    assert len(stage.events("EvictedByVPA")) >= 7
-
-
 LIMITED: Final = container(
     "one", {"cpu": "100m", "memory": "200Mi"}, {"cpu": "300m", "memory": "400Mi"}
 )
@@ -322,34 +282,7 @@ def test_limit_ranges(containers: int, cpu: str, limits: Json) -> None:
     assert not evicts(stage, 180)
 
 
-def test_act_31() -> None:
-    """A container that another webhook injected is none of ours."""
-    stage = Stage()
-    found = owner("Deployment", 3, app("hamster"), app("hamster2"))
-    annotations = found["spec"]["template"]["metadata"].setdefault("annotations", {})
-    stage.webhook_works = False
-    annotations["vpaObservedContainers"] = "hamster"
-    stage.apply(found, vpa())
-    stage.run(30)
-    stage.recommend("100m/- = = for hamster; 5000m/- = = for hamster2")
-    assert not evicts(stage, 180)
-
-
 # --- promised by design papers
-
-
-@pytest.mark.parametrize(
-    ("requests", "evicted"),
-    [pytest.param(SMALL, True, id="SX-01"), pytest.param(LARGE, False, id="SX-02")],
-)
-def test_upscale_only(requests: Mapping[str, str], evicted: bool) -> None:
-    """No pod is evicted to get less, but a new one gets it."""
-    stage = staged(mode="UpscaleOnly", containers=(app(requests=requests),))
-    stage.recommend("200m/200Mi = =")
-    assert evicts(stage, 180) is evicted
-    stage.sandbox.cluster.delete(Ref(PODS, "default", stage.pods()[0]["metadata"]["name"]))
-    stage.run(60)
-    assert "200m" in stage.requests()
 
 
 def set_spec(stage: Stage, spec: Json) -> None:
@@ -366,30 +299,6 @@ def test_sx_03() -> None:
     assert evicts(stage, 61)
     set_spec(stage, {"updatePolicy": {"updateMode": "UpscaleOnly"}})
     assert not evicts(stage, 120)
-
-
-HIGHER_CPU: Final = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
-LOWER_MEMORY: Final = {"resources": ["memory"], "changeRequirement": "TargetLowerThanRequests"}
-
-
-@pytest.mark.parametrize(
-    ("requirements", "text", "evicted"),
-    [
-        pytest.param([HIGHER_CPU, LOWER_MEMORY], "200m/50Mi = = for one; 100m/100Mi = = for two",
-            True, id="SX-04"),
-        pytest.param([HIGHER_CPU, LOWER_MEMORY], "200m/200Mi = = for one; 100m/100Mi = = for two",
-            False, id="SX-05"),
-        pytest.param([], "200m/200Mi = = for one", True, id="SX-06"),
-        pytest.param([HIGHER_CPU, LOWER_MEMORY], "200m/100Mi = = for one; 100m/50Mi = = for two",
-            True, id="SX-10"),
-    ],
-)  # fmt: skip
-def test_requirements(requirements: list[Json], text: str, evicted: bool) -> None:
-    """All requirements must be met, each by some container."""
-    policy = {"evictionRequirements": requirements} if requirements else {}
-    stage = staged(policy=policy, containers=(app("one"), app("two")))
-    stage.recommend(text)
-    assert evicts(stage, 120) is evicted
 
 
 def boosted(
@@ -490,27 +399,6 @@ def test_sx_16() -> None:
     assert stage.requests() == ["100m", "100m"]
 
 
-@pytest.mark.parametrize(
-    ("mode", "cpu"),
-    [
-        ("Off", "150m"),
-        ("Initial", "400m"),
-        ("Recreate", "400m"),
-        ("Auto", "400m"),
-        ("InPlaceOrRecreate", "400m"),
-        ("InPlace", "400m"),
-        ("UpscaleOnly", "400m"),
-    ],
-)
-def test_sx_17(mode: str, cpu: str) -> None:
-    """A pod goes back to its spec in mode Off, else to what is recommended now, even if more."""
-    stage = boosted(mode=mode, duration=60, containers=(app(requests={"cpu": "150m"}),))
-    stage.run(10)
-    stage.recommend("400m/- = =")
-    until(stage, cpu)
-    assert stage.events("EvictedByVPA") == []
-
-
 def test_sx_18() -> None:
     """A container that takes no part otherwise is boosted and unboosted all the same."""
     policy = {
@@ -540,13 +428,6 @@ def test_sx_19() -> None:
     assert stage.requests(container=1) == ["100m", "100m"]
 
 
-def test_sx_20() -> None:
-    """With the gate off a boost in a VPA is ignored, and so is a mark on a pod."""
-    stage = boosted("--feature-gates=CPUStartupBoost=false", duration=0)
-    stage.run(30)
-    assert stage.requests() == ["100m", "100m"]
-
-
 def shared(stage: Stage) -> None:
     """Let a leader's VPA and a followers' VPA share a StatefulSet of five."""
     found = owner("StatefulSet", 5)
@@ -566,21 +447,6 @@ def relabel(stage: Stage, name: str, role: str) -> None:
     stage.sandbox.cluster.patch(Ref(PODS, "default", name), body, kind=PatchKind.MERGE)
 
 
-def test_sx_24() -> None:
-    """A pod that becomes the leader gets the leader's size, where it is."""
-    stage = Stage()
-    shared(stage)
-    assert stage.requests() == ["100m"] * 5
-    relabel(stage, "web-0", "leader")
-    assert resizes(stage, 120)
-    assert stage.requests() == ["100m"] * 4 + ["400m"]
-    stage.recommend("200m/100Mi = =", "follower")
-    stage.recommend("600m/100Mi = =", "leader")
-    stage.round()
-    changed = [found for found in stage.requests() if found not in ("100m", "400m")]
-    assert len(changed) == 2  # at a time, of five pods, whichever VPA they belong to
-
-
 def test_sx_24_by_eviction() -> None:
     """Who evicts leaders makes others lead, and no follower comes back as a leader: so it rests."""
     stage = Stage()
@@ -596,17 +462,6 @@ def test_sx_24_by_eviction() -> None:
     assert "RecreatedWithoutChange" in stage.reasons()
 
 
-def test_sx_25() -> None:
-    """A pod that no VPA of its owner selects is left alone, and that is told."""
-    stage = Stage()
-    shared(stage)
-    relabel(stage, "web-4", "guest")
-    stage.recommend("200m/100Mi = =", "follower")
-    stage.run(300)
-    assert stage.requests() == ["100m"] + ["200m"] * 4
-    assert stage.reasons().count("NoVPASelectorMatch") == 1
-
-
 def test_sx_26() -> None:
     """The numbers move with what is done."""
     stage = staged(replicas=3)
@@ -616,26 +471,6 @@ def test_sx_26() -> None:
     assert stage.metric("controlled_pods_total", update_mode="Recreate") == 3
     assert stage.metric("execution_latency_seconds_count", step="EvictPods") >= 2
     assert stage.metric("pod_decisions") == 3
-
-
-@pytest.mark.parametrize(
-    ("replicas", "policy"),
-    [
-        pytest.param(1, {}, id="SX-28"),
-        pytest.param(3, {"evictionRequirements": [LOWER_MEMORY]}, id="SX-29"),
-    ],
-)
-def test_no_eviction_instead_of_a_resize(replicas: int, policy: Json) -> None:
-    """A resize that fails is not followed by an eviction that would not be allowed."""
-    stage = staged(
-        "--in-place-skip-disruption-budget",
-        mode="InPlaceOrRecreate",
-        replicas=replicas,
-        policy=policy,
-    )
-    stage.faults.order(Fault(Invalid("never"), "patch", PODS, subresource="resize", times=999))
-    stage.recommend("200m/200Mi = =")
-    assert not evicts(stage, 300)
 
 
 def test_sx_30() -> None:
@@ -649,36 +484,3 @@ def test_sx_30() -> None:
     stage.recommend("1/100Mi = =")
     assert resizes(stage, 120)
     assert stage.requests() == ["1", "1"]
-
-
-def test_sx_31() -> None:
-    """In mode InPlace a resize that takes long is neither repeated nor followed by an eviction."""
-    stage = crowded("InPlace")
-    stage.recommend("8/100Mi 200m/100Mi 200m/100Mi")
-    assert not evicts(stage, 1800)
-    assert stage.metric("in_place_updated_pods_total") == 2
-
-
-def test_sx_32() -> None:
-    """Without its gate mode InPlace touches nothing."""
-    stage = staged("--feature-gates=InPlace=false", mode="InPlace")
-    stage.recommend("200m/200Mi = =")
-    stage.run(120)
-    assert set(stage.requests()) == {"100m"}
-    assert set(stage.reasons()) == {"GateDisabled"}
-
-
-def test_sx_33() -> None:
-    """A change of minReplicas is obeyed."""
-    stage = staged(replicas=1)
-    stage.recommend("200m/200Mi = =")
-    assert not evicts(stage, 120)
-    set_spec(stage, {"updatePolicy": {"minReplicas": 1}})
-    assert evicts(stage, 61)
-
-
-def test_local_integration() -> None:
-    """A short life inside the bounds is long enough if a flag says so."""
-    stage = staged("--in-recommendation-bounds-eviction-lifetime-threshold=1m")
-    stage.recommend("200m/200Mi 50m/50Mi 300m/300Mi")
-    assert evicts(stage, 180)
