@@ -51,11 +51,6 @@ def resizes(error: ClusterError, times: int = 1, *, too_late: bool = False) -> F
     return Fault(error, "patch", PODS, subresource="resize", times=times, too_late=too_late)
 
 
-def delete_vpa(stage: Stage) -> None:
-    """Delete the VPA."""
-    stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
-
-
 # --- evictions
 
 
@@ -181,7 +176,12 @@ def test_a_pod_of_the_same_name_that_the_watch_does_not_show() -> None:
 @pytest.mark.parametrize(
     ("change", "evictions", "reason"),
     [
-        pytest.param(delete_vpa, 1, "PlanOutdated", id="deleted"),
+        pytest.param(
+            lambda stage: stage.sandbox.cluster.delete(Ref(VPAS, "default", "web")),
+            1,
+            "PlanOutdated",
+            id="deleted",
+        ),
         pytest.param(lambda stage: stage.apply(vpa(mode="Off")), 1, "PlanOutdated", id="off"),
         pytest.param(lambda stage: stage.recommend("201m/200Mi = ="), 3, "Evicted", id="status"),
     ],

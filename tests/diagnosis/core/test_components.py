@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.diagnosis.core.components import of_components
 from app.diagnosis.core.facts import Facts, Level, Unasked
 from app.diagnosis.core.processes import ADMISSION, logs_of, place_of, with_flag, with_rights
@@ -29,66 +27,53 @@ def theirs(component: str, *args: str, replicas: int = 1) -> Json:
     return deployment(component, *args, image=UPSTREAM.format(component), replicas=replicas)
 
 
-@pytest.mark.parametrize(
-    ("facts", "found"),
-    [
-        pytest.param(FACTS, [], id="ours"),
-        pytest.param(
+@cases(
+    "facts found",
+    {
+        "ours": (FACTS, []),
+        "down": (
             with_one(deployment("updater", available=0)),
             [(Level.SERIOUS, "no pod of the updater is available")],
-            id="down",
         ),
-        pytest.param(
+        "scaled to zero": (
             with_one(deployment("updater", replicas=0)),
             [(Level.WARNING, "the updater is scaled to zero")],
-            id="scaled to zero",
         ),
-        pytest.param(
+        "both": (
             with_one(deployment("updater"), theirs("updater")),
             [(Level.SERIOUS, DOUBLED.format("updater"))],
-            id="both",
         ),
-        pytest.param(
+        "upstream's alone": (
             with_one(theirs("updater")),
             [(Level.NOTE, "upstream's updater runs, and ours does not")],
-            id="upstream's alone",
         ),
-        pytest.param(
-            with_one(deployment("updater"), theirs("updater", replicas=0)), [], id="the way back"
-        ),
-        pytest.param(
-            with_one(deployment("updater", "--v=4", "--dry-run"), theirs("updater")), [], id="dry"
-        ),
-        pytest.param(
+        "the way back": (with_one(deployment("updater"), theirs("updater", replicas=0)), []),
+        "dry": (with_one(deployment("updater", "--v=4", "--dry-run"), theirs("updater")), []),
+        "two names": (
             with_one(deployment("recommender", "-recommender_name=b"), theirs("recommender")),
             [],
-            id="two names",
         ),
-        pytest.param(
+        "one name for two": (
             with_one(
                 deployment("recommender", "--recommender-name", "b"),
                 theirs("recommender", "--recommender-name=b"),
             ),
             [(Level.SERIOUS, DOUBLED.format("recommender"))],
-            id="one name for two",
         ),
-        pytest.param(
+        "two webhooks": (
             with_one(deployment("admission-controller"), theirs("admission-controller")),
             [(Level.SERIOUS, DOUBLED.format("admission-controller"))],
-            id="two webhooks",
         ),
-        pytest.param(
+        "something else of that name": (
             with_one(deployment("updater", image="nginx")),
             [(Level.NOTE, "it was not found; it may run by other means")],
-            id="something else of that name",
         ),
-        pytest.param(
+        "none": (
             replace(FACTS, deployments=[{"metadata": {"name": "web"}}]),
             [(Level.NOTE, "it was not found; it may run by other means")] * 3,
-            id="none",
         ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_components(facts: Facts, found: list[tuple[Level, str]]) -> None:
     """Processes that are down, doubled or absent are named; those that agreed are not."""
     assert flaws(list(of_components(facts))) == found

@@ -88,11 +88,6 @@ def test_a_missing_pod_does_not_hold_up_the_others() -> None:
     assert scene(*pods).told() == UNBOOSTED
 
 
-def test_a_single_pod_goes_back() -> None:
-    """The least number of replicas speaks of evictions."""
-    assert scene(boosted()).told() == UNBOOSTED
-
-
 def test_restarts_take_places() -> None:
     """Where cpu restarts a container, not all pods go at once."""
     pod = boosted(container("app", "300m/100Mi", resize={"cpu": "RestartContainer"}))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.kinds import ObjectKey
-from app.model.workloads import Absent, Workload, scaled_workload
+from app.model.workloads import Absent, Workload
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.owners import (
     OngoingRollout,
@@ -38,6 +38,7 @@ from tests.updater.core.owners import (
     Json,
     owners,
     planned,
+    rollout,
 )
 from tests.updater.core.scenes import (
     NOW,
@@ -110,14 +111,8 @@ def test_owners_that_have_to_be_looked_up() -> None:
     unknown = planned(ROLLOUT, TO_ROLLOUT)
     assert [(item.kind, item.name) for item in unknown.lookups] == [("Rollout", "web")]
     assert unknown.decisions == ()
-    scale = {
-        "metadata": {"name": "web"},
-        "spec": {"replicas": 5},
-        "status": {"selector": "app=web"},
-    }
-    workload = scaled_workload("default", "example.com/v1", "Rollout", scale)
     pods = several(ROLLOUT, 5)
-    known = planned(*pods, TO_ROLLOUT, looked_up={"default": {KEY: workload}})
+    known = planned(*pods, TO_ROLLOUT, looked_up={"default": {KEY: rollout(5)}})
     assert known.lookups == ()
     assert sum(found.action is Action.EVICT for found in known.decisions) == 2
     absent = planned(ROLLOUT, TO_ROLLOUT, looked_up={"default": {KEY: Absent()}})
@@ -126,14 +121,12 @@ def test_owners_that_have_to_be_looked_up() -> None:
 
 def test_the_topmost_owner_decides() -> None:
     """A Deployment that something scalable owns is not for a VPA of the Deployment."""
-    scale = {"metadata": {"name": "web"}, "spec": {}, "status": {"selector": "app=web"}}
-    top = scaled_workload("default", "example.com/v1", "Rollout", scale)
     items = [
         make.workload_json("Deployment/web", owner="example.com/v1/Rollout/web"),
         make.workload_json("ReplicaSet/web", owner="Deployment/web"),
         running(owner="ReplicaSet/web"),
     ]
-    looked_up = {"default": {KEY: top}}
+    looked_up = {"default": {KEY: rollout()}}
     of_deployment = make.vpa_json(target="Deployment/web")
     assert planned(*items, of_deployment, looked_up=looked_up).decisions == ()
     assert len(planned(*items, TO_ROLLOUT, looked_up=looked_up).decisions) == 1
@@ -207,13 +200,6 @@ def key(text: str) -> ObjectKey:
     return ObjectKey("" if kind in make.API_VERSIONS else "example.com", kind, name)
 
 
-def scaled(replicas: int | None) -> Workload:
-    """Return a custom owner."""
-    spec = {} if replicas is None else {"replicas": replicas}
-    scale = {"metadata": {"name": "x"}, "spec": spec, "status": {"selector": "app=web"}}
-    return scaled_workload("default", "example.com/v1", "Rollout", scale)
-
-
 @pytest.mark.parametrize(
     ("owner", "workload", "live", "expected"),
     [
@@ -233,9 +219,9 @@ def scaled(replicas: int | None) -> Workload:
         ("DaemonSet/web", make.workload("DaemonSet/web"), 3, None),
         ("Job/web", make.workload("Job/web"), 5, 5),
         ("Job/web", None, 5, 5),
-        pytest.param("Rollout/x", scaled(7), 5, 7, id="another kind by its scale"),
-        ("Rollout/x", scaled(None), 5, 5),
-        ("Rollout/x", scaled(0), 5, None),
+        pytest.param("Rollout/x", rollout(7), 5, 7, id="another kind by its scale"),
+        ("Rollout/x", rollout(None), 5, 5),
+        ("Rollout/x", rollout(0), 5, None),
         ("Rollout/x", None, 5, 5),
     ],
 )
@@ -386,7 +372,7 @@ def test_what_has_no_owner_is_not_rolled_out() -> None:
     """Nor what has one that tells nothing; a replica count that is not said is one."""
     view = make.snapshot(REPLICA_SET).of("default")
     assert ongoing_rollout(None, view) is None
-    assert ongoing_rollout(scaled(3), view) is None
+    assert ongoing_rollout(rollout(3), view) is None
     alone = make.workload(
         "Deployment/web", replicas=None, status={"observedGeneration": 1, "updatedReplicas": 0}
     )

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 from random import Random
 from typing import cast
 
@@ -15,7 +16,6 @@ from hypothesis import strategies as st
 
 from app.model.kinds import Condition
 from app.model.snapshot import Snapshot
-from app.model.workloads import scaled_workload
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, PodMemory
 from app.updater.core.plan import Plan, PlanOptions, Unplannable, VpaCounts, plan
@@ -33,8 +33,10 @@ from tests.updater.core.owners import (
     ROLLOUT,
     SET,
     TO_ROLLOUT,
+    group,
     owners,
     planned,
+    rollout,
     vpa,
 )
 from tests.updater.core.resizes import asking
@@ -230,22 +232,9 @@ def test_when_few_evictions_are_left_each_namespace_is_the_first_at_times() -> N
 
 def test_the_most_urgent_queues_come_first() -> None:
     """Whatever their owners are called."""
-    items: list[Json] = []
-    for name, size in (("a", "190m"), ("b", "20m"), ("c", "100m")):
-        items.append(make.workload_json(f"StatefulSet/{name}", replicas=2))
-        items.append(
-            make.vpa_json(
-                name,
-                target=f"StatefulSet/{name}",
-                mode="Recreate",
-                recommendations=[recommended("200m = =")],
-            )
-        )
-        items += [
-            named(running(container("app", size), owner=f"StatefulSet/{name}"), f"{name}-{number}")
-            for number in range(2)
-        ]
-    found = plan(make.snapshot(*items), UNPROVEN, ALL_GATES, Memory(), NOW)
+    sizes = {"a": "190m/200Mi", "b": "20m/200Mi", "c": "100m/200Mi"}
+    groups = [group(name, *[running(container("app", sizes[name]))] * 2) for name in sizes]
+    found = planned(*chain.from_iterable(groups))
     assert [queue.owner.name for queue in found.queues] == ["b", "c", "a"]
 
 
@@ -373,7 +362,5 @@ def test_an_answered_lookup_is_heard() -> None:
     pods = several(ROLLOUT, 5)
     snapshot = make.snapshot(*pods, TO_ROLLOUT)
     first = plan(snapshot, UNPROVEN, ALL_GATES, Memory(), NOW)
-    scale = {"metadata": {"name": "web"}, "spec": {}, "status": {"selector": "app=web"}}
-    workload = scaled_workload("default", "example.com/v1", "Rollout", scale)
-    around = PlanOptions(before=first, looked_up={"default": {KEY: workload}})
+    around = PlanOptions(before=first, looked_up={"default": {KEY: rollout()}})
     assert len(plan(snapshot, UNPROVEN, ALL_GATES, Memory(), NOW, around).decisions) == 5
