@@ -38,6 +38,7 @@ from app.updater.metrics import UpdaterMetrics
 from app.updater.notifications import ANNOTATION
 from app.updater.process import updater_parts
 from app.updater.state import UpdaterContext
+from tests import make
 from tests.cluster.numbers import total
 from tests.faults import Faults, ref_of
 from tests.sandbox.in_process import InProcess
@@ -355,18 +356,8 @@ def vpa(
     spec: Mapping[str, object] | None = None,
 ) -> Json:
     """Return a VPA; the policy is for updates, `spec` are further members."""
-    kind, _, target_name = target.partition("/")
-    version = {"ReplicationController": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}.get(kind)
-    return {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscaler",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "targetRef": {"apiVersion": version or "apps/v1", "kind": kind, "name": target_name},
-            "updatePolicy": {"updateMode": mode, **(policy or {})},
-        }
-        | dict(spec or {}),
-    }
+    updating = {"updatePolicy": {"updateMode": mode} | dict(policy or {})}
+    return make.vpa_json(name, target=target, created=None, spec=updating | dict(spec or {}))
 
 
 def budget(*, unavailable: int | str, name: str = "web") -> Json:
