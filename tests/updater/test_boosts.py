@@ -6,10 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.ports import VPAS, PatchKind, Ref
+from app.model.errors import ClusterError, Conflict, Invalid, Refused, TooMany, Unavailable
+from app.ports import PODS, VPAS, PatchKind, Ref
+from tests.faults import Fault
 from tests.updater.stage import Call, Stage, in_other, small, vpa
 
 Json = dict[str, Any]
+SILENCE = Unavailable("no answer in time")
+BROKEN = Unavailable("internal error", status=500)
 
 
 def boost(seconds: int, factor: int = 3) -> Json:
@@ -17,12 +21,12 @@ def boost(seconds: int, factor: int = 3) -> Json:
     return {"cpu": {"type": "Factor", "factor": factor, "durationSeconds": seconds}}
 
 
-def boosting(*flags: str, replicas: int = 4, seconds: int = 30, restarts: bool = False) -> Stage:
+def boosting(*flags: str, replicas: int = 4, seconds: int = 30) -> Stage:
     """Return a cluster whose pods begin with three times their cpu; they got ready just now."""
     stage = Stage("--prove=off", *flags)
     stage.apply(vpa(spec={"startupBoost": boost(seconds)}))
     stage.recommend("100m/100Mi = =")
-    stage.apply(small(replicas=replicas, restarts=restarts))
+    stage.apply(small(replicas=replicas))
     stage.run(3)
     assert stage.requests() == ["300m"] * replicas
     return stage
@@ -136,3 +140,16 @@ def test_an_error_of_ours_loses_nothing(number: int, due: str) -> None:
     stage.before_look = lambda: None
     stage.run(3)
     assert stage.requests() == ["100m"] * 4
+
+
+@pytest.mark.parametrize(
+    "error", [SILENCE, BROKEN, Conflict("no"), Invalid("no"), Refused("no"), TooMany("slow down")]
+)
+def test_an_end_that_fails(error: ClusterError) -> None:
+    """It is tried again, with growing pauses, and no pod is evicted for it."""
+    stage = boosting(seconds=5)
+    stage.faults.order(Fault(error, "patch", PODS, subresource="resize", times=12))
+    stage.run(400)
+    assert stage.requests() == ["100m"] * 4
+    assert stage.evicted() == []
+    assert stage.metric("failed_in_place_update_attempts_total", reason="UnboostError") > 0

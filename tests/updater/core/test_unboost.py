@@ -231,7 +231,9 @@ def test_only_due_containers_go_back() -> None:
     assert written(found) == {"c1.requests.cpu": "200m"}
 
 
-@pytest.mark.parametrize("text", ["", "{nonsense"])
+@pytest.mark.parametrize(
+    "text", ["", "{nonsense", "[]", '{"requests":{"cpu":"much"}}', '{"requests":7}']
+)
 def test_a_mark_that_cannot_be_read(text: str) -> None:
     """The template tells what it was; without one the pod is left as it is, and unmarked."""
     pod = boosted(marks={"app": text})
