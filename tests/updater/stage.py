@@ -7,7 +7,7 @@ time pass and all happen in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
@@ -32,7 +32,6 @@ from app.ports import PODS, VPAS, Cluster, PatchKind, Ref
 from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.scheduler import USUAL_NODES, NodeSize
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics
 from app.updater.notifications import ANNOTATION
@@ -121,16 +120,10 @@ class _Loop:
 class Stage:
     """The cluster and the updater; flags are those of the updater."""
 
-    def __init__(
-        self,
-        *flags: str,
-        nodes: Sequence[NodeSize] = USUAL_NODES,
-        refuses: Callable[[Json], str] = lambda _pod: "",
-    ) -> None:
+    def __init__(self, *flags: str) -> None:
         self.clock = SteppedClock()
         self.wall = SetClock(self.clock)  # of the updater and the webhook
-        client = InProcess({"/mutate": self._reviewed})
-        self.sandbox = Sandbox(self.clock, nodes=nodes, refuses=refuses, webhook_client=client)
+        self.sandbox = Sandbox(self.clock, webhook_client=InProcess({"/mutate": self._reviewed}))
         self.faults = Faults()
         self.webhook_works = True
         self.webhook_beats = True
