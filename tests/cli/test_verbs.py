@@ -22,6 +22,7 @@ import yaml
 from app.cli.verbs import VERBS
 from app.kube.manifests import documents
 from tests import make
+from tests.cases import cases
 from tests.make import Json
 
 ROOT = Path(__file__).parents[2]
@@ -86,30 +87,22 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize(
-    ("words", "uids"),
-    [
-        pytest.param("--objects {objects} -- {a} {b}", "ab", id="parted by dashes"),
-        pytest.param("--objects {objects} {a} {b}", "ab", id="after the objects"),
-        pytest.param("{b} {a} --objects {objects}", "ba", id="before the objects"),
-        pytest.param("--objects {objects} {more} --decode {abc}", "abc", id="after another flag"),
-        pytest.param(
-            "--objects={objects} --objects={more} {abc} {a}", "abca", id="in several files"
-        ),
-        pytest.param("--objects {objects} - {b}", "cb", id="from standard input, in its place"),
-        pytest.param("{a} - --objects {objects}", "ac", id="from standard input at the end"),
-        pytest.param("--objects {objects} {broken}", "a.b.c.", id="beside broken ones"),
-        pytest.param(
-            "{broken} {garbage} {a} --objects {objects}", "a.b.c..a", id="beside broken files"
-        ),
-        pytest.param(
-            "--objects {objects} {a} {garbage} {b}",
-            "a.b",
-            id="beside broken files, after the objects",
-        ),
-        pytest.param("--objects {objects} {garbage}", ".", id="nothing but a broken file"),
-        pytest.param("{a}", "a", id="without objects"),
-    ],
+@cases(
+    "words uids",
+    {
+        "parted by dashes": ("--objects {objects} -- {a} {b}", "ab"),
+        "after the objects": ("--objects {objects} {a} {b}", "ab"),
+        "before the objects": ("{b} {a} --objects {objects}", "ba"),
+        "after another flag": ("--objects {objects} {more} --decode {abc}", "abc"),
+        "in several files": ("--objects={objects} --objects={more} {abc} {a}", "abca"),
+        "from standard input, in its place": ("--objects {objects} - {b}", "cb"),
+        "from standard input at the end": ("{a} - --objects {objects}", "ac"),
+        "beside broken ones": ("--objects {objects} {broken}", "a.b.c."),
+        "beside broken files": ("{broken} {garbage} {a} --objects {objects}", "a.b.c..a"),
+        "beside broken files, after the objects": ("--objects {objects} {a} {garbage} {b}", "a.b"),
+        "nothing but a broken file": ("--objects {objects} {garbage}", "."),
+        "without objects": ("{a}", "a"),
+    },
 )
 def test_reviews_are_answered_in_their_order(folder: Path, words: str, uids: str) -> None:
     """Every review has one line, in the order in which they were named; a dot has no uid."""

@@ -25,6 +25,7 @@ from app.ports import (
     WORKLOADS,
 )
 from tests import make
+from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 from tests.stepped_clock import SteppedClock
@@ -133,23 +134,20 @@ def test_the_example_fits_a_hundred_columns() -> None:
     assert found.notes == []
 
 
-@pytest.mark.parametrize(
-    ("others", "flags", "reason"),
-    [
-        pytest.param([], [], "Evicted", id="no Lease among the files"),
-        pytest.param([lease(STALE)], [], "LeaseStale", id="stale"),
-        pytest.param([lease(NOW or "")], [], "Evicted", id="fresh"),
-        pytest.param([lease("soon")], [], "LeaseStale", id="unreadable"),
-        pytest.param(
-            [lease(STALE)], ["--use-admission-controller-status=false"], "Evicted", id="not asked"
-        ),
-        pytest.param(
+@cases(
+    "others flags reason",
+    {
+        "no Lease among the files": ([], [], "Evicted"),
+        "stale": ([lease(STALE)], [], "LeaseStale"),
+        "fresh": ([lease(NOW or "")], [], "Evicted"),
+        "unreadable": ([lease("soon")], [], "LeaseStale"),
+        "not asked": ([lease(STALE)], ["--use-admission-controller-status=false"], "Evicted"),
+        "another one": (
             [lease(STALE)],
             ["--admission-controller-status-lease-name=other"],
             "Evicted",
-            id="another one",
         ),
-    ],
+    },
 )
 def test_the_webhooks_lease(
     tmp_path: Path, others: list[Json], flags: list[str], reason: str

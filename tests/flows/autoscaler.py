@@ -22,6 +22,7 @@ from app.run.world import ProcessSettings, World, read_manifests
 from app.runtime.http_server import bound
 from app.sandbox.load import ANNOTATION
 from app.updater.flags import UpdaterSettings
+from tests import make
 from tests.sandbox_objects import events_in, pods_in
 
 NAMESPACE = "shop"
@@ -133,43 +134,27 @@ def workload(
     labels: Mapping[str, str] | None = None,
 ) -> Json:
     """Return a workload whose pods use what `load` says."""
-    own = {"app": name}
-    container = {
-        "name": "app",
-        "image": "app:1",
-        "readinessProbe": {"httpGet": {"port": 8080}, "periodSeconds": 1},
-        "resources": {"requests": dict(requests or {"cpu": "100m", "memory": "100Mi"})},
-    }
-    return {
-        "apiVersion": "apps/v1",
-        "kind": kind,
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "replicas": replicas,
-            "selector": {"matchLabels": own},
-            "template": {
-                "metadata": {
-                    "labels": {**own, **(labels or {})},
-                    "annotations": {ANNOTATION: load},
-                },
-                "spec": {"containers": [container]},
-            },
-        },
-    }
+    container = make.container_json(
+        image="app:1",
+        readinessProbe={"httpGet": {"port": 8080}, "periodSeconds": 1},
+        resources={"requests": dict(requests or {"cpu": "100m", "memory": "100Mi"})},
+    )
+    found = make.workload_json(
+        f"{kind}/{name}",
+        namespace=NAMESPACE,
+        labels={"app": name},
+        replicas=replicas,
+        containers=[container],
+    )
+    found["spec"]["template"]["metadata"]["labels"] |= labels or {}
+    found["spec"]["template"]["metadata"]["annotations"] = {ANNOTATION: load}
+    return found
 
 
 def vpa(
     name: str = "web", *, target: str = "Deployment/web", mode: str = "Recreate", **spec: object
 ) -> Json:
     """Return a VPA; `spec` are further members."""
-    kind, _, target_name = target.partition("/")
-    return {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscaler",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "targetRef": {"apiVersion": "apps/v1", "kind": kind, "name": target_name},
-            "updatePolicy": {"updateMode": mode},
-            **spec,
-        },
-    }
+    return make.vpa_json(
+        name, namespace=NAMESPACE, target=target, mode=mode, created=None, spec=spec
+    )

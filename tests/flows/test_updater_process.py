@@ -169,29 +169,6 @@ def test_a_boost_ends_by_the_pods_own_event(server: ApiServer, tmp_path: Path) -
     assert len(asked(server, "POST", "/eviction")) == 0
 
 
-@pytest.mark.parametrize("works", [True, False])
-def test_a_pod_is_created_on_trial(server: ApiServer, tmp_path: Path, works: bool) -> None:
-    """With --prove=dry-run no pod goes before a pod on trial has come back with its size."""
-    size = "200m/200Mi" if works else "100m/100Mi"
-    template = {
-        "metadata": {"labels": make.LABELS},
-        "spec": {"containers": [container("app", size)]},
-    }
-    stateful_set = make.workload_json(replicas=3)
-    stateful_set["spec"]["template"] = template
-    server.store(STATEFUL_SETS, stateful_set)
-    with updating(server, tmp_path, "--prove=dry-run") as found:
-        told = "?action=Evict" if works else "?reason=RecreatedWithoutChange"
-        assert eventually(lambda: len(found.decisions(told)) >= 1), found.log.read_text()
-    trials = [
-        item.query.get("dryRun")
-        for item in server.requests
-        if item.path.endswith("/pods") and item.method == "POST"
-    ]
-    assert set(trials) == {"All"}
-    assert bool(asked(server, "POST", "/eviction")) is works
-
-
 def test_without_rights_that_only_help(server: ApiServer, tmp_path: Path) -> None:
     """Upstream's rights do not include budgets: it works without them, and says so."""
     server.fail("/poddisruptionbudgets", 403, times=1000)

@@ -7,7 +7,7 @@ time pass and all happen in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
@@ -32,12 +32,12 @@ from app.ports import PODS, VPAS, Cluster, PatchKind, Ref
 from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
-from app.sandbox.scheduler import USUAL_NODES, NodeSize
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics
 from app.updater.notifications import ANNOTATION
 from app.updater.process import updater_parts
 from app.updater.state import UpdaterContext
+from tests import make
 from tests.cluster.numbers import total
 from tests.faults import Faults, ref_of
 from tests.sandbox.in_process import InProcess
@@ -120,16 +120,10 @@ class _Loop:
 class Stage:
     """The cluster and the updater; flags are those of the updater."""
 
-    def __init__(
-        self,
-        *flags: str,
-        nodes: Sequence[NodeSize] = USUAL_NODES,
-        refuses: Callable[[Json], str] = lambda _pod: "",
-    ) -> None:
+    def __init__(self, *flags: str) -> None:
         self.clock = SteppedClock()
         self.wall = SetClock(self.clock)  # of the updater and the webhook
-        client = InProcess({"/mutate": self._reviewed})
-        self.sandbox = Sandbox(self.clock, nodes=nodes, refuses=refuses, webhook_client=client)
+        self.sandbox = Sandbox(self.clock, webhook_client=InProcess({"/mutate": self._reviewed}))
         self.faults = Faults()
         self.webhook_works = True
         self.webhook_beats = True
@@ -355,18 +349,8 @@ def vpa(
     spec: Mapping[str, object] | None = None,
 ) -> Json:
     """Return a VPA; the policy is for updates, `spec` are further members."""
-    kind, _, target_name = target.partition("/")
-    version = {"ReplicationController": "v1", "Job": "batch/v1", "CronJob": "batch/v1"}.get(kind)
-    return {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscaler",
-        "metadata": {"name": name, "namespace": "default"},
-        "spec": {
-            "targetRef": {"apiVersion": version or "apps/v1", "kind": kind, "name": target_name},
-            "updatePolicy": {"updateMode": mode, **(policy or {})},
-        }
-        | dict(spec or {}),
-    }
+    updating = {"updatePolicy": {"updateMode": mode} | dict(policy or {})}
+    return make.vpa_json(name, target=target, created=None, spec=updating | dict(spec or {}))
 
 
 def budget(*, unavailable: int | str, name: str = "web") -> Json:

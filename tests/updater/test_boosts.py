@@ -6,11 +6,14 @@ from typing import Any
 
 import pytest
 
-from app.ports import NODES, PODS, VPAS, PatchKind, Ref
-from app.sandbox.objects import is_ready
+from app.model.errors import ClusterError, Conflict, Invalid, Refused, TooMany, Unavailable
+from app.ports import PODS, VPAS, PatchKind, Ref
+from tests.faults import Fault
 from tests.updater.stage import Call, Stage, in_other, small, vpa
 
 Json = dict[str, Any]
+SILENCE = Unavailable("no answer in time")
+BROKEN = Unavailable("internal error", status=500)
 
 
 def boost(seconds: int, factor: int = 3) -> Json:
@@ -18,12 +21,12 @@ def boost(seconds: int, factor: int = 3) -> Json:
     return {"cpu": {"type": "Factor", "factor": factor, "durationSeconds": seconds}}
 
 
-def boosting(*flags: str, replicas: int = 4, seconds: int = 30, restarts: bool = False) -> Stage:
+def boosting(*flags: str, replicas: int = 4, seconds: int = 30) -> Stage:
     """Return a cluster whose pods begin with three times their cpu; they got ready just now."""
     stage = Stage("--prove=off", *flags)
     stage.apply(vpa(spec={"startupBoost": boost(seconds)}))
     stage.recommend("100m/100Mi = =")
-    stage.apply(small(replicas=replicas, restarts=restarts))
+    stage.apply(small(replicas=replicas))
     stage.run(3)
     assert stage.requests() == ["300m"] * replicas
     return stage
@@ -32,42 +35,6 @@ def boosting(*flags: str, replicas: int = 4, seconds: int = 30, restarts: bool =
 def change(stage: Stage, spec: Json) -> None:
     """Change the VPA."""
     stage.sandbox.cluster.patch(Ref(VPAS, "default", "web"), {"spec": spec}, kind=PatchKind.MERGE)
-
-
-def test_all_that_are_due_end_at_once() -> None:
-    """What restarts nothing needs no place: fifty pods are back within moments."""
-    stage = boosting("--min-replicas=100", replicas=50)
-    stage.run(30)
-    assert stage.requests() == ["100m"] * 50
-    assert stage.metric("in_place_updated_pods_total") == 50
-
-
-def test_restarts_keep_to_the_budget() -> None:
-    """Where the end of a boost restarts the container, enough pods stay up."""
-    stage = boosting(replicas=4, restarts=True)
-    counts: list[int] = []
-
-    def look(call: Call) -> None:
-        if call.subresource == "resize":
-            stage.sandbox.advance(0.5)
-            counts.append(sum(map(is_ready, stage.pods())))
-
-    stage.asked.after = look
-    stage.run(300)
-    assert stage.requests() == ["100m"] * 4
-    assert min(counts) >= 2
-
-
-@pytest.mark.parametrize(("restarts", "ended"), [(False, 3), (True, 0)])
-def test_a_missing_pod_holds_back_restarts_alone(restarts: bool, ended: int) -> None:
-    """In a group that is not whole, ends of boosts that restart wait, the others do not."""
-    stage = boosting("--eviction-tolerance=0.1", restarts=restarts)
-    for node in ("node-1", "node-2"):
-        body = {"spec": {"unschedulable": True}}
-        stage.sandbox.cluster.patch(Ref(NODES, "", node), body, kind=PatchKind.MERGE)
-    stage.sandbox.cluster.delete(Ref(PODS, "default", stage.pods()[0]["metadata"]["name"]))
-    stage.run(100)
-    assert stage.requests().count("100m") == ended
 
 
 @pytest.mark.parametrize(
@@ -83,15 +50,6 @@ def test_another_duration_counts_at_once(seconds: int, by: int) -> None:
     assert stage.requests() == ["100m"] * 4
 
 
-def test_a_vpa_that_lost_its_boost() -> None:
-    """Its pods go back at once, in place."""
-    stage = boosting(seconds=600)
-    change(stage, {"startupBoost": None})
-    stage.run(3)
-    assert stage.requests() == ["100m"] * 4
-    assert stage.events("EvictedByVPA") == []
-
-
 def test_a_vpa_that_comes_late() -> None:
     """Boosted pods without a VPA wait for one, however long."""
     stage = boosting(seconds=10)
@@ -103,14 +61,6 @@ def test_a_vpa_that_comes_late() -> None:
                 | {"metadata": {"name": "web", "namespace": "default"}})  # fmt: skip
     stage.recommend("100m/100Mi = =")
     stage.run(3)
-    assert stage.requests() == ["100m"] * 4
-
-
-def test_without_the_webhook() -> None:
-    """Ends of boosts wait for no Lease."""
-    stage = boosting()
-    stage.webhook_beats = False
-    stage.run(120)
     assert stage.requests() == ["100m"] * 4
 
 
@@ -227,3 +177,16 @@ def test_an_error_of_ours_loses_nothing(number: int, due: str) -> None:
     stage.before_look = lambda: None
     stage.run(3)
     assert stage.requests() == ["100m"] * 4
+
+
+@pytest.mark.parametrize(
+    "error", [SILENCE, BROKEN, Conflict("no"), Invalid("no"), Refused("no"), TooMany("slow down")]
+)
+def test_an_end_that_fails(error: ClusterError) -> None:
+    """It is tried again, with growing pauses, and no pod is evicted for it."""
+    stage = boosting(seconds=5)
+    stage.faults.order(Fault(error, "patch", PODS, subresource="resize", times=12))
+    stage.run(400)
+    assert stage.requests() == ["100m"] * 4
+    assert stage.evicted() == []
+    assert stage.metric("failed_in_place_update_attempts_total", reason="UnboostError") > 0

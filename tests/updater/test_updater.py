@@ -88,16 +88,6 @@ def test_a_dry_run_touches_nothing() -> None:
 # --- proof
 
 
-def test_a_canary_goes_first() -> None:
-    """One pod of a workload goes, and the others once its replacement has the right size."""
-    stage = staged(replicas=6)
-    stage.run(60)
-    assert stage.asked.count("evict") == 1
-    stage.run(60)
-    assert stage.asked.count("evict") == 4
-    assert stage.requests().count("200m") == 4
-
-
 def test_a_useless_webhook_stops_its_workload() -> None:
     """Pods that come back unchanged are told of, and the pauses between them grow."""
     stage = staged()
@@ -109,29 +99,6 @@ def test_a_useless_webhook_stops_its_workload() -> None:
     stage.webhook_works = True
     stage.run(1800)
     assert stage.requests() == ["200m"] * 4
-
-
-def test_many_useless_evictions_stop_all() -> None:
-    """When evicting helps no pod it ends everywhere, until one canary succeeds again."""
-    names = [f"app-{number}" for number in range(5)]
-    stage = workloads(*names)
-    stage.webhook_works = False
-    stage.run(200)
-    first = stage.asked.count("evict")
-    assert first == len(names)
-    stage.run(400)
-    assert stage.asked.count("evict") <= first + 2  # one canary at a time, for all
-    stage.webhook_works = True
-    stage.run(1200)
-    assert set(stage.requests()) == {"200m"}
-
-
-def test_without_proof_nothing_is_learnt() -> None:
-    """With --prove=off each round evicts, whatever comes back."""
-    stage = staged("--prove=off", replicas=10)
-    stage.webhook_works = False
-    stage.run(600)
-    assert stage.asked.count("evict") >= 30
 
 
 @pytest.mark.parametrize(("works", "evictions"), [(True, 4), (False, 0)])
@@ -147,16 +114,6 @@ def test_a_trial_comes_before_the_canary(works: bool, evictions: int) -> None:
 
 
 # --- budgets
-
-
-def test_rounds_leave_enough_pods() -> None:
-    """Never more pods are down than tolerance allows, whatever is wished."""
-    stage = staged("--prove=off", replicas=10)
-    counts: list[int] = []
-    stage.asked.after = lambda _call: counts.append(len(stage.pods()))
-    stage.run(300)
-    assert min(counts) == 5
-    assert stage.requests() == ["200m"] * 10
 
 
 def test_a_budget_is_asked_before_it_refuses() -> None:
@@ -273,18 +230,6 @@ def test_a_lost_lead_ends_the_waiting() -> None:
     assert stage.metric("failed_eviction_attempts_total") == 0
 
 
-def test_the_urgent_go_first() -> None:
-    """What is too small is served before what is too big, across all workloads."""
-    stage = Stage("--prove=off", "--eviction-rate-limit=0.001", "--update-concurrency=1")
-    stage.apply(small("big", replicas=2), vpa("big", target="Deployment/big"))
-    stage.apply(small("small", replicas=2), vpa("small", target="Deployment/small"))
-    stage.run(20)
-    stage.recommend("50m/50Mi = =", "big")
-    stage.recommend("200m/200Mi = =", "small")
-    stage.run(61)
-    assert [name.partition("-")[0] for name in stage.evicted()] == ["small"]
-
-
 def test_many_workers_do_the_same() -> None:
     """Owners are served side by side, each in its order; the outcome is the same."""
     names = [f"app-{number}" for number in range(12)]
@@ -296,16 +241,6 @@ def test_many_workers_do_the_same() -> None:
 
 
 # --- what is told
-
-
-def test_events_tell_of_evictions() -> None:
-    """Pod and VPA are told of, in upstream's words for the reasons."""
-    stage = staged("--prove=off")
-    stage.run(60)
-    (first, second) = stage.events("EvictedByVPA")
-    assert first == second
-    assert first.startswith("Pod was evicted to apply the recommendation of VPA web")
-    assert len(stage.events("EvictedPod")) == 2
 
 
 def test_a_vpa_carries_a_summary() -> None:

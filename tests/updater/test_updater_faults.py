@@ -26,6 +26,7 @@ from app.updater.core.plan import plan
 from app.updater.core.rules import UpdateRules
 from app.updater.executor import Batch
 from app.updater.state import PlanVersion
+from tests.cases import cases
 from tests.faults import Fault
 from tests.make import ALL_GATES
 from tests.sandbox.worlds import snapshot_of
@@ -48,11 +49,6 @@ def evictions(error: ClusterError, times: int = 1, *, too_late: bool = False) ->
 def resizes(error: ClusterError, times: int = 1, *, too_late: bool = False) -> Fault:
     """Let resizes fail."""
     return Fault(error, "patch", PODS, subresource="resize", times=times, too_late=too_late)
-
-
-def delete_vpa(stage: Stage) -> None:
-    """Delete the VPA."""
-    stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
 
 
 # --- evictions
@@ -85,31 +81,28 @@ def test_an_eviction_that_fails(fault: Fault, in_first_round: int) -> None:
     assert len(set(stage.evicted())) == len(stage.evicted()) == 4
 
 
-@pytest.mark.parametrize(
-    ("fault", "mode", "reasons"),
-    [
-        pytest.param(evictions(BROKEN, 4), "Recreate", ["EvictionError"] * 4, id="all fail"),
-        pytest.param(
+@cases(
+    "fault mode reasons",
+    {
+        "all fail": (evictions(BROKEN, 4), "Recreate", ["EvictionError"] * 4),
+        "one that stood by goes instead": (
             evictions(BROKEN),
             "Recreate",
             ["BudgetExhausted", "Evicted", "Evicted", "EvictionError"],
-            id="one that stood by goes instead",
         ),
-        pytest.param(evictions(BUDGET), "Recreate", ["PDBBlocked"] * 4, id="budget"),
-        pytest.param(
+        "budget": (evictions(BUDGET), "Recreate", ["PDBBlocked"] * 4),
+        "gone": (
             evictions(NotFound("gone", status=404)),
             "Recreate",
             ["BudgetExhausted", "BudgetExhausted", "Evicted", "PodTerminating"],
-            id="gone",
         ),
-        pytest.param(resizes(BROKEN, 4), "InPlaceOrRecreate", ["ResizeError"] * 4, id="resizes"),
-        pytest.param(
+        "resizes": (resizes(BROKEN, 4), "InPlaceOrRecreate", ["ResizeError"] * 4),
+        "no place left for an eviction instead": (
             resizes(Invalid("never", status=422)),
             "InPlaceOrRecreate",
             ["BudgetExhausted", "ResizeError", "Updated", "Updated"],
-            id="no place left for an eviction instead",
         ),
-    ],
+    },
 )
 def test_decisions_are_told_as_they_came_out(fault: Fault, mode: str, reasons: list[str]) -> None:
     """What is published is not the eviction that was planned, but what became of it."""
@@ -183,7 +176,12 @@ def test_a_pod_of_the_same_name_that_the_watch_does_not_show() -> None:
 @pytest.mark.parametrize(
     ("change", "evictions", "reason"),
     [
-        pytest.param(delete_vpa, 1, "PlanOutdated", id="deleted"),
+        pytest.param(
+            lambda stage: stage.sandbox.cluster.delete(Ref(VPAS, "default", "web")),
+            1,
+            "PlanOutdated",
+            id="deleted",
+        ),
         pytest.param(lambda stage: stage.apply(vpa(mode="Off")), 1, "PlanOutdated", id="off"),
         pytest.param(lambda stage: stage.recommend("201m/200Mi = ="), 3, "Evicted", id="status"),
     ],
@@ -346,24 +344,21 @@ def test_a_plan_from_before_another_loop_disturbed_the_owner() -> None:
 # --- resizes
 
 
-@pytest.mark.parametrize(
-    ("error", "evicted"),
-    [
-        pytest.param(SILENCE, False, id="silence"),
-        pytest.param(BROKEN, False, id="500"),
-        pytest.param(Conflict("changed", status=409), False, id="409"),
-        pytest.param(TooMany("slow down", status=429, retry_after_seconds=5), False, id="429"),
-        pytest.param(Refused("exceeded quota: rq", status=403), False, id="quota"),
-        pytest.param(
-            Refused("node", status=403, causes=(("NodeCapacity", "no"),)), True, id="node"
-        ),
-        pytest.param(Invalid("QOS Class may not change", status=422), True, id="422"),
-        pytest.param(
+@cases(
+    "error evicted",
+    {
+        "silence": (SILENCE, False),
+        "500": (BROKEN, False),
+        "409": (Conflict("changed", status=409), False),
+        "429": (TooMany("slow down", status=429, retry_after_seconds=5), False),
+        "quota": (Refused("exceeded quota: rq", status=403), False),
+        "node": (Refused("node", status=403, causes=(("NodeCapacity", "no"),)), True),
+        "422": (Invalid("QOS Class may not change", status=422), True),
+        "no subresource": (
             NotFound("the server could not find the requested resource", status=404),
             True,
-            id="no subresource",
         ),
-    ],
+    },
 )
 def test_a_resize_that_fails(error: ClusterError, evicted: bool) -> None:
     """Only a refusal that no waiting can mend leads to an eviction; the rest is tried again."""
@@ -491,45 +486,3 @@ def test_marks_that_cannot_be_written() -> None:
     stage.run(300)
     assert stage.requests() == ["200m"] * 4
     assert stage.metric("in_place_updated_pods_total") == 4
-
-
-# --- boosts
-
-
-def boosted(annotation: str | None = None) -> Stage:
-    """Return a cluster whose pods begin with three times their cpu, for no time at all."""
-    stage = Stage("--prove=off")
-    stage.apply(vpa(spec={"startupBoost": {"cpu": {"type": "Factor", "factor": 3}}}))
-    stage.recommend("100m/100Mi = =")
-    found = small()
-    if annotation is not None:
-        found["spec"]["template"]["metadata"]["annotations"][BOOST + "app"] = annotation
-        stage.webhook_works = False
-    stage.apply(found)
-    return stage
-
-
-@pytest.mark.parametrize(
-    "annotation", ["", "{", "[]", '{"requests":{"cpu":"much"}}', '{"requests":7}']
-)
-def test_marks_that_cannot_be_read(annotation: str) -> None:
-    """A pod with such a mark goes to what is recommended, and loses the mark."""
-    stage = boosted(annotation)
-    stage.run(60)
-    assert stage.requests() == ["100m"] * 4
-    marks = [key for pod in stage.pods() for key in pod["metadata"]["annotations"]]
-    assert not any(key.startswith(BOOST) for key in marks)
-
-
-@pytest.mark.parametrize(
-    "error",
-    [SILENCE, BROKEN, Conflict("no"), Invalid("no"), Refused("no"), TooMany("slow down")],
-)
-def test_the_end_of_a_boost_that_fails(error: ClusterError) -> None:
-    """It is tried again, with growing pauses, and no pod is evicted for it."""
-    stage = boosted()
-    stage.faults.order(resizes(error, 12))
-    stage.run(400)
-    assert stage.requests() == ["100m"] * 4
-    assert stage.evicted() == []
-    assert stage.metric("failed_in_place_update_attempts_total", reason="UnboostError") > 0

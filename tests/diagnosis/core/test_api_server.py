@@ -12,22 +12,22 @@ import pytest
 from app.diagnosis.core.api_server import of_clock, of_definitions, of_rights, of_server
 from app.diagnosis.core.facts import AccountRight, Facts, Level, Unasked
 from tests import make
+from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, access, definitions, flaws
 
 RESOURCES = frozenset({"pods", "pods/eviction", "pods/resize"})
 Json = dict[str, Any]
 
 
-@pytest.mark.parametrize(
-    ("facts", "found"),
-    [
-        pytest.param(FACTS, [], id="as it should be"),
-        pytest.param(
+@cases(
+    "facts found",
+    {
+        "as it should be": (FACTS, []),
+        "too old": (
             replace(FACTS, version="v1.27.9"),
             [(Level.SERIOUS, "version v1.27.9 is too old: the webhook needs 1.30 or newer")],
-            id="too old",
         ),
-        pytest.param(
+        "old": (
             replace(FACTS, version="v1.32.0-gke.1"),
             [
                 (
@@ -35,19 +35,16 @@ Json = dict[str, Any]
                     "version v1.32.0-gke.1 resizes no running pods; that needs 1.33 or newer",
                 )
             ],
-            id="old",
         ),
-        pytest.param(
+        "a strange version": (
             replace(FACTS, version="main"),
             [(Level.WARNING, 'it is not known what version "main" can do')],
-            id="a strange version",
         ),
-        pytest.param(
+        "no evictions": (
             replace(FACTS, core_resources=RESOURCES - {"pods/eviction"}),
             [(Level.SERIOUS, "it knows no evictions")],
-            id="no evictions",
         ),
-    ],
+    },
 )
 def test_versions_and_features(facts: Facts, found: list[tuple[Level, str]]) -> None:
     """What a server is too old for is told, and how serious that is."""

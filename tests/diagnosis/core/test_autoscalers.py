@@ -6,13 +6,12 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-import pytest
-
 from app.diagnosis.core.autoscalers import of_vpas, targets
 from app.diagnosis.core.facts import Level, Pods
 from app.model.kinds import ObjectKey
 from app.model.workloads import Failed
 from tests import make
+from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, VPA, flaws
 
 Json = dict[str, Any]
@@ -25,45 +24,37 @@ def found(*items: Json) -> list[tuple[Level, str]]:
     return flaws(list(of_vpas(replace(FACTS, pods=Pods(make.snapshot(*items))))))
 
 
-@pytest.mark.parametrize(
-    ("items", "message"),
-    [
-        pytest.param([VPA, WORKLOAD, POD], None, id="in order"),
-        pytest.param(
-            [VPA, WORKLOAD, POD, make.pod_json(name="x", owner=None)], None, id="beside others"
-        ),
-        pytest.param([make.vpa_json(target=None)], "it names no workload", id="no target"),
-        pytest.param(
-            [VPA], "StatefulSet/web does not exist, or cannot be scaled", id="no such target"
-        ),
-        pytest.param(
+@cases(
+    "items message",
+    {
+        "in order": ([VPA, WORKLOAD, POD], None),
+        "beside others": ([VPA, WORKLOAD, POD, make.pod_json(name="x", owner=None)], None),
+        "no target": ([make.vpa_json(target=None)], "it names no workload"),
+        "no such target": ([VPA], "StatefulSet/web does not exist, or cannot be scaled"),
+        "not the topmost owner": (
             [VPA, make.workload_json(owner="Deployment/top")],
             "StatefulSet/web belongs to Deployment/top; name that in spec.targetRef",
-            id="not the topmost owner",
         ),
-        pytest.param([VPA, WORKLOAD], "it has no pods", id="no pods"),
-        pytest.param(
+        "no pods": ([VPA, WORKLOAD], "it has no pods"),
+        "nothing learned": (
             [make.vpa_json(), WORKLOAD, POD],
             "nothing is recommended: no recommender has looked at it yet",
-            id="nothing learned",
         ),
-        pytest.param([make.vpa_json(created=None), WORKLOAD, POD],
-            "nothing is recommended: no recommender has looked at it yet", id="of unknown age"),
-        pytest.param(
-            [make.vpa_json(created=timedelta(minutes=2)), WORKLOAD, POD], None, id="still young"
+        "of unknown age": (
+            [make.vpa_json(created=None), WORKLOAD, POD],
+            "nothing is recommended: no recommender has looked at it yet",
         ),
-        pytest.param(
+        "still young": ([make.vpa_json(created=timedelta(minutes=2)), WORKLOAD, POD], None),
+        "overlap": (
             [VPA, make.vpa_json("young", cpu="1", created=timedelta(days=1)), WORKLOAD, POD],
             "VPA web takes the same pods first; part them by spec.selector",
-            id="overlap",
         ),
-        pytest.param(
+        "beside one that only recommends": (
             [VPA, make.vpa_json("young", mode="Off", created=timedelta(days=1)), WORKLOAD, POD],
             None,
-            id="beside one that only recommends",
         ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_planted_faults(items: list[Json], message: str | None) -> None:
     """Each fault is the only finding."""
     assert [told for _, told in found(*items)] == ([] if message is None else [message])

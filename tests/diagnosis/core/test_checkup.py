@@ -11,6 +11,7 @@ import pytest
 from app.diagnosis.core.checkup import checkup
 from app.diagnosis.core.facts import Check, Facts, Level, Pods, TrialOutcome, TrialResult, Unasked
 from tests import make
+from tests.cases import cases
 from tests.diagnosis.core.healthy import (
     FACTS,
     OTHER_CA,
@@ -40,45 +41,39 @@ def test_in_order() -> None:
     assert all(found[check] for check in Check)
 
 
-@pytest.mark.parametrize(
-    ("facts", "check"),
-    [
-        pytest.param(replace(FACTS, version="v1.20.0"), Check.SERVER, id="an old server"),
-        pytest.param(
-            replace(FACTS, now=make.NOW + timedelta(hours=1)), Check.CLOCK, id="clocks"
-        ),
-        pytest.param(replace(FACTS, definitions=[]), Check.DEFINITIONS, id="no definitions"),
-        pytest.param(
+@cases(
+    "facts check",
+    {
+        "an old server": (replace(FACTS, version="v1.20.0"), Check.SERVER),
+        "clocks": (replace(FACTS, now=make.NOW + timedelta(hours=1)), Check.CLOCK),
+        "no definitions": (replace(FACTS, definitions=[]), Check.DEFINITIONS),
+        "another CA": (
             replace(FACTS, mutating=[configuration("vpa-webhook-config", ROGUE)]),
             Check.WEBHOOK,
-            id="another CA",
         ),
-        pytest.param(
+        "a webhook out of reach": (
             replace(FACTS, tried=TrialResult(TrialOutcome.PASSED)),
             Check.WEBHOOK,
-            id="a webhook out of reach",
         ),
-        pytest.param(
-            replace(FACTS, certificate=generation(days=-0.1)), Check.CERTIFICATE, id="expired"
-        ),
-        pytest.param(
+        "expired": (replace(FACTS, certificate=generation(days=-0.1)), Check.CERTIFICATE),
+        "a stale Lease": (
             replace(FACTS, leases=[lease("vpa-admission-controller", timedelta(hours=1))]),
             Check.LEASES,
-            id="a stale Lease",
         ),
-        pytest.param(replace(FACTS, metrics=Unasked("503")), Check.METRICS, id="no metrics"),
-        pytest.param(
-            replace(FACTS, accounts=[access(allowed=False)]), Check.RIGHTS, id="a missing right"
-        ),
-        pytest.param(
-            replace(FACTS, deployments=[
-                deployment("updater"), deployment("updater", image="x/vpa-updater:1.8.1")
-            ]),
+        "no metrics": (replace(FACTS, metrics=Unasked("503")), Check.METRICS),
+        "a missing right": (replace(FACTS, accounts=[access(allowed=False)]), Check.RIGHTS),
+        "upstream still running": (
+            replace(
+                FACTS,
+                deployments=[
+                    deployment("updater"),
+                    deployment("updater", image="x/vpa-updater:1.8.1"),
+                ],
+            ),
             Check.COMPONENTS,
-            id="upstream still running",
         ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_ten_planted_faults(facts: Facts, check: Check) -> None:
     """Each is named as serious by the check that is for it, with a command, and by no other."""
     assert serious(facts) == {check}

@@ -19,6 +19,7 @@ from app.diagnosis.core.comparisons import (
 from app.diagnosis.core.members import members
 from app.model.vpa import read_vpa
 from tests import make
+from tests.cases import cases
 from tests.diagnosis.core.healthy import checkpoint_json
 from tests.make import quantity
 
@@ -142,27 +143,23 @@ def test_history_tells_confidence_and_age() -> None:
     assert (known.confidence, known.samples, known.as_of) == (0.5, 720, history.updated)
 
 
-@pytest.mark.parametrize(
-    ("conditions", "problem"),
-    [
-        pytest.param([], "no recommender has looked at it yet", id="not looked at"),
-        pytest.param(
-            [("RecommendationProvided", "False", "")], "nothing was learned yet", id="no word"
-        ),
-        pytest.param(
+@cases(
+    "conditions problem",
+    {
+        "not looked at": ([], "no recommender has looked at it yet"),
+        "no word": ([("RecommendationProvided", "False", "")], "nothing was learned yet"),
+        "words": (
             [
                 ("RecommendationProvided", "False", "no samples"),
                 ("NoPodsMatched", "True", "no pods"),
             ],
             "no samples; no pods",
-            id="words",
         ),
-        pytest.param(
+        "words that explain nothing": (
             [("RecommendationProvided", "True", "yes"), ("LowConfidence", "False", "no")],
             "nothing was learned yet",
-            id="words that explain nothing",
         ),
-    ],
+    },
 )
 def test_why_nothing_is_recommended(conditions: list[tuple[str, str, str]], problem: str) -> None:
     """A VPA without a recommendation has a line too, and its conditions tell why."""

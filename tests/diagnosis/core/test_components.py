@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-import pytest
-
 from app.diagnosis.core.components import of_components
 from app.diagnosis.core.facts import Facts, Level, Unasked
 from app.diagnosis.core.processes import ADMISSION, logs_of, place_of, with_flag, with_rights
+from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, charted, deployment, flaws, with_one
 
 Json = dict[str, Any]
@@ -28,66 +27,53 @@ def theirs(component: str, *args: str, replicas: int = 1) -> Json:
     return deployment(component, *args, image=UPSTREAM.format(component), replicas=replicas)
 
 
-@pytest.mark.parametrize(
-    ("facts", "found"),
-    [
-        pytest.param(FACTS, [], id="ours"),
-        pytest.param(
+@cases(
+    "facts found",
+    {
+        "ours": (FACTS, []),
+        "down": (
             with_one(deployment("updater", available=0)),
             [(Level.SERIOUS, "no pod of the updater is available")],
-            id="down",
         ),
-        pytest.param(
+        "scaled to zero": (
             with_one(deployment("updater", replicas=0)),
             [(Level.WARNING, "the updater is scaled to zero")],
-            id="scaled to zero",
         ),
-        pytest.param(
+        "both": (
             with_one(deployment("updater"), theirs("updater")),
             [(Level.SERIOUS, DOUBLED.format("updater"))],
-            id="both",
         ),
-        pytest.param(
+        "upstream's alone": (
             with_one(theirs("updater")),
             [(Level.NOTE, "upstream's updater runs, and ours does not")],
-            id="upstream's alone",
         ),
-        pytest.param(
-            with_one(deployment("updater"), theirs("updater", replicas=0)), [], id="the way back"
-        ),
-        pytest.param(
-            with_one(deployment("updater", "--v=4", "--dry-run"), theirs("updater")), [], id="dry"
-        ),
-        pytest.param(
+        "the way back": (with_one(deployment("updater"), theirs("updater", replicas=0)), []),
+        "dry": (with_one(deployment("updater", "--v=4", "--dry-run"), theirs("updater")), []),
+        "two names": (
             with_one(deployment("recommender", "-recommender_name=b"), theirs("recommender")),
             [],
-            id="two names",
         ),
-        pytest.param(
+        "one name for two": (
             with_one(
                 deployment("recommender", "--recommender-name", "b"),
                 theirs("recommender", "--recommender-name=b"),
             ),
             [(Level.SERIOUS, DOUBLED.format("recommender"))],
-            id="one name for two",
         ),
-        pytest.param(
+        "two webhooks": (
             with_one(deployment("admission-controller"), theirs("admission-controller")),
             [(Level.SERIOUS, DOUBLED.format("admission-controller"))],
-            id="two webhooks",
         ),
-        pytest.param(
+        "something else of that name": (
             with_one(deployment("updater", image="nginx")),
             [(Level.NOTE, "it was not found; it may run by other means")],
-            id="something else of that name",
         ),
-        pytest.param(
+        "none": (
             replace(FACTS, deployments=[{"metadata": {"name": "web"}}]),
             [(Level.NOTE, "it was not found; it may run by other means")] * 3,
-            id="none",
         ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_components(facts: Facts, found: list[tuple[Level, str]]) -> None:
     """Processes that are down, doubled or absent are named; those that agreed are not."""
     assert flaws(list(of_components(facts))) == found
@@ -118,40 +104,35 @@ def named(name: str, item: Json) -> Json:
     return item | {"metadata": item["metadata"] | {"namespace": "vpa", "name": name}}
 
 
-@pytest.mark.parametrize(
-    ("deployments", "place", "command"),
-    [
-        pytest.param(
+@cases(
+    "deployments place command",
+    {
+        "ours": (
             [theirs(ADMISSION), named("ours", deployment(ADMISSION))],
             ("vpa", "deployment/ours"),
             "kubectl -n vpa logs deployment/ours --tail=50",
-            id="ours",
         ),
-        pytest.param(
+        "upstream's": (
             [named("theirs", theirs(ADMISSION))],
             ("vpa", "deployment/theirs"),
             "kubectl -n vpa logs deployment/theirs --tail=50",
-            id="upstream's",
         ),
-        pytest.param(
+        "not known": (
             Unasked("refused"),
             ("kube-system", "deployment/vpa-admission-controller"),
             "kubectl -n kube-system logs deployment/vpa-admission-controller --tail=50",
-            id="not known",
         ),
-        pytest.param(
+        "none": (
             [],
             ("kube-system", "deployment/vpa-admission-controller"),
             "plumbline manifests admission | kubectl apply --server-side --force-conflicts -f -",
-            id="none",
         ),
-        pytest.param(
+        "two of ours": (
             [named("a", deployment(ADMISSION)), deployment(ADMISSION)],
             ("kube-system", "deployment/vpa-admission-controller"),
             "kubectl -n kube-system logs deployment/vpa-admission-controller --tail=50",
-            id="two of ours",
         ),
-    ],
+    },
 )
 def test_names(deployments: list[Json] | Unasked, place: tuple[str, str], command: str) -> None:
     """Commands name the Deployment that is there, or bring the one that is not."""
@@ -160,53 +141,48 @@ def test_names(deployments: list[Json] | Unasked, place: tuple[str, str], comman
     assert logs_of(ADMISSION, facts) == command
 
 
-@pytest.mark.parametrize(
-    ("facts", "namespace", "command"),
-    [
-        pytest.param(
+@cases(
+    "facts namespace command",
+    {
+        "manifests": (
             FACTS,
             "kube-system",
             "(plumbline manifests updater; plumbline manifests trials) "
             "| kubectl auth reconcile -f -",
-            id="manifests",
         ),
-        pytest.param(
+        "manifests elsewhere": (
             FACTS,
             "vpa",
             "(plumbline manifests updater; plumbline manifests trials) "
             "| sed 's/namespace: kube-system/namespace: vpa/' | kubectl auth reconcile -f -",
-            id="manifests elsewhere",
         ),
-        pytest.param(
+        "chart": (
             CHARTED,
             "vpa",
             "helm upgrade blue deploy/chart -n vpa --reset-then-reuse-values",
-            id="chart",
         ),
-    ],
+    },
 )
 def test_what_grants_rights(facts: Facts, namespace: str, command: str) -> None:
     """Only rights are granted, by the means that granted the others."""
     assert with_rights("updater", namespace, ["updater", "trials"], facts) == command
 
 
-@pytest.mark.parametrize(
-    ("facts", "command"),
-    [
-        pytest.param(
+@cases(
+    "facts command",
+    {
+        "manifests": (
             FACTS,
             "kubectl -n kube-system patch deployment/vpa-admission-controller --type=json "
             f"-p '{ADDED}'",
-            id="manifests",
         ),
-        pytest.param(
+        "chart": (
             CHARTED,
             "helm upgrade blue deploy/chart -n vpa --reset-then-reuse-values "
             "--set admissionController.a=1",
-            id="chart",
         ),
-        pytest.param(replace(FACTS, deployments=[]), "plumbline admission --a=1", id="by hand"),
-    ],
+        "by hand": (replace(FACTS, deployments=[]), "plumbline admission --a=1"),
+    },
 )
 def test_what_tells_a_flag(facts: Facts, command: str) -> None:
     """A flag is told where the others are: of several the last one counts."""

@@ -12,6 +12,7 @@ from app.admission.core.rotation import Generation
 from app.diagnosis.core.facts import Facts, Level, Unasked
 from app.diagnosis.core.liveness import of_certificate, of_leases, of_metrics
 from tests import make
+from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, deployment, generation, lease, with_one
 
 Json = dict[str, Any]
@@ -45,42 +46,36 @@ def test_who_renews_a_certificate() -> None:
     assert given.fix == "kubectl -n kube-system describe secret/plumbline-webhook"
 
 
-@pytest.mark.parametrize(
-    ("leases", "found"),
-    [
-        pytest.param(FACTS.leases, [Level.FINE, Level.FINE], id="alive"),
-        pytest.param([], [Level.SERIOUS], id="none"),
-        pytest.param([lease(HEARTBEAT, timedelta(minutes=2))], [Level.SERIOUS], id="stale"),
-        pytest.param([lease(HEARTBEAT, timedelta(seconds=-3))], [Level.FINE], id="ahead"),
-        pytest.param([lease(HEARTBEAT, timedelta(seconds=-9))], [Level.WARNING], id="far ahead"),
-        pytest.param(
-            [{"metadata": {"name": HEARTBEAT}, "spec": {}}], [Level.SERIOUS], id="never renewed"
-        ),
-        pytest.param(
+@cases(
+    "leases found",
+    {
+        "alive": (FACTS.leases, [Level.FINE, Level.FINE]),
+        "none": ([], [Level.SERIOUS]),
+        "stale": ([lease(HEARTBEAT, timedelta(minutes=2))], [Level.SERIOUS]),
+        "ahead": ([lease(HEARTBEAT, timedelta(seconds=-3))], [Level.FINE]),
+        "far ahead": ([lease(HEARTBEAT, timedelta(seconds=-9))], [Level.WARNING]),
+        "never renewed": ([{"metadata": {"name": HEARTBEAT}, "spec": {}}], [Level.SERIOUS]),
+        "garbage": (
             [{"metadata": {"name": HEARTBEAT}, "spec": {"renewTime": "soon"}}],
             [Level.SERIOUS],
-            id="garbage",
         ),
-        pytest.param(
+        "a leader that died": (
             [lease(HEARTBEAT, timedelta()), lease("vpa-updater", timedelta(minutes=9))],
             [Level.FINE, Level.SERIOUS],
-            id="a leader that died",
         ),
-        pytest.param(
+        "a leader that stepped down": (
             [lease(HEARTBEAT, timedelta()), lease("vpa-updater", timedelta(hours=9), holder="")],
             [Level.FINE],
-            id="a leader that stepped down",
         ),
-        pytest.param(
+        "a leader of another installation": (
             [
                 lease(HEARTBEAT, timedelta()),
                 lease("vpa-updater", timedelta()),
                 lease("vpa-updater-lease", timedelta(hours=9)),
             ],
             [Level.FINE, Level.FINE, Level.NOTE],
-            id="a leader of another installation",
         ),
-    ],
+    },
 )
 def test_leases(leases: list[Json], found: list[Level]) -> None:
     """Who gives no sign of life is named; who stepped down is not."""

@@ -11,6 +11,7 @@ from app.diagnosis.core.facts import Facts, Level, TrialOutcome, TrialResult, Un
 from app.diagnosis.core.hooks import trial_namespace
 from app.diagnosis.core.processes import ADMISSION
 from app.diagnosis.core.registrations import of_webhook
+from tests.cases import cases
 from tests.diagnosis.core.healthy import (
     CA,
     FACTS,
@@ -126,28 +127,23 @@ def test_a_slow_validation() -> None:
     assert told.about == "validatingwebhookconfiguration/blue-webhook-config"
 
 
-@pytest.mark.parametrize(
+@cases(
     "facts",
-    [
-        pytest.param(FACTS, id="a service"),
-        pytest.param(registered(**URL), id="a URL that public CAs vouch for"),
-        pytest.param(
+    {
+        "a service": (FACTS,),
+        "a URL that public CAs vouch for": (registered(**URL),),
+        "upstream's webhook": (
             replace(registered(**UPSTREAM, **NOBODY), validating=Unasked("refused")),
-            id="upstream's webhook",
         ),
-        pytest.param(
-            replace(
-                FACTS, certificate=OTHERS, mutating=[ROTATING], validating=[JUDGING]
-            ),
-            id="two CAs while one is rotated",
+        "two CAs while one is rotated": (
+            replace(FACTS, certificate=OTHERS, mutating=[ROTATING], validating=[JUDGING]),
         ),
-        pytest.param(replace(FACTS, certificate=None), id="a certificate that is not known"),
-        pytest.param(
+        "a certificate that is not known": (replace(FACTS, certificate=None),),
+        "another webhook that comes first": (
             replace(FACTS, mutating=[configuration("a-injector", INJECTOR), configuration()]),
-            id="another webhook that comes first",
         ),
-    ],
-)  # fmt: skip
+    },
+)
 def test_in_order(facts: Facts) -> None:
     """What works is fine."""
     assert flaws(list(of_webhook(facts))) == []

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 
 from app.model.kinds import ObjectKey
-from app.model.workloads import LookedUp
+from app.model.workloads import LookedUp, Workload, scaled_workload
 from app.updater.core.memory import Memory
 from app.updater.core.plan import Plan, PlanOptions, plan
 from app.updater.core.rules import UpdateRules
@@ -16,8 +16,10 @@ from tests.updater.core.scenes import (
     NOW,
     UNPROVEN,
     container,
+    named,
     recommended,
     running,
+    with_metadata,
 )
 
 Json = make.Json
@@ -32,6 +34,24 @@ def vpa(name: str = "web", **more: object) -> Json:
     for path, value in more.items():
         found = make.with_value(found, path, value)
     return found
+
+
+def group(name: str, *pods: Json, replicas: int | None = None) -> list[Json]:
+    """Return a StatefulSet, its VPA, and its pods under names of their own."""
+    target = f"StatefulSet/{name}"
+    owned = [
+        with_metadata(named(pod, f"{name}-{number}"), ownerReferences=[make.owner_json(target)])
+        for number, pod in enumerate(pods)
+    ]
+    vpa = make.vpa_json(name, target=target, mode="Recreate", recommendations=FAR)
+    return [make.workload_json(target, replicas=replicas or len(pods)), vpa, *owned]
+
+
+def rollout(replicas: int | None = None) -> Workload:
+    """Return a custom owner as its scale tells of it."""
+    spec = {} if replicas is None else {"replicas": replicas}
+    scale = {"metadata": {"name": "web"}, "spec": spec, "status": {"selector": "app=web"}}
+    return scaled_workload("default", "example.com/v1", "Rollout", scale)
 
 
 def planned(

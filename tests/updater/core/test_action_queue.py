@@ -61,6 +61,13 @@ def names(found: QueueCursor) -> list[str]:
     return taken
 
 
+def take(found: QueueCursor) -> QueueStep:
+    """Return the step that may go now."""
+    step = found.next()
+    assert step is not None
+    return step
+
+
 def reasons(found: QueueCursor) -> dict[str, Reason]:
     """Return why those that are left got no turn."""
     return {item.pod.name: why[0] for item, why in found.rest()}
@@ -82,9 +89,7 @@ def up(*gone: str) -> dict[str, Pod]:
 def test_pods_that_others_take_down_take_places() -> None:
     """Our own are counted already; a step that needs no place goes on."""
     found = walk(*map(step, "abcd"), step("e", needs_slot=False), up=up())
-    first, second = found.next(), found.next()
-    assert first is not None
-    assert second is not None
+    first, second = take(found), take(found)
     assert found.has_still_room(first, up("a"))
     assert found.has_still_room(second, up("a", "b"))
     assert not found.has_still_room(second, up("a", "c"))
@@ -106,8 +111,7 @@ def test_a_failed_call_makes_room_for_the_next() -> None:
     assert tried == ["a", "b", "c", "d"]
     assert found.budget == OwnerBudget(4, 0.5, 4, 4)
     free = walk(step("a", needs_slot=False))
-    taken = free.next()
-    assert taken is not None
+    taken = take(free)
     free.came_to_nothing(taken)
     assert free.budget == OwnerBudget(4, 0.5, 4, 4)
 
@@ -115,8 +119,7 @@ def test_a_failed_call_makes_room_for_the_next() -> None:
 def test_a_budget_that_refused_is_not_asked_again() -> None:
     """Its pods are skipped, the others go on."""
     found = walk(step("a", pdbs=(PDB,)), step("b", pdbs=(PDB,)), step("c"))
-    first = found.next()
-    assert first is not None
+    first = take(found)
     found.came_to_nothing(first)
     found.close(first.pdbs)
     assert names(found) == ["c"]
@@ -133,8 +136,7 @@ def test_resizes_pass_closed_budgets() -> None:
 def test_a_canary_goes_alone() -> None:
     """Per VPA, and another one follows if it could not go."""
     found = walk(step("a"), step("b"), step("c", vpa="other"), unproven=frozenset({"web"}))
-    first = found.next()
-    assert first is not None
+    first = take(found)
     assert names(found) == ["c"]
     assert reasons(found) == {"b": Reason.PROOF_PENDING}
     found.came_to_nothing(first)
@@ -150,14 +152,12 @@ def test_a_refused_resize_may_become_an_eviction() -> None:
     found.evict_later(wanting)
     assert names(found) == ["b", "c"]
     found = walk(wanting, step("b", Action.RESIZE))
-    first = found.next()
-    assert first is not None
+    first = take(found)
     found.came_to_nothing(first)
     found.evict_later(first)
     assert names(found) == ["b", "a"]
     alone = walk(wanting, step("b"), unproven=frozenset({"web"}))
-    first = alone.next()
-    assert first is not None
+    first = take(alone)
     alone.evict_later(first)
     assert names(alone) == ["b"]
 
@@ -165,11 +165,9 @@ def test_a_refused_resize_may_become_an_eviction() -> None:
 def test_an_eviction_instead_is_told_as_one() -> None:
     """What was planned as a resize is carried out and told as an eviction."""
     found = walk(step("a", Action.RESIZE, needs_slot=False, may_evict=True))
-    first = found.next()
-    assert first is not None
+    first = take(found)
     found.evict_later(first)
-    later = found.next()
-    assert later is not None
+    later = take(found)
     assert later.is_eviction
     assert later.needs_slot
     assert later.decision.reason is Reason.EVICTED

@@ -13,6 +13,7 @@ from app.model.gates import FeatureGates
 from app.updater.core.assess import mode_blocker
 from app.updater.core.decisions import Action, Reason
 from tests import make
+from tests.cases import cases
 from tests.make import ALL_GATES, NO_GATES
 from tests.updater.core.scenes import (
     EVICTED,
@@ -83,63 +84,53 @@ NEVER = (Action.NONE, Reason.NOT_UPSCALE)
 SMALL = (Action.NONE, Reason.TOO_SMALL)
 
 
-@pytest.mark.parametrize(
-    ("requests", "recommendation", "more", "expected"),
-    [
-        pytest.param("100m/100Mi", "200m/200Mi = =", {}, EVICTED, id="SX-01"),
-        pytest.param("500m/500Mi", "200m/200Mi = =", {}, NEVER, id="SX-02"),
-        pytest.param(
+@cases(
+    "requests recommendation more expected",
+    {
+        "SX-01": ("100m/100Mi", "200m/200Mi = =", {}, EVICTED),
+        "SX-02": ("500m/500Mi", "200m/200Mi = =", {}, NEVER),
+        "two small changes within bounds": (
             "200m/1000Mi",
             "202m/300Mi 100m/200Mi 400m/600Mi",
             {},
             SMALL,
-            id="two small changes within bounds",
         ),
-        pytest.param("200m/1000Mi", MORE_CPU, {}, EVICTED, id="far more cpu, far less memory"),
-        pytest.param("200m/1000Mi", MORE_CPU, {"age": YOUNG}, EVICTED, id="young"),
-        pytest.param("200m/1000Mi", WIDE, {}, EVICTED, id="both change a little"),
-        pytest.param(
-            "200m/1000Mi", WIDE, {"age": YOUNG}, (Action.NONE, Reason.TOO_YOUNG), id="young"
-        ),
-        pytest.param(
-            "200m/1000Mi", "210m/500Mi 1m/1Mi 1/2Gi", {}, SMALL, id="a change that is netted"
-        ),
-        pytest.param(
+        "far more cpu, far less memory": ("200m/1000Mi", MORE_CPU, {}, EVICTED),
+        "far more cpu though young": ("200m/1000Mi", MORE_CPU, {"age": YOUNG}, EVICTED),
+        "both change a little": ("200m/1000Mi", WIDE, {}, EVICTED),
+        "young": ("200m/1000Mi", WIDE, {"age": YOUNG}, (Action.NONE, Reason.TOO_YOUNG)),
+        "a change that is netted": ("200m/1000Mi", "210m/500Mi 1m/1Mi 1/2Gi", {}, SMALL),
+        "above its bounds though young": (
             "500m",
             "400m/100Mi 1m/1Mi 450m/1Gi",
             {"age": YOUNG},
             EVICTED,
-            id="above its bounds though young",
         ),
-        pytest.param(
+        "killed and to get more memory": (
             "-/1Gi",
             "-/2Gi -/1Mi -/3Gi",
             {"age": YOUNG, "after": killed},
             EVICTED,
-            id="killed and to get more memory",
         ),
-        pytest.param(
+        "killed and to get less memory": (
             "-/2Gi",
             "-/1Gi -/1Mi -/3Gi",
             {"age": YOUNG, "after": killed},
             NEVER,
-            id="killed and to get less memory",
         ),
-        pytest.param(
+        "less memory is required and given": (
             "200m/1000Mi",
             MORE_CPU,
             {"requirements": LESS_MEMORY},
             EVICTED,
-            id="less memory is required and given",
         ),
-        pytest.param(
+        "less memory is required and not given": (
             "100m/100Mi",
             "200m/200Mi = =",
             {"requirements": LESS_MEMORY},
             (Action.WAIT, Reason.REQUIREMENT_NOT_MET),
-            id="less memory is required and not given",
         ),
-    ],
+    },
 )
 def test_upscale_only(
     requests: str,
@@ -268,7 +259,7 @@ def test_pods_that_no_node_takes(
         ("UpscaleOnly", NO_GATES, None),
         ("InPlaceOrRecreate", NO_GATES, None),
         ("InPlace", ALL_GATES, None),
-        pytest.param("InPlace", NO_GATES, Reason.GATE_DISABLED, id="InPlace without its gate"),
+        ("InPlace", NO_GATES, Reason.GATE_DISABLED),
         ("Off", NO_GATES, Reason.MODE_OFF),
         ("Initial", NO_GATES, Reason.MODE_INITIAL),
         ("Sometimes", NO_GATES, Reason.MODE_OFF),

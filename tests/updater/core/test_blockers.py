@@ -8,7 +8,6 @@ from datetime import timedelta
 import pytest
 
 from app.model.kinds import ObjectKey
-from app.model.workloads import scaled_workload
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, SeenRollout, unseen_pdb_key
 from app.updater.core.plan import PlanOptions
@@ -91,24 +90,6 @@ def test_boosts_do_not_lift_min_replicas() -> None:
     assert found.told() == TOO_FEW
 
 
-def test_custom_owners_have_a_budget() -> None:
-    """Their scale tells how many pods there should be."""
-    scale = {
-        "metadata": {"name": "web"},
-        "spec": {"replicas": 5},
-        "status": {"selector": "app=web"},
-    }
-    owner = scaled_workload("default", "example.com/v1", "Rollout", scale)
-    pods = several(running(SMALL, owner="example.com/v1/Rollout/web"), 5)
-    vpa = make.vpa_json(
-        mode="Recreate",
-        target="example.com/v1/Rollout/web",
-        recommendations=[recommended("200m/200Mi = =")],
-    )
-    found = Scene(pods, whole=make.snapshot(*pods, owner, vpa))
-    assert found.count(Action.EVICT) == 2
-
-
 @pytest.mark.parametrize(
     ("owner", "reason"),
     [
@@ -127,15 +108,6 @@ def test_unknown_sizes(owner: Json, reason: Reason) -> None:
 
 
 # --- who is up
-
-
-def test_unready_pods_are_down_already() -> None:
-    """Half of ten pods are not ready: the others wait."""
-    sick = [
-        running(SMALL, name=f"sick-{number}", ready=False, age=5 * MINUTE) for number in range(5)
-    ]
-    pods = [*several(POD, 5), *sick]
-    assert Scene(pods).count(Action.EVICT) == 0
 
 
 @pytest.mark.parametrize("ready", [True, False])

@@ -13,6 +13,7 @@ from app.updater.core.memory import Memory, Pause, PodMemory, Resized
 from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION, annotation_patch, resize_patch
 from app.updater.core.plan import PlanOptions
 from tests import make
+from tests.cases import cases
 from tests.make import NO_GATES
 from tests.updater.core.boosts import (
     AT,
@@ -87,11 +88,6 @@ def test_a_missing_pod_does_not_hold_up_the_others() -> None:
     assert scene(*pods).told() == UNBOOSTED
 
 
-def test_a_single_pod_goes_back() -> None:
-    """The least number of replicas speaks of evictions."""
-    assert scene(boosted()).told() == UNBOOSTED
-
-
 def test_restarts_take_places() -> None:
     """Where cpu restarts a container, not all pods go at once."""
     pod = boosted(container("app", "300m/100Mi", resize={"cpu": "RestartContainer"}))
@@ -114,36 +110,30 @@ def test_a_stale_webhook_does_not_matter() -> None:
     assert scene(boosted()).told(around) == UNBOOSTED
 
 
-@pytest.mark.parametrize(
-    ("pod", "expected"),
-    [
-        pytest.param(asks_for_less(), Reason.RESIZE_IN_PROGRESS, id="accepted"),
-        pytest.param(
+@cases(
+    "pod expected",
+    {
+        "accepted": (asks_for_less(), Reason.RESIZE_IN_PROGRESS),
+        "deferred": (
             asks_for_less(conditions=[resize_condition("Pending", "Deferred")]),
             Reason.RESIZE_DEFERRED,
-            id="deferred",
         ),
-        pytest.param(
+        "deferred for long": (
             asks_for_less(
                 6 * MINUTE, conditions=[resize_condition("Pending", "Deferred", ago=400)]
             ),
             Reason.UNBOOST_STUCK,
-            id="deferred for long",
         ),
-        pytest.param(
+        "infeasible": (
             asks_for_less(conditions=[resize_condition("Pending", "Infeasible")]),
             Reason.UNBOOST_STUCK,
-            id="infeasible",
         ),
-        pytest.param(
+        "error": (
             asks_for_less(conditions=[resize_condition("InProgress", "Error", "no")]),
             Reason.UNBOOST_STUCK,
-            id="error",
         ),
-        pytest.param(
-            asks_for_less(ago=61 * MINUTE), Reason.UNBOOST_STUCK, id="in progress for long"
-        ),
-    ],
+        "in progress for long": (asks_for_less(ago=61 * MINUTE), Reason.UNBOOST_STUCK),
+    },
 )
 @pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
 def test_a_stuck_return_never_evicts(pod: Json, expected: Reason, mode: str) -> None:
@@ -185,25 +175,22 @@ def test_what_others_asked_for_is_waited_for(pod: Json, told: Reason) -> None:
     assert since is not None
 
 
-@pytest.mark.parametrize(
-    ("pod", "wrote"),
-    [
-        pytest.param(
+@cases(
+    "pod wrote",
+    {
+        "deferred": (
             waits_for("300m/200Mi", "Deferred", 301),
             {"app.requests.cpu": "200m", "app.requests.memory": "100Mi"},
-            id="deferred",
         ),
-        pytest.param(
+        "infeasible": (
             waits_for("300m/200Mi", "Infeasible", 1),
             {"app.requests.cpu": "200m", "app.requests.memory": "100Mi"},
-            id="infeasible",
         ),
-        pytest.param(
+        "deferred, and the smaller cpu with it": (
             waits_for("200m/200Mi", "Deferred", 301, tried=True),
             {"app.requests.memory": "100Mi"},
-            id="deferred, and the smaller cpu with it",
         ),
-    ],
+    },
 )
 def test_what_others_asked_for_in_vain_holds_no_boost(pod: Json, wrote: dict[str, str]) -> None:
     """A kubelet gives all or nothing; so what it cannot give is taken back for the boost to end."""

@@ -25,6 +25,7 @@ from app.updater.core.need import (
 )
 from app.updater.core.rules import UpdateRules
 from tests import make
+from tests.cases import cases
 from tests.make import ALL_GATES, NO_GATES
 from tests.updater.core.scenes import (
     HOUR,
@@ -60,36 +61,32 @@ def needed(
 HALF = replace(OURS, update_threshold=0.5)
 
 
-@pytest.mark.parametrize(
-    ("found", "reason"),
-    [
-        pytest.param(needed(0.25, HALF, age=13 * HOUR), Reason.TOO_SMALL, id="too small"),
-        pytest.param(needed(4.0, HALF, age=13 * HOUR), None, id="far off and old"),
-        pytest.param(needed(0.25, HALF, outside=True), None, id="outside of its bounds"),
-        pytest.param(needed(0.9, HALF), Reason.TOO_YOUNG, id="far off but young"),
-        pytest.param(
-            needed(0.10, OURS, age=12 * HOUR), None, id="exactly old enough and far enough off"
-        ),
-        pytest.param(needed(0.12, OURS, age=13 * HOUR), None, id="old enough and far enough off"),
-        pytest.param(
-            needed(0.25, HALF, oom=OOM), None, id="killed, though the difference is small"
-        ),
-        pytest.param(
-            needed(0.0, OURS, oom=OOM), Reason.NO_CHANGE, id="killed, and nothing to change"
-        ),
-        pytest.param(needed(0.001, OURS, oom=OOM), Reason.NO_CHANGE, id="a permille"),
-        pytest.param(needed(0.0, HALF), Reason.NO_CHANGE, id="nothing to change"),
-        pytest.param(needed(0.25, HALF), Reason.TOO_SMALL, id="small and young"),
-        pytest.param(needed(1.0, OURS, age=None), Reason.NO_START_TIME, id="no time of its start"),
-        pytest.param(
+@cases(
+    "found reason",
+    {
+        "too small": (needed(0.25, HALF, age=13 * HOUR), Reason.TOO_SMALL),
+        "far off and old": (needed(4.0, HALF, age=13 * HOUR), None),
+        "outside of its bounds": (needed(0.25, HALF, outside=True), None),
+        "far off but young": (needed(0.9, HALF), Reason.TOO_YOUNG),
+        "exactly old enough and far enough off": (needed(0.10, OURS, age=12 * HOUR), None),
+        "old enough and far enough off": (needed(0.12, OURS, age=13 * HOUR), None),
+        "killed, though the difference is small": (needed(0.25, HALF, oom=OOM), None),
+        "killed, and nothing to change": (needed(0.0, OURS, oom=OOM), Reason.NO_CHANGE),
+        "killed, and a permille to change": (needed(0.001, OURS, oom=OOM), Reason.NO_CHANGE),
+        "nothing to change": (needed(0.0, HALF), Reason.NO_CHANGE),
+        "small and young": (needed(0.25, HALF), Reason.TOO_SMALL),
+        "no time of its start": (needed(1.0, OURS, age=None), Reason.NO_START_TIME),
+        "outside of its bounds, and nothing to change": (
             needed(0.0, OURS, outside=True),
             Reason.NO_CHANGE,
-            id="outside of its bounds, and nothing to change",
         ),
-        pytest.param(needed(0.001, OURS, outside=True), Reason.NO_CHANGE, id="a permille"),
-        pytest.param(needed(0.01, OURS, outside=True), None, id="one percent"),
-        pytest.param(needed(1.0, OURS, age=HOUR, oom=OOM), None, id="killed, though young"),
-    ],
+        "outside of its bounds, and a permille to change": (
+            needed(0.001, OURS, outside=True),
+            Reason.NO_CHANGE,
+        ),
+        "one percent": (needed(0.01, OURS, outside=True), None),
+        "killed, though young": (needed(1.0, OURS, age=HOUR, oom=OOM), None),
+    },
 )
 def test_what_needs_an_update(found: NeedCheck, reason: Reason | None) -> None:
     """Gates open and close where upstream's do, but never for nothing."""
@@ -212,74 +209,52 @@ def admits(
 B = " 1m/1Mi 2m/2Mi"  # bounds that every pod of these cases is above
 
 
-@pytest.mark.parametrize(
-    ("requirements", "recommendations", "requests", "expected"),
-    [
-        pytest.param(None, "600m/10Gi", "500m/10Gi", True, id="none"),
-        pytest.param("", "600m/10Gi", "500m/10Gi", True, id="empty"),
-        pytest.param(
-            "cpu H", "600m/10Gi", "500m/10Gi", True, id="more cpu is wanted and asked for"
-        ),
-        pytest.param(
-            "cpu L", "400m/10Gi", "500m/10Gi", True, id="less cpu is wanted and asked for"
-        ),
-        pytest.param(
-            "cpu,memory H", "500m/11Gi", "500m/10Gi", True, id="one of two resources is enough"
-        ),
-        pytest.param("memory L", "500m/9Gi", "500m/10Gi", True, id="less memory is wanted"),
-        pytest.param(
-            "cpu,memory H", "500m/9Gi", "500m/10Gi", False, id="neither of two resources grows"
-        ),
-        pytest.param(
-            "cpu H; memory L", "600m/9Gi", "500m/10Gi", True, id="two requirements are met"
-        ),
-        pytest.param("cpu L", "1000m/9Gi", "500m/10Gi", False, id="more cpu is no less cpu"),
-        pytest.param(
-            "cpu H; memory H", "600m/9Gi", "500m/10Gi", False, id="one of two requirements is unmet"
-        ),
-        pytest.param(
+@cases(
+    "requirements recommendations requests expected",
+    {
+        "none": (None, "600m/10Gi", "500m/10Gi", True),
+        "empty": ("", "600m/10Gi", "500m/10Gi", True),
+        "more cpu is wanted and asked for": ("cpu H", "600m/10Gi", "500m/10Gi", True),
+        "less cpu is wanted and asked for": ("cpu L", "400m/10Gi", "500m/10Gi", True),
+        "one of two resources is enough": ("cpu,memory H", "500m/11Gi", "500m/10Gi", True),
+        "less memory is wanted": ("memory L", "500m/9Gi", "500m/10Gi", True),
+        "neither of two resources grows": ("cpu,memory H", "500m/9Gi", "500m/10Gi", False),
+        "two requirements are met": ("cpu H; memory L", "600m/9Gi", "500m/10Gi", True),
+        "more cpu is no less cpu": ("cpu L", "1000m/9Gi", "500m/10Gi", False),
+        "one of two requirements is unmet": ("cpu H; memory H", "600m/9Gi", "500m/10Gi", False),
+        "one of two containers is enough": (
             "cpu H",
             "200m/10Gi + 700m/10Gi",
             "500m/10Gi + 500m/10Gi",
             True,
-            id="one of two containers is enough",
         ),
-        pytest.param(
-            "cpu H",
-            "200m/10Gi + 300m/10Gi",
-            "500m/10Gi + 500m/10Gi",
-            False,
-            id="no container grows",
-        ),
-        pytest.param(
+        "no container grows": ("cpu H", "200m/10Gi + 300m/10Gi", "500m/10Gi + 500m/10Gi", False),
+        "only the other container has a target": (
             "cpu H",
             " + 300m/10Gi",
             "500m/10Gi + 500m/10Gi",
             False,
-            id="only the other container has a target",
         ),
-        pytest.param(
+        "containers meet different requirements": (
             "cpu H; memory L",
             "600m/10Gi + 500m/9Gi",
             "500m/10Gi + 500m/10Gi",
             True,
-            id="containers meet different requirements",
         ),
-        pytest.param(
+        "containers meet opposite requirements": (
             "cpu H; cpu L",
             "600m/10Gi + 400m/10Gi",
             "500m/10Gi + 500m/10Gi",
             True,
-            id="containers meet opposite requirements",
         ),
-        pytest.param("cpu H", "400m", "500m", False, id="less cpu is no more cpu"),
-        pytest.param("memory L", "600m", "500m/10Gi", False, id="a resource without a target"),
-        pytest.param("cpu,memory H", "600m/1Gi", "-", True, id="no request counts as nothing"),
-        pytest.param(" H", "600m/10Gi", "500m/10Gi", False, id="a requirement without resources"),
-        pytest.param("cpu Sideways", "600m/10Gi", "500m/10Gi", False, id="unknown word"),
-        pytest.param("CPU H", "600m/10Gi", "500m/10Gi", True, id="capitals"),
-        pytest.param("cpu L", "600m/1Gi", "-/2Gi", False, id="what is not requested cannot fall"),
-    ],
+        "less cpu is no more cpu": ("cpu H", "400m", "500m", False),
+        "a resource without a target": ("memory L", "600m", "500m/10Gi", False),
+        "no request counts as nothing": ("cpu,memory H", "600m/1Gi", "-", True),
+        "a requirement without resources": (" H", "600m/10Gi", "500m/10Gi", False),
+        "unknown word": ("cpu Sideways", "600m/10Gi", "500m/10Gi", False),
+        "capitals": ("CPU H", "600m/10Gi", "500m/10Gi", True),
+        "what is not requested cannot fall": ("cpu L", "600m/1Gi", "-/2Gi", False),
+    },
 )
 def test_what_meets_requirements(
     requirements: str | None, recommendations: str, requests: str, expected: bool
@@ -363,32 +338,29 @@ def observed(names: str) -> make.Json:
 SECONDS = timedelta(seconds=5)
 
 
-@pytest.mark.parametrize(
-    ("pod", "vpa", "expected"),
-    [
-        pytest.param(killed(POD), {}, True, id="killed two minutes after its start"),
-        pytest.param(killed(POD, lived=57 * MINUTE), {}, False, id="killed late"),
-        pytest.param(killed(POD, lived=10 * MINUTE), {}, False, id="killed at the threshold"),
-        pytest.param(killed(POD), OFF, False, id="a container that takes no part"),
-        pytest.param(killed(POD), ALL_OFF, False, id="by *"),
-        pytest.param(
-            killed(observed("b")), {}, False, id="a container that the webhook did not see"
-        ),
-        pytest.param(killed(observed("app")), {}, True, id="observed"),
-        pytest.param(killed(POD, lived=SECONDS), HELD, True, id="earlier than its VPA says"),
-        pytest.param(killed(POD, lived=SECONDS), SHORT, False, id="later than its VPA says"),
-        pytest.param(killed(POD, ago=10 * DAY), {}, False, id="killed ten days ago"),
-        pytest.param(killed(POD, ago=10 * MINUTE), {}, False, id="killed ten minutes ago"),
-        pytest.param(killed(POD, ago=10 * MINUTE - SECONDS), {}, True, id="just in time"),
-        pytest.param(killed(POD, reason="Error"), {}, False, id="another end"),
-        pytest.param(POD, {}, False, id="no end"),
-        pytest.param(
+@cases(
+    "pod vpa expected",
+    {
+        "killed two minutes after its start": (killed(POD), {}, True),
+        "killed late": (killed(POD, lived=57 * MINUTE), {}, False),
+        "killed at the threshold": (killed(POD, lived=10 * MINUTE), {}, False),
+        "a container that takes no part": (killed(POD), OFF, False),
+        "by *": (killed(POD), ALL_OFF, False),
+        "a container that the webhook did not see": (killed(observed("b")), {}, False),
+        "observed": (killed(observed("app")), {}, True),
+        "earlier than its VPA says": (killed(POD, lived=SECONDS), HELD, True),
+        "later than its VPA says": (killed(POD, lived=SECONDS), SHORT, False),
+        "killed ten days ago": (killed(POD, ago=10 * DAY), {}, False),
+        "killed ten minutes ago": (killed(POD, ago=10 * MINUTE), {}, False),
+        "just in time": (killed(POD, ago=10 * MINUTE - SECONDS), {}, True),
+        "another end": (killed(POD, reason="Error"), {}, False),
+        "no end": (POD, {}, False),
+        "no times": (
             with_status(POD, "app", lastState={"terminated": {"reason": "OOMKilled"}}),
             {},
             False,
-            id="no times",
         ),
-    ],
+    },
 )
 def test_which_kills_count(pod: make.Json, vpa: Mapping[str, Any], expected: bool) -> None:
     """A kill counts if it was early in the container's life and not long ago."""
@@ -421,15 +393,15 @@ def marked(*, raised: timedelta, container_name: str = "app", **more: str) -> ma
     return with_status(pod, "app", resources={"requests": {"memory": "1Gi"} | more})
 
 
-@pytest.mark.parametrize(
-    ("pod", "expected"),
-    [
-        pytest.param(marked(raised=MINUTE), False, id="more memory since"),
-        pytest.param(marked(raised=6 * MINUTE), True, id="more memory before"),
-        pytest.param(marked(raised=MINUTE, container_name="b"), True, id="another container"),
-        pytest.param(marked(raised=MINUTE, memory="512Mi"), True, id="asked for, not given yet"),
-        pytest.param(marked(raised=-DAY), True, id="a mark from the future"),
-        pytest.param(
+@cases(
+    "pod expected",
+    {
+        "more memory since": (marked(raised=MINUTE), False),
+        "more memory before": (marked(raised=6 * MINUTE), True),
+        "another container": (marked(raised=MINUTE, container_name="b"), True),
+        "asked for, not given yet": (marked(raised=MINUTE, memory="512Mi"), True),
+        "a mark from the future": (marked(raised=-DAY), True),
+        "a resize without memory": (
             killed(
                 running(
                     container("app", "1/1Gi"),
@@ -438,10 +410,9 @@ def marked(*, raised: timedelta, container_name: str = "app", **more: str) -> ma
                 ago=5 * MINUTE,
             ),
             True,
-            id="a resize without memory",
         ),
-        pytest.param(killed(POD, ago=-DAY), False, id="a kill from the future"),
-    ],
+        "a kill from the future": (killed(POD, ago=-DAY), False),
+    },
 )
 def test_a_kill_is_answered_by_more_memory_alone(pod: make.Json, expected: bool) -> None:
     """Only what gave that container more memory after the kill keeps it from counting again."""

@@ -42,6 +42,7 @@ from app.updater.core.outcomes import (
 from app.updater.core.proof import Breaker
 from app.updater.core.rules import UpdateRules
 from tests import make
+from tests.cases import cases
 from tests.updater.core import boosts
 from tests.updater.core.scenes import (
     NOW,
@@ -300,39 +301,26 @@ def test_outcomes_are_taken_in_order() -> None:
 BUDGET_CAUSE = (("DisruptionBudget", "The disruption budget web needs 2 healthy pods and has 2"),)
 
 
-@pytest.mark.parametrize(
-    ("error", "expected"),
-    [
-        pytest.param(
-            Refused("no", causes=CAPACITY), RefusalKind.INFEASIBLE, id="too much for the node"
-        ),
-        pytest.param(
-            Refused("no", causes=(("Other", ""),)),
-            RefusalKind.HOPELESS,
-            id="refused for another cause",
-        ),
-        pytest.param(NotFound("no", causes=CAPACITY), RefusalKind.GONE, id="not found"),
-        pytest.param(ClusterError("no"), RefusalKind.RETRY, id="plain"),
-        pytest.param(Unavailable("deadline"), RefusalKind.RETRY, id="timeout"),
-        pytest.param(TooMany("slow down"), RefusalKind.RETRY, id="429"),
-        pytest.param(Conflict("changed"), RefusalKind.RETRY, id="conflict"),
-        pytest.param(Invalid("Pod QOS Class may not change"), RefusalKind.HOPELESS, id="invalid"),
-        pytest.param(
+@cases(
+    "error expected",
+    {
+        "too much for the node": (Refused("no", causes=CAPACITY), RefusalKind.INFEASIBLE),
+        "refused for another cause": (Refused("no", causes=(("Other", ""),)), RefusalKind.HOPELESS),
+        "not found": (NotFound("no", causes=CAPACITY), RefusalKind.GONE),
+        "plain": (ClusterError("no"), RefusalKind.RETRY),
+        "timeout": (Unavailable("deadline"), RefusalKind.RETRY),
+        "429": (TooMany("slow down"), RefusalKind.RETRY),
+        "conflict": (Conflict("changed"), RefusalKind.RETRY),
+        "invalid": (Invalid("Pod QOS Class may not change"), RefusalKind.HOPELESS),
+        "no resize subresource": (
             NotFound("the server could not find the requested resource"),
             RefusalKind.HOPELESS,
-            id="no resize subresource",
         ),
-        pytest.param(ClusterError("no", status=405), RefusalKind.HOPELESS, id="no such method"),
-        pytest.param(Refused("exceeded quota: rq"), RefusalKind.RETRY, id="quota"),
-        pytest.param(
-            Refused("maximum cpu usage per Container is 500m"), RefusalKind.RETRY, id="limit range"
-        ),
-        pytest.param(
-            Refused('User "u" cannot patch resource "pods/resize"'),
-            RefusalKind.RETRY,
-            id="no right",
-        ),
-    ],
+        "no such method": (ClusterError("no", status=405), RefusalKind.HOPELESS),
+        "quota": (Refused("exceeded quota: rq"), RefusalKind.RETRY),
+        "limit range": (Refused("maximum cpu usage per Container is 500m"), RefusalKind.RETRY),
+        "no right": (Refused('User "u" cannot patch resource "pods/resize"'), RefusalKind.RETRY),
+    },
 )
 def test_after_resize(error: ClusterError, expected: RefusalKind) -> None:
     """Only what no waiting can mend, and recreating can, leads to an eviction."""

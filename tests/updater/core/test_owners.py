@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.kinds import ObjectKey
-from app.model.workloads import Absent, Workload, scaled_workload
+from app.model.workloads import Absent, Workload
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.owners import (
     OngoingRollout,
@@ -25,6 +25,7 @@ from app.updater.core.owners import (
     went_down,
 )
 from tests import make
+from tests.cases import cases
 from tests.updater.core.owners import (
     FAR,
     KEY,
@@ -37,6 +38,7 @@ from tests.updater.core.owners import (
     Json,
     owners,
     planned,
+    rollout,
 )
 from tests.updater.core.scenes import (
     NOW,
@@ -53,27 +55,20 @@ from tests.updater.core.scenes import (
 )
 
 
-@pytest.mark.parametrize(
-    ("items", "expected"),
-    [
-        pytest.param([SET, OLD, YOUNG, POD], {"web-0": "b"}, id="the older VPA wins"),
-        pytest.param(
+@cases(
+    "items expected",
+    {
+        "the older VPA wins": ([SET, OLD, YOUNG, POD], {"web-0": "b"}),
+        "of the same age the first by name wins": (
             [SET, make.vpa_json("b"), make.vpa_json("a"), POD],
             {"web-0": "a"},
-            id="of the same age the first by name wins",
         ),
-        pytest.param(
-            [SET, make.vpa_json(namespace="other"), POD], {}, id="a VPA of another namespace"
-        ),
-        pytest.param(
-            [SET, OLD, running(labels={"app": "other"})],
-            {},
-            id="labels that the owner does not select",
-        ),
-        pytest.param([SET, OLD, running(owner="Node/node-1")], {}, id="a pod of a node"),
-        pytest.param([OLD, POD], {}, id="an owner that is not known"),
-        pytest.param([SET, OLD, running(owner=None)], {}, id="a pod without an owner"),
-        pytest.param(
+        "a VPA of another namespace": ([SET, make.vpa_json(namespace="other"), POD], {}),
+        "labels that the owner does not select": ([SET, OLD, running(labels={"app": "other"})], {}),
+        "a pod of a node": ([SET, OLD, running(owner="Node/node-1")], {}),
+        "an owner that is not known": ([OLD, POD], {}),
+        "a pod without an owner": ([SET, OLD, running(owner=None)], {}),
+        "a ReplicaSet of a Deployment": (
             [
                 make.workload_json("Deployment/web"),
                 make.workload_json("ReplicaSet/web", owner="Deployment/web"),
@@ -81,9 +76,8 @@ from tests.updater.core.scenes import (
                 running(owner="ReplicaSet/web"),
             ],
             {"web-0": "web"},
-            id="a ReplicaSet of a Deployment",
         ),
-        pytest.param(
+        "not the topmost": (
             [
                 make.workload_json("Deployment/web"),
                 make.workload_json("ReplicaSet/web", owner="Deployment/web"),
@@ -91,15 +85,13 @@ from tests.updater.core.scenes import (
                 running(owner="ReplicaSet/web"),
             ],
             {},
-            id="not the topmost",
         ),
-        pytest.param([SET, make.vpa_json(target=None), POD], {}, id="no target"),
-        pytest.param(
+        "no target": ([SET, make.vpa_json(target=None), POD], {}),
+        "a VPA without a target beside": (
             [SET, make.vpa_json("gone", target="StatefulSet/gone"), OLD, POD],
             {"web-0": "b"},
-            id="a VPA without a target beside",
         ),
-    ],
+    },
 )
 def test_matching(items: list[Json], expected: dict[str, str]) -> None:
     """The oldest VPA that points at the topmost controller has the pod."""
@@ -119,14 +111,8 @@ def test_owners_that_have_to_be_looked_up() -> None:
     unknown = planned(ROLLOUT, TO_ROLLOUT)
     assert [(item.kind, item.name) for item in unknown.lookups] == [("Rollout", "web")]
     assert unknown.decisions == ()
-    scale = {
-        "metadata": {"name": "web"},
-        "spec": {"replicas": 5},
-        "status": {"selector": "app=web"},
-    }
-    workload = scaled_workload("default", "example.com/v1", "Rollout", scale)
     pods = several(ROLLOUT, 5)
-    known = planned(*pods, TO_ROLLOUT, looked_up={"default": {KEY: workload}})
+    known = planned(*pods, TO_ROLLOUT, looked_up={"default": {KEY: rollout(5)}})
     assert known.lookups == ()
     assert sum(found.action is Action.EVICT for found in known.decisions) == 2
     absent = planned(ROLLOUT, TO_ROLLOUT, looked_up={"default": {KEY: Absent()}})
@@ -135,14 +121,12 @@ def test_owners_that_have_to_be_looked_up() -> None:
 
 def test_the_topmost_owner_decides() -> None:
     """A Deployment that something scalable owns is not for a VPA of the Deployment."""
-    scale = {"metadata": {"name": "web"}, "spec": {}, "status": {"selector": "app=web"}}
-    top = scaled_workload("default", "example.com/v1", "Rollout", scale)
     items = [
         make.workload_json("Deployment/web", owner="example.com/v1/Rollout/web"),
         make.workload_json("ReplicaSet/web", owner="Deployment/web"),
         running(owner="ReplicaSet/web"),
     ]
-    looked_up = {"default": {KEY: top}}
+    looked_up = {"default": {KEY: rollout()}}
     of_deployment = make.vpa_json(target="Deployment/web")
     assert planned(*items, of_deployment, looked_up=looked_up).decisions == ()
     assert len(planned(*items, TO_ROLLOUT, looked_up=looked_up).decisions) == 1
@@ -216,13 +200,6 @@ def key(text: str) -> ObjectKey:
     return ObjectKey("" if kind in make.API_VERSIONS else "example.com", kind, name)
 
 
-def scaled(replicas: int | None) -> Workload:
-    """Return a custom owner."""
-    spec = {} if replicas is None else {"replicas": replicas}
-    scale = {"metadata": {"name": "x"}, "spec": spec, "status": {"selector": "app=web"}}
-    return scaled_workload("default", "example.com/v1", "Rollout", scale)
-
-
 @pytest.mark.parametrize(
     ("owner", "workload", "live", "expected"),
     [
@@ -242,9 +219,9 @@ def scaled(replicas: int | None) -> Workload:
         ("DaemonSet/web", make.workload("DaemonSet/web"), 3, None),
         ("Job/web", make.workload("Job/web"), 5, 5),
         ("Job/web", None, 5, 5),
-        pytest.param("Rollout/x", scaled(7), 5, 7, id="another kind by its scale"),
-        ("Rollout/x", scaled(None), 5, 5),
-        ("Rollout/x", scaled(0), 5, None),
+        pytest.param("Rollout/x", rollout(7), 5, 7, id="another kind by its scale"),
+        ("Rollout/x", rollout(None), 5, 5),
+        ("Rollout/x", rollout(0), 5, None),
         ("Rollout/x", None, 5, 5),
     ],
 )
@@ -395,7 +372,7 @@ def test_what_has_no_owner_is_not_rolled_out() -> None:
     """Nor what has one that tells nothing; a replica count that is not said is one."""
     view = make.snapshot(REPLICA_SET).of("default")
     assert ongoing_rollout(None, view) is None
-    assert ongoing_rollout(scaled(3), view) is None
+    assert ongoing_rollout(rollout(3), view) is None
     alone = make.workload(
         "Deployment/web", replicas=None, status={"observedGeneration": 1, "updatedReplicas": 0}
     )

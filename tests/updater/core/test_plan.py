@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
+from itertools import chain
 from random import Random
 from typing import cast
 
@@ -15,12 +16,11 @@ from hypothesis import strategies as st
 
 from app.model.kinds import Condition
 from app.model.snapshot import Snapshot
-from app.model.workloads import scaled_workload
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, PodMemory
 from app.updater.core.plan import Plan, PlanOptions, Unplannable, VpaCounts, plan
 from app.updater.core.proof import Breaker
-from app.updater.core.rules import Prove, UpdateRules
+from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.make import ALL_GATES
 from tests.updater.core.boosts import boost, boosted
@@ -33,8 +33,10 @@ from tests.updater.core.owners import (
     ROLLOUT,
     SET,
     TO_ROLLOUT,
+    group,
     owners,
     planned,
+    rollout,
     vpa,
 )
 from tests.updater.core.resizes import asking
@@ -57,7 +59,6 @@ from tests.updater.core.scenes import (
     unscheduled,
     with_metadata,
 )
-from tests.updater.core.world import Owner, World, is_being_brought_back
 
 Json = make.Json
 
@@ -173,122 +174,6 @@ def test_what_is_taken_over_is_what_would_be_decided(
     assert again.totals == fresh.totals
 
 
-# --- any history
-
-OWNERS = st.builds(
-    Owner,
-    name=st.just("web"),
-    mode=st.sampled_from(["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly"]),
-    replicas=st.integers(1, 6),
-    target=st.just("200m"),
-    size=st.sampled_from(["100m", "200m", "400m"]),
-    restarts=st.booleans(),
-    boosts=st.booleans(),
-)
-WORLD_RULES = st.builds(
-    lambda tolerance, prove, least, skips: UpdateRules(
-        eviction_tolerance=tolerance,
-        prove=prove,
-        min_replicas=least,
-        skip_disruption_budget=skips,
-    ),
-    st.sampled_from([0.0, 0.1, 0.5, 1.0]),
-    st.sampled_from([Prove.CANARY, Prove.OFF]),
-    st.integers(1, 2),
-    st.booleans(),
-)
-EVENTS = st.lists(
-    st.one_of(
-        st.tuples(st.just("plan"), st.lists(st.integers(0, 5), max_size=8)),
-        st.tuples(
-            st.sampled_from(["watch", "replace", "ready", "settle", "wait", "forget"]),
-            st.lists(st.integers(0, 9), min_size=1, max_size=1),
-        ),
-    ),
-    max_size=25,
-)
-
-
-def check(world: World, owner: Owner) -> None:
-    """Fail if more pods are down than the updater may take down."""
-    tolerated = int(owner.replicas * world.rules.eviction_tolerance)
-    assert world.ready(owner) >= owner.replicas - max(tolerated, 1)
-    for pod in world.evicted:
-        assert not is_being_brought_back(pod)
-
-
-def happen(world: World, word: str, number: int) -> None:
-    """Let one small thing happen."""
-    match word:
-        case "watch":
-            world.watch()
-        case "replace":
-            world.replace_missing()
-        case "ready":
-            world.get_ready(number)
-        case "settle":
-            world.settle_resizes()
-        case "forget":
-            world.forget()
-        case _:
-            world.now += number * timedelta(seconds=10)
-
-
-@given(st.lists(OWNERS, min_size=1, max_size=1), WORLD_RULES, st.booleans(), EVENTS)
-@settings(max_examples=200, deadline=None)
-def test_budgets_hold_at_every_moment(
-    owners: list[Owner],
-    rules: UpdateRules,
-    webhook_works: bool,
-    events: list[tuple[str, list[int]]],
-) -> None:
-    """However plans, refusals, replacements, restarts and a lagging watch interleave."""
-    world = World(owners, rules, webhook_works)
-    for word, numbers in events:
-        if word == "plan":
-            world.carry_out(iter(numbers), lambda: check(world, owners[0]))
-        else:
-            happen(world, word, numbers[0])
-        check(world, owners[0])
-
-
-def live(world: World, minutes: int, between: Callable[[], None]) -> None:
-    """Let the world live: every call succeeds, everything arrives within a minute."""
-    for _ in range(minutes):
-        world.carry_out(iter(()), between)
-        world.settle_resizes()
-        world.replace_missing()
-        for _ in range(4):
-            world.get_ready(0)
-        world.now += MINUTE
-        world.watch()
-
-
-@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly"])
-@pytest.mark.parametrize("boosts", [False, True])
-def test_everybody_arrives(mode: str, boosts: bool) -> None:
-    """Left alone, all pods get what is recommended, none stays boosted, and then all is quiet."""
-    owner = Owner("web", mode, 4, "200m", "100m", boosts=boosts)
-    world = World([owner], OURS)
-    live(world, 30, lambda: check(world, owner))
-    sizes = {
-        str(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"])
-        for pod in world.pods.values()
-    }
-    assert sizes == {"200m"}
-    assert {decision.reason for decision in world.plan().decisions} == {Reason.NO_CHANGE}
-    assert all("vpaCpu" not in str(pod["metadata"]) for pod in world.pods.values())
-
-
-@pytest.mark.parametrize("boosts", [False, True])
-def test_a_useless_webhook_ends_in_peace(boosts: bool) -> None:
-    """Pods that come back as they were are evicted less and less often."""
-    owner = Owner("web", "Recreate", 4, "200m", "100m", boosts=boosts)
-    world = World([owner], OURS, webhook_works=False)
-    live(world, 24 * 60, lambda: None)
-    assert len(world.evicted) < 12
-
-
 # --- parts of a plan
 
 
@@ -347,22 +232,9 @@ def test_when_few_evictions_are_left_each_namespace_is_the_first_at_times() -> N
 
 def test_the_most_urgent_queues_come_first() -> None:
     """Whatever their owners are called."""
-    items: list[Json] = []
-    for name, size in (("a", "190m"), ("b", "20m"), ("c", "100m")):
-        items.append(make.workload_json(f"StatefulSet/{name}", replicas=2))
-        items.append(
-            make.vpa_json(
-                name,
-                target=f"StatefulSet/{name}",
-                mode="Recreate",
-                recommendations=[recommended("200m = =")],
-            )
-        )
-        items += [
-            named(running(container("app", size), owner=f"StatefulSet/{name}"), f"{name}-{number}")
-            for number in range(2)
-        ]
-    found = plan(make.snapshot(*items), UNPROVEN, ALL_GATES, Memory(), NOW)
+    sizes = {"a": "190m/200Mi", "b": "20m/200Mi", "c": "100m/200Mi"}
+    groups = [group(name, *[running(container("app", sizes[name]))] * 2) for name in sizes]
+    found = planned(*chain.from_iterable(groups))
     assert [queue.owner.name for queue in found.queues] == ["b", "c", "a"]
 
 
@@ -490,7 +362,5 @@ def test_an_answered_lookup_is_heard() -> None:
     pods = several(ROLLOUT, 5)
     snapshot = make.snapshot(*pods, TO_ROLLOUT)
     first = plan(snapshot, UNPROVEN, ALL_GATES, Memory(), NOW)
-    scale = {"metadata": {"name": "web"}, "spec": {}, "status": {"selector": "app=web"}}
-    workload = scaled_workload("default", "example.com/v1", "Rollout", scale)
-    around = PlanOptions(before=first, looked_up={"default": {KEY: workload}})
+    around = PlanOptions(before=first, looked_up={"default": {KEY: rollout()}})
     assert len(plan(snapshot, UNPROVEN, ALL_GATES, Memory(), NOW, around).decisions) == 5

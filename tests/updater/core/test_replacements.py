@@ -14,10 +14,13 @@ from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, ProofKey
 from app.updater.core.outcomes import Outcome, after_useless_trial, is_useless, learn, needs_trial
-from app.updater.core.plan import Plan, PlanOptions
+from app.updater.core.plan import Plan, PlanOptions, plan
 from app.updater.core.proof import Breaker, Proof, ProofVersion
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
+from tests.cases import cases
+from tests.make import ALL_GATES
+from tests.updater.core.owners import group
 from tests.updater.core.scenes import (
     MINUTE,
     NOW,
@@ -90,14 +93,6 @@ def test_after_a_canary_the_others_follow() -> None:
     first = story.round(NEW)
     assert (evicted(first), reasons(first)) == (1, {Reason.PROOF_PENDING})
     assert [evicted(story.round(NEW)) for _ in range(3)] == [2, 1, 0]
-
-
-def test_without_a_replacement_nobody_follows() -> None:
-    """The budget would allow a second one, but nothing is proven yet."""
-    story = Story(several(OLD, 4))
-    assert evicted(story.round(None)) == 1
-    waiting = story.round(None)
-    assert (evicted(waiting), reasons(waiting)) == (0, {Reason.PROOF_PENDING})
 
 
 def test_useless_evictions_stop_the_workload() -> None:
@@ -235,26 +230,23 @@ def led(
 NONE = Proof(ProofVersion("", 0, ()))
 
 
-@pytest.mark.parametrize(
-    ("new", "minutes", "follower", "awaits", "failures"),
-    [
-        pytest.param(["follower"], 1.9, None, True, 0, id="roles are given late"),
-        pytest.param(["follower"], 2, None, False, 1, id="a follower came"),
-        pytest.param([""], 2, None, False, 1, id="nobody's pod came"),
-        pytest.param(["leader"], 2, None, False, 1, id="a leader came as it was"),
-        pytest.param([], 2, None, True, 0, id="none came yet"),
-        pytest.param(
-            ["follower"], 2, replace(NONE, awaited=("y",)), True, 0, id="it may be of another one"
-        ),
-        pytest.param(
+@cases(
+    "new minutes follower awaits failures",
+    {
+        "roles are given late": (["follower"], 1.9, None, True, 0),
+        "a follower came": (["follower"], 2, None, False, 1),
+        "nobody's pod came": ([""], 2, None, False, 1),
+        "a leader came as it was": (["leader"], 2, None, False, 1),
+        "none came yet": ([], 2, None, True, 0),
+        "it may be of another one": (["follower"], 2, replace(NONE, awaited=("y",)), True, 0),
+        "it was of another one, and all are there": (
             ["follower"],
             2,
             replace(NONE, known=frozenset({"uid-web-9-follower-0"})),
             False,
             0,
-            id="it was of another one, and all are there",
         ),
-    ],
+    },
 )
 def test_a_leader_is_not_replaced_by_a_follower(
     new: Sequence[str], minutes: float, follower: Proof | None, awaits: bool, failures: int
@@ -270,33 +262,11 @@ def test_a_leader_is_not_replaced_by_a_follower(
 OPEN = Breaker(is_open=True, until=NOW, failures=1)  # and may send a canary
 
 
-def two_owners(
-    memory: Memory, names: Sequence[str] = ("a", "b"), *, sizes: int = 4, now: datetime = NOW
-) -> dict[str, Reason]:
+def two_owners(memory: Memory, *, sizes: int = 4, now: datetime = NOW) -> dict[str, Reason]:
     """Return the reasons for two owners of four pods each."""
-    items: list[Json] = []
-    for name in names:
-        items.append(make.workload_json(f"StatefulSet/{name}", replicas=sizes))
-        items.append(
-            make.vpa_json(
-                name,
-                target=f"StatefulSet/{name}",
-                mode="Recreate",
-                recommendations=[make.recommendation_json(cpu="200m", lower={"cpu": "200m"})],
-            )
-        )
-        items += [
-            named(running(container("app", "100m"), owner=f"StatefulSet/{name}"), f"{name}-{n}")
-            for n in range(4)
-        ]
-    found = Scene(
-        [item for item in items if item["kind"] == "Pod"],
-        rules=OURS,
-        memory=memory,
-        now=now,
-        whole=make.snapshot(*items),
-    )
-    return {name: decision.reason for name, decision in found.decisions().items()}
+    items = [item for name in "ab" for item in group(name, *[OLD] * 4, replicas=sizes)]
+    found = plan(make.snapshot(*items), OURS, ALL_GATES, memory, now)
+    return {decision.pod: decision.reason for decision in found.decisions}
 
 
 def test_an_open_breaker_lets_one_pod_go_in_the_whole_cluster() -> None:

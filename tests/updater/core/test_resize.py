@@ -11,7 +11,7 @@ import pytest
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, Resized
 from tests import make
-from tests.make import NO_GATES
+from tests.cases import cases
 from tests.updater.core.resizes import (
     CALM,
     EITHER,
@@ -46,19 +46,18 @@ from tests.updater.core.scenes import (
 )
 
 
-@pytest.mark.parametrize(
-    ("pods", "replicas", "tolerance", "expected"),
-    [
-        pytest.param(several(POD, 3), 3, 0.5, 1, id="one of three is resized"),
-        pytest.param(
+@cases(
+    "pods replicas tolerance expected",
+    {
+        "one of three is resized": (several(POD, 3), 3, 0.5, 1),
+        "no place while one is pending": (
             [*several(POD, 2), pending(running(SMALL, name="new"))],
             3,
             0.5,
             0,
-            id="no place while one is pending",
         ),
-        pytest.param(several(POD, 3), 3, 0.1, 1, id="one of a whole owner"),
-    ],
+        "one of a whole owner": (several(POD, 3), 3, 0.1, 1),
+    },
 )
 def test_resizes_take_places(
     pods: list[Json], replicas: int, tolerance: float, expected: int
@@ -69,10 +68,11 @@ def test_resizes_take_places(
     assert found.count(Action.WAIT) == len(pods) - expected
 
 
-def test_a_single_pod_is_left_alone() -> None:
+@pytest.mark.parametrize("mode", [EITHER, ONLY])
+def test_a_single_pod_is_left_alone(mode: str) -> None:
     """Unless its VPA says that one is enough."""
-    assert scene([POD]).told() == TOO_FEW
-    assert scene([POD], min_replicas=1).told() == RESIZED
+    assert scene([POD], mode).told() == TOO_FEW
+    assert scene([POD], mode, min_replicas=1).told() == RESIZED
 
 
 def test_resizes_without_restart_can_skip_the_budget() -> None:
@@ -139,26 +139,9 @@ def test_requirements_do_not_hold_back_resizes() -> None:
     assert (disruptive.action, disruptive.reason) == unmet
 
 
-def test_without_a_recommendation_there_is_nothing_to_do() -> None:
-    """In no mode."""
-    found = replace(scene(several(POD, 3), ONLY), vpa={"recommendations": None})
-    assert found.told() == (Action.NONE, Reason.NO_RECOMMENDATION)
-
-
 def test_mode_in_place_keeps_the_budget() -> None:
     """Half of ten pods are resized at once."""
     assert scene(several(POD, 10), ONLY).count(Action.RESIZE) == 5
-
-
-def test_mode_in_place_keeps_min_replicas() -> None:
-    """A single pod waits, and the reason tells."""
-    assert scene([POD], ONLY).told() == TOO_FEW
-
-
-def test_mode_in_place_needs_its_gate() -> None:
-    """Without it nothing is done, and nothing is evicted."""
-    found = replace(scene(several(POD, 3), ONLY), gates=NO_GATES)
-    assert found.told() == (Action.NONE, Reason.GATE_DISABLED)
 
 
 def test_an_accepted_resize_is_not_sent_again_before_it_is_seen() -> None:

@@ -17,6 +17,7 @@ from app.updater.core.decisions import Pair, PodNumbers
 from app.updater.core.patching import observed_containers
 from app.updater.core.targets import OwnerTargets, growth, measure, pairs_of
 from tests import make
+from tests.cases import cases
 from tests.updater.core.scenes import (
     OURS,
     amounts,
@@ -60,45 +61,36 @@ def numbers(
     return measure(pairs_of(pod, amounts, current))
 
 
-@pytest.mark.parametrize(
-    ("requests", "targets", "outside", "up", "difference"),
-    [
-        pytest.param("2", "10", False, True, 4.0, id="far more"),
-        pytest.param("4", "2", False, False, 0.5, id="half"),
-        pytest.param("10m", "900m", False, True, 89.0, id="many times more"),
-        pytest.param("4", "10 6 14", True, True, 1.5, id="below its bounds"),
-        pytest.param("8", "2 1 3", True, False, 0.75, id="above its bounds"),
-        pytest.param("4/10M", "2/20M", False, True, 1.5, id="cpu halves and memory doubles"),
-        pytest.param("4/20M", "2/10M 1/5M 3/30M", True, False, 1.0, id="cpu above its bounds"),
-        pytest.param("1 + 2", "4 + 8", False, True, 3.0, id="two containers grow"),
-        pytest.param("3 + 7", "1 + 2", False, False, 0.7, id="two containers shrink"),
-        pytest.param(
-            "6/10M + 4/30M", "8/20M + 7/30M", False, True, 0.75, id="two containers, two resources"
-        ),
-        pytest.param("-", "250m", True, True, 249.0, id="no request"),
-        pytest.param("100m", "100m/100Mi", True, True, 104857599999.0, id="no request for memory"),
-        pytest.param("1 + 3", "3 + 1", False, True, 0.0, id="two containers change places"),
-        pytest.param(
+@cases(
+    "requests targets outside up difference",
+    {
+        "far more": ("2", "10", False, True, 4.0),
+        "half": ("4", "2", False, False, 0.5),
+        "many times more": ("10m", "900m", False, True, 89.0),
+        "below its bounds": ("4", "10 6 14", True, True, 1.5),
+        "above its bounds": ("8", "2 1 3", True, False, 0.75),
+        "cpu halves and memory doubles": ("4/10M", "2/20M", False, True, 1.5),
+        "cpu above its bounds": ("4/20M", "2/10M 1/5M 3/30M", True, False, 1.0),
+        "two containers grow": ("1 + 2", "4 + 8", False, True, 3.0),
+        "two containers shrink": ("3 + 7", "1 + 2", False, False, 0.7),
+        "two containers, two resources": ("6/10M + 4/30M", "8/20M + 7/30M", False, True, 0.75),
+        "no request": ("-", "250m", True, True, 249.0),
+        "no request for memory": ("100m", "100m/100Mi", True, True, 104857599999.0),
+        "two containers change places": ("1 + 3", "3 + 1", False, True, 0.0),
+        "small changes within bounds": (
             "1/1Gi",
             "1050m/1100Mi 500m/512Mi 2/2Gi",
             False,
             True,
             0.12421875,
-            id="small changes within bounds",
         ),
-        pytest.param(
-            "100m/200Mi", "85m/230Mi", False, True, 0.30, id="one shrinks and the other grows"
-        ),
-        pytest.param("100m/200Mi", "100m/240Mi", False, True, 0.20, id="memory alone"),
-        pytest.param("600m", "600m = =", False, False, 0.0, id="nothing to change"),
-        pytest.param(
-            "-/1Gi", "-/2Gi -/500Mi -/3Gi", False, True, 1.0, id="memory alone, within bounds"
-        ),
-        pytest.param(
-            "100m + 100m", "100m + 5 = =", True, True, 24.5, id="one of two below its bounds"
-        ),
-        pytest.param("2", " + 10", False, False, 0.0, id="recommended for another container"),
-    ],
+        "one shrinks and the other grows": ("100m/200Mi", "85m/230Mi", False, True, 0.30),
+        "memory alone": ("100m/200Mi", "100m/240Mi", False, True, 0.20),
+        "nothing to change": ("600m", "600m = =", False, False, 0.0),
+        "memory alone, within bounds": ("-/1Gi", "-/2Gi -/500Mi -/3Gi", False, True, 1.0),
+        "one of two below its bounds": ("100m + 100m", "100m + 5 = =", True, True, 24.5),
+        "recommended for another container": ("2", " + 10", False, False, 0.0),
+    },
 )
 def test_worked_cases(
     requests: str, targets: str, outside: bool, up: bool, difference: float
@@ -128,7 +120,7 @@ def test_status_comes_before_spec() -> None:
         ("", frozenset()),
         ("a", frozenset({"a"})),
         ("a, b-1", frozenset({"a", "b-1"})),
-        pytest.param("abcd;';", None, id="no names of containers"),
+        ("abcd;';", None),
         ("a,b", None),
         ("a, B", None),
         ("a" * 64, None),
@@ -147,36 +139,33 @@ def test_gross_difference_nets_nothing() -> None:
     assert numbers("-", "250m").gross_difference == 249.0
 
 
-@pytest.mark.parametrize(
-    ("requests", "targets", "outside", "rise"),
-    [
-        pytest.param("100m/100Mi", "200m/200Mi = =", True, 2.0, id="all grows"),
-        pytest.param("500m/500Mi", "200m/200Mi = =", False, 0.0, id="all shrinks"),
-        pytest.param(
+@cases(
+    "requests targets outside rise",
+    {
+        "all grows": ("100m/100Mi", "200m/200Mi = =", True, 2.0),
+        "all shrinks": ("500m/500Mi", "200m/200Mi = =", False, 0.0),
+        "one grows a little, the other shrinks": (
             "200m/1000Mi",
             "202m/300Mi 100m/200Mi 400m/600Mi",
             False,
             0.01,
-            id="one grows a little, the other shrinks",
         ),
-        pytest.param(
+        "one doubles, the other shrinks": (
             "200m/1000Mi",
             "400m/300Mi 300m/200Mi 600m/600Mi",
             True,
             1.0,
-            id="one doubles, the other shrinks",
         ),
-        pytest.param("1 + 3", "3 + 1", False, 0.5, id="two containers change places"),
-        pytest.param("200m/1000Mi", "230m/800Mi", False, 0.15, id="one grows within wide bounds"),
-        pytest.param("200m/1000Mi", "210m/500Mi", False, 0.05, id="one grows by little"),
-        pytest.param(
+        "two containers change places": ("1 + 3", "3 + 1", False, 0.5),
+        "one grows within wide bounds": ("200m/1000Mi", "230m/800Mi", False, 0.15),
+        "one grows by little": ("200m/1000Mi", "210m/500Mi", False, 0.05),
+        "what has no request is below its bounds": (
             "500m",
             "400m/100Mi 1m/1Mi 450m/1Gi",
             True,
             None,
-            id="what has no request is below its bounds",
         ),
-    ],
+    },
 )
 def test_what_grows(requests: str, targets: str, outside: bool, rise: float | None) -> None:
     """The upscale view counts what grows, against all that is requested."""
@@ -296,34 +285,28 @@ def template(item: Json, kind: str = "ReplicaSet", **status: str) -> Json:
     )
 
 
-@pytest.mark.parametrize(
-    ("owner", "limits", "expected"),
-    [
-        pytest.param(None, NO_LIMITS, "600m", id="no owner"),
-        pytest.param(template(container("app", "3m", "10m")), NO_LIMITS, "666m", id="true ratio"),
-        pytest.param(template(container("app")), NO_LIMITS, "600m", id="template says nothing"),
-        pytest.param(
-            template(container("app", "3m")), NO_LIMITS, "600m", id="somebody gave it a limit"
-        ),
-        pytest.param(template(container("app", "500m")), USUAL, "400m", id="usual limit"),
-        pytest.param(template(container("app", "-", "1")), NO_LIMITS, "200m", id="limit alone"),
-        pytest.param(template(container("b", "1", "9")), NO_LIMITS, "600m", id="other container"),
-        pytest.param(
-            template(container("app", "3m", "10m"), "DaemonSet"), NO_LIMITS, "600m", id="DaemonSet"
-        ),
-        pytest.param(
+@cases(
+    "owner limits expected",
+    {
+        "no owner": (None, NO_LIMITS, "600m"),
+        "true ratio": (template(container("app", "3m", "10m")), NO_LIMITS, "666m"),
+        "template says nothing": (template(container("app")), NO_LIMITS, "600m"),
+        "somebody gave it a limit": (template(container("app", "3m")), NO_LIMITS, "600m"),
+        "usual limit": (template(container("app", "500m")), USUAL, "400m"),
+        "limit alone": (template(container("app", "-", "1")), NO_LIMITS, "200m"),
+        "other container": (template(container("b", "1", "9")), NO_LIMITS, "600m"),
+        "DaemonSet": (template(container("app", "3m", "10m"), "DaemonSet"), NO_LIMITS, "600m"),
+        "older revision": (
             template(container("app", "3m", "10m"), "StatefulSet", updateRevision="b"),
             NO_LIMITS,
             "600m",
-            id="older revision",
         ),
-        pytest.param(
+        "StatefulSet without revisions": (
             template(container("app", "3m", "10m"), "StatefulSet"),
             NO_LIMITS,
             "666m",
-            id="StatefulSet without revisions",
         ),
-    ],
+    },
 )
 def test_limits_follow_the_template(
     owner: Json | None, limits: NamespaceLimits, expected: str

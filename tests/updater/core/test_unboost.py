@@ -21,6 +21,7 @@ from app.updater.core.unboost import (
     unboost_due,
 )
 from tests import make
+from tests.cases import cases
 from tests.updater.core.boosts import (
     AT,
     BOOST,
@@ -51,20 +52,14 @@ from tests.updater.core.scenes import (
 )
 
 
-@pytest.mark.parametrize(
-    ("pod", "vpa", "expected"),
-    [
-        pytest.param(
-            boosted(since=120 * SECOND), {"boost": boost(60)}, ["app"], id="longer than it lasts"
-        ),
-        pytest.param(
-            boosted(since=60 * SECOND), {"boost": boost(60)}, [], id="exactly as long as it lasts"
-        ),
-        pytest.param(
-            boosted(since=timedelta()), {"boost": boost()}, ["app"], id="a boost without a duration"
-        ),
-        pytest.param(boosted(since=None), {"boost": boost()}, [], id="not ready"),
-        pytest.param(
+@cases(
+    "pod vpa expected",
+    {
+        "longer than it lasts": (boosted(since=120 * SECOND), {"boost": boost(60)}, ["app"]),
+        "exactly as long as it lasts": (boosted(since=60 * SECOND), {"boost": boost(60)}, []),
+        "a boost without a duration": (boosted(since=timedelta()), {"boost": boost()}, ["app"]),
+        "not ready": (boosted(since=None), {"boost": boost()}, []),
+        "policies of their own": (
             boosted(marks=TWO, since=120 * SECOND),
             {
                 "policies": [
@@ -73,23 +68,20 @@ from tests.updater.core.scenes import (
                 ]
             },
             ["c2"],
-            id="policies of their own",
         ),
-        pytest.param(
+        "the policy comes before the VPA": (
             boosted(marks={"c1": mark("1")}, since=240 * SECOND),
             {"boost": boost(300), "policies": [policy("c1", 180)]},
             ["c1"],
-            id="the policy comes before the VPA",
         ),
-        pytest.param(
+        "a policy without a duration leaves it to the VPA": (
             boosted(marks={"c1": mark("1")}, since=240 * SECOND),
             {"boost": boost(300), "policies": [policy("c1")]},
             [],
-            id="a policy without a duration leaves it to the VPA",
         ),
-        pytest.param(boosted(), {}, ["app"], id="boost removed"),
-        pytest.param(running(), {"boost": boost()}, [], id="never boosted"),
-    ],
+        "boost removed": (boosted(), {}, ["app"]),
+        "never boosted": (running(), {"boost": boost()}, []),
+    },
 )
 def test_who_is_due(pod: Json, vpa: Mapping[str, Any], expected: list[str]) -> None:
     """A boost is over so long after Ready, as the VPA says now."""
@@ -126,29 +118,25 @@ def test_boost_lasts(duration: Mapping[str, Any], expected: int) -> None:
     assert boost_lasts(make.vpa(boost={}), "app") == timedelta()
 
 
-@pytest.mark.parametrize(
-    ("pod", "vpa", "expected"),
-    [
-        pytest.param(
-            boosted(marks=TWO, since=timedelta()), {"policies": [C1, C2]}, 60, id="the first of two"
-        ),
-        pytest.param(
+@cases(
+    "pod vpa expected",
+    {
+        "the first of two": (boosted(marks=TWO, since=timedelta()), {"policies": [C1, C2]}, 60),
+        "the first is due already": (
             boosted(marks=TWO, since=90 * SECOND),
             {"policies": [C1, C2]},
             210,
-            id="the first is due already",
         ),
-        pytest.param(
+        "the policy decides": (
             boosted(since=timedelta()),
             {"boost": boost(120), "policies": [policy("app", 200)]},
             200,
-            id="the policy decides",
         ),
-        pytest.param(boosted(since=None), {"boost": boost(60)}, 0, id="not ready"),
-        pytest.param(running(), {"boost": boost(60)}, 0, id="no mark"),
-        pytest.param(boosted(since=600 * SECOND), {"boost": boost(60)}, 0, id="all past"),
-        pytest.param(boosted(since=60 * SECOND), {"boost": boost(60)}, 0, id="in this very moment"),
-    ],
+        "not ready": (boosted(since=None), {"boost": boost(60)}, 0),
+        "no mark": (running(), {"boost": boost(60)}, 0),
+        "all past": (boosted(since=600 * SECOND), {"boost": boost(60)}, 0),
+        "in this very moment": (boosted(since=60 * SECOND), {"boost": boost(60)}, 0),
+    },
 )
 def test_remaining(pod: Json, vpa: Mapping[str, Any], expected: float) -> None:
     """The shortest time until another container is due."""
@@ -156,68 +144,66 @@ def test_remaining(pod: Json, vpa: Mapping[str, Any], expected: float) -> None:
     assert ((until - NOW) // SECOND if until else 0) == expected
 
 
-CPU_SIZES = ("app.requests.cpu", "app.limits.cpu")
-
-
-@pytest.mark.parametrize(
-    ("pod", "arguments", "expected"),
-    [
-        pytest.param(boosted(), {"mode": "Off"}, "100m", id="mode Off"),
-        pytest.param(boosted(), {"mode": "InPlaceOrRecreate"}, "200m", id="mode InPlaceOrRecreate"),
-        pytest.param(boosted(), {"mode": "Initial"}, "200m", id="mode Initial"),
-        pytest.param(
+@cases(
+    "pod arguments expected",
+    {
+        "mode Off": (boosted(), {"mode": "Off"}, {"app.requests.cpu": "100m"}),
+        "mode InPlaceOrRecreate": (
+            boosted(),
+            {"mode": "InPlaceOrRecreate"},
+            {"app.requests.cpu": "200m"},
+        ),
+        "mode Initial": (boosted(), {"mode": "Initial"}, {"app.requests.cpu": "200m"}),
+        "more than in its boost": (
             boosted(container("app", "600m/100Mi")),
             {"mode": "Auto", "recommendation": [recommended("700m/100Mi = =")]},
-            "700m",
-            id="more than in its boost",
+            {"app.requests.cpu": "700m"},
         ),
-        pytest.param(boosted(), {"advised": False}, "100m", id="no recommendation"),
-        pytest.param(
+        "no recommendation": (boosted(), {"advised": False}, {"app.requests.cpu": "100m"}),
+        "a container that takes no part": (
             boosted(),
             {"policies": [make.policy_json("app", mode="Off")]},
-            "100m",
-            id="a container that takes no part",
+            {"app.requests.cpu": "100m"},
         ),
-        pytest.param(
+        "no recommendation for cpu": (
             boosted(),
             {"recommendation": [recommended("-/300Mi")]},
-            "100m",
-            id="no recommendation for cpu",
+            {"app.requests.cpu": "100m"},
         ),
-        pytest.param(
-            boosted(marks={"app": "garbage"}), {}, "200m", id="a mark that cannot be read"
+        "a mark that cannot be read": (
+            boosted(marks={"app": "garbage"}),
+            {},
+            {"app.requests.cpu": "200m"},
         ),
-        pytest.param(
+        "limit follows the original ratio": (
             boosted(LIMITED, marks={"app": mark("100m/100Mi", "200m/100Mi")}),
             {},
-            "200m 400m",
-            id="limit follows the original ratio",
+            {"app.requests.cpu": "200m", "app.limits.cpu": "400m"},
         ),
-        pytest.param(
+        "limit goes back too": (
             boosted(LIMITED, marks={"app": mark("100m/100Mi", "200m/100Mi")}),
             {"mode": "Off"},
-            "100m 200m",
-            id="limit goes back too",
+            {"app.requests.cpu": "100m", "app.limits.cpu": "200m"},
         ),
-        pytest.param(
+        "RequestsOnly leaves the limit": (
             boosted(LIMITED, marks={"app": mark("100m/100Mi", "600m/100Mi")}),
             {"policies": [make.policy_json("app", values="RequestsOnly")]},
-            "200m",
-            id="RequestsOnly leaves the limit",
+            {"app.requests.cpu": "200m"},
         ),
-        pytest.param(
+        "unknown controlledValues leave the limit, as the boost did": (
             boosted(LIMITED, marks={"app": mark("100m/100Mi", "600m/100Mi")}),
             {"policies": [make.policy_json("app", values="Sometimes")]},
-            "200m",
-            id="unknown controlledValues leave the limit, as the boost did",
+            {"app.requests.cpu": "200m"},
         ),
-    ],
+    },
 )
-def test_what_it_goes_back_to(pod: Json, arguments: Mapping[str, Any], expected: str) -> None:
-    """The cpu of due containers, request and limit, to the recommendation or to what it was."""
+def test_what_it_goes_back_to(
+    pod: Json, arguments: Mapping[str, Any], expected: Mapping[str, str]
+) -> None:
+    """The cpu of due containers, to the recommendation or to what it was."""
     found = scene(pod, **arguments).decision()
     assert (found.action, found.reason) == (Action.UNBOOST, Reason.UPDATED)
-    assert written(found) == dict(zip(CPU_SIZES, expected.split(), strict=False))
+    assert written(found) == expected
     assert annotated(found) == {
         "vpaInPlaceUpdated": "true",
         UNBOOST_PENDING_ANNOTATION + "app": AT,
@@ -245,7 +231,9 @@ def test_only_due_containers_go_back() -> None:
     assert written(found) == {"c1.requests.cpu": "200m"}
 
 
-@pytest.mark.parametrize("text", ["", "{nonsense"])
+@pytest.mark.parametrize(
+    "text", ["", "{nonsense", "[]", '{"requests":{"cpu":"much"}}', '{"requests":7}']
+)
 def test_a_mark_that_cannot_be_read(text: str) -> None:
     """The template tells what it was; without one the pod is left as it is, and unmarked."""
     pod = boosted(marks={"app": text})
