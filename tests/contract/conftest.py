@@ -30,7 +30,6 @@ from app.runtime.clock import SystemClock
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.contract.waiting import Eventually
-from tests.contract.watching import WatchableCluster
 
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -54,7 +53,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     else:
         clock = SteppedClock()
         sandbox = Sandbox(clock, refuses=refusal)
-        yield WatchableCluster(sandbox), clock
+        yield sandbox.cluster, clock
         sandbox.close()
 
 
