@@ -29,6 +29,8 @@ from app.ports import (
 from app.runtime.clock import SystemClock
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from tests.contract.crowds import Pods
+from tests.contract.space import Space
 from tests.contract.waiting import Eventually
 
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
@@ -85,6 +87,18 @@ def namespace(cluster: Cluster, eventually: Eventually) -> Iterator[str]:
         eventually(lambda: cluster.list(SERVICE_ACCOUNTS, name).items)
     yield name
     cluster.delete(Ref(NAMESPACES, "", name))
+
+
+@pytest.fixture
+def space(cluster: Cluster, namespace: str, eventually: Eventually) -> Space:
+    """The same namespace, and what a case does there."""
+    return Space(cluster, namespace, eventually)
+
+
+@pytest.fixture
+def pods(space: Space) -> Pods:
+    """The pods of the same namespace, which run by their status alone."""
+    return Pods(space.cluster, space.namespace, space.eventually)
 
 
 @pytest.fixture

@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import Invalid, NotFound
-from app.ports import PODS, Cluster, Json, PatchKind, Ref
+from app.ports import PODS, Json
 from tests.contract.building import container, pod, resources
-
-MERGE = PatchKind.MERGE
+from tests.contract.space import Space
 
 
 def first(item: Json) -> Json:
@@ -17,9 +16,9 @@ def first(item: Json) -> Json:
     return found
 
 
-def test_defaults(cluster: Cluster, namespace: str) -> None:
+def test_defaults(space: Space) -> None:
     """A pod is created Pending, with a generation and all that it left out."""
-    created = cluster.create(Ref(PODS, namespace), pod())
+    created = space.create(PODS, pod())
     spec = created["spec"]
 
     assert created["status"]["phase"] == "Pending"
@@ -29,10 +28,10 @@ def test_defaults(cluster: Cluster, namespace: str) -> None:
     assert first(created)["terminationMessagePath"] == "/dev/termination-log"
 
 
-def test_limits_make_requests(cluster: Cluster, namespace: str) -> None:
+def test_limits_make_requests(space: Space) -> None:
     """A limit without a request is a request too."""
     asked = resources({"cpu": "100m"}, {"cpu": "1", "memory": "1Gi"})
-    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
+    created = space.create(PODS, pod("pod", container(resources=asked)))
 
     assert first(created)["resources"]["requests"] == {"cpu": "100m", "memory": "1Gi"}
 
@@ -50,11 +49,11 @@ def test_limits_make_requests(cluster: Cluster, namespace: str) -> None:
     ],
 )
 def test_amounts_are_written_one_way(
-    cluster: Cluster, namespace: str, resource: str, written: object, read: str
+    space: Space, resource: str, written: object, read: str
 ) -> None:
     """Quantities come back in their canonical form."""
     asked = {"requests": {resource: written}}
-    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
+    created = space.create(PODS, pod("pod", container(resources=asked)))
 
     assert first(created)["resources"]["requests"] == {resource: read}
 
@@ -75,15 +74,11 @@ def test_amounts_are_written_one_way(
     ],
 )
 def test_quality_of_service(
-    cluster: Cluster,
-    namespace: str,
-    requests: dict[str, str],
-    limits: dict[str, str],
-    expected: str,
+    space: Space, requests: dict[str, str], limits: dict[str, str], expected: str
 ) -> None:
     """The class follows from requests and limits."""
     asked = resources(requests, limits)
-    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
+    created = space.create(PODS, pod("pod", container(resources=asked)))
 
     assert created["status"]["qosClass"] == expected
 
@@ -113,48 +108,46 @@ def test_quality_of_service(
         pytest.param([container("No Name")], 422, "RFC 1123 label", id="container's name"),
     ],
 )
-def test_bad_pods(
-    cluster: Cluster, namespace: str, containers: list[Json], status: int, message: str
-) -> None:
+def test_bad_pods(space: Space, containers: list[Json], status: int, message: str) -> None:
     """What no kubelet could run is refused."""
     with pytest.raises(Invalid, match=message) as refused:
-        cluster.create(Ref(PODS, namespace), pod("pod", *containers))
+        space.create(PODS, pod("pod", *containers))
 
     assert refused.value.status == status
 
 
-def test_pods_hardly_change(cluster: Cluster, namespace: str) -> None:
+def test_pods_hardly_change(space: Space) -> None:
     """Labels and images may change; resources may not, by this door."""
-    cluster.create(Ref(PODS, namespace), pod("pod", container(resources=resources({"cpu": "1"}))))
+    space.create(PODS, pod("pod", container(resources=resources({"cpu": "1"}))))
     image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "other:2"}]
-    changed = cluster.patch(Ref(PODS, namespace, "pod"), image)
+    changed = space.patch(PODS, "pod", image)
     wanted = [{"op": "replace", "path": "/spec/containers/0/resources/requests/cpu", "value": "2"}]
     labels = {"metadata": {"labels": {"new": "label"}}}
-    labelled = cluster.patch(Ref(PODS, namespace, "pod"), labels, kind=MERGE)
+    labelled = space.merge(PODS, "pod", labels)
 
     with pytest.raises(Invalid, match="pod updates may not change fields other than"):
-        cluster.patch(Ref(PODS, namespace, "pod"), wanted)
+        space.patch(PODS, "pod", wanted)
     assert first(changed)["image"] == "other:2"
     assert labelled["metadata"]["labels"]["new"] == "label"
     assert [item["metadata"]["generation"] for item in (changed, labelled)] == [2, 2]
 
 
-def test_status_of_pods(cluster: Cluster, namespace: str) -> None:
+def test_status_of_pods(space: Space) -> None:
     """A write of the status of a pod may say that it runs; the spec stays."""
-    created = cluster.create(Ref(PODS, namespace), pod())
+    created = space.create(PODS, pod())
     ready = {"type": "Ready", "status": "True"}
     patch = {"spec": {"priority": 5}, "status": {"phase": "Running", "conditions": [ready]}}
-    patched = cluster.patch(Ref(PODS, namespace, "pod", subresource="status"), patch, kind=MERGE)
+    patched = space.merge(PODS, "pod", patch, "status")
 
     assert patched["status"]["phase"] == "Running"
     assert patched["spec"] == created["spec"]
     assert patched["metadata"]["generation"] == 1
 
 
-def test_unscheduled_pods_go_at_once(cluster: Cluster, namespace: str) -> None:
+def test_unscheduled_pods_go_at_once(space: Space) -> None:
     """There is nothing to end of a pod that has no node."""
-    cluster.create(Ref(PODS, namespace), pod())
-    cluster.delete(Ref(PODS, namespace, "pod"))
+    space.create(PODS, pod())
+    space.delete(PODS, "pod")
 
     with pytest.raises(NotFound):
-        cluster.get(Ref(PODS, namespace, "pod"))
+        space.get(PODS, "pod")

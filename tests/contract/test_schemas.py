@@ -7,8 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from app.model.errors import Invalid
-from app.ports import CUSTOM_RESOURCE_DEFINITIONS, Cluster, Json, PatchKind, Ref, Resource
-from tests.contract.waiting import Eventually
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS, Cluster, Json, Ref, Resource
+from tests.contract.space import Space
 
 GROUP = "schemas.plumbline.example"
 GADGETS = Resource(GROUP, "v1", "gadgets", "Gadget")
@@ -76,25 +76,19 @@ def gadget(**spec: object) -> Json:
 
 
 @pytest.fixture
-def gadgets(cluster: Cluster, eventually: Eventually, namespace: str) -> Iterator[str]:
+def gadgets(space: Space) -> Iterator[Space]:
     """A namespace in which gadgets can be made."""
-    cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
-    eventually(lambda: cluster.create(Ref(GADGETS, namespace), gadget(), dry_run=True))
-    yield namespace
-    name = DEFINITION["metadata"]["name"]
-    cluster.delete(Ref(CUSTOM_RESOURCE_DEFINITIONS, "", name))
-    eventually(
-        lambda: (
-            name
-            not in [
-                found["metadata"]["name"]
-                for found in cluster.list(CUSTOM_RESOURCE_DEFINITIONS).items
-            ]
-        )
-    )
+    definitions, name = CUSTOM_RESOURCE_DEFINITIONS, DEFINITION["metadata"]["name"]
+    space.cluster.create(Ref(definitions), DEFINITION)
+    space.eventually(lambda: space.create(GADGETS, gadget(), dry_run=True))
+    yield space
+    space.cluster.delete(Ref(definitions, "", name))
+
+    left = f"metadata.name={name}"
+    space.eventually(lambda: not space.cluster.list(definitions, field_selector=left).items)
 
 
-def test_what_goes_in(cluster: Cluster, gadgets: str) -> None:
+def test_what_goes_in(gadgets: Space) -> None:
     """Defaults are filled in, also below lists; what is free stays free."""
     body = gadget(
         parts=[{"other": 1}, {"kind": "odd"}],
@@ -105,7 +99,7 @@ def test_what_goes_in(cluster: Cluster, gadgets: str) -> None:
         ratio=2,
         since="2026-01-01T00:00:00Z",
     )
-    created = cluster.create(Ref(GADGETS, gadgets), body)
+    created = gadgets.create(GADGETS, body)
 
     assert created["spec"] == {
         "size": 3,
@@ -138,23 +132,23 @@ def test_what_goes_in(cluster: Cluster, gadgets: str) -> None:
         pytest.param({"ratio": 1, "size": 0}, "a ratio needs a size", id="a rule about both"),
     ],
 )
-def test_what_does_not(cluster: Cluster, gadgets: str, spec: Json, message: str) -> None:
+def test_what_does_not(gadgets: Space, spec: Json, message: str) -> None:
     """What the schema does not allow is refused."""
     with pytest.raises(Invalid, match=message) as refused:
-        cluster.create(Ref(GADGETS, gadgets), gadget(**spec))
+        gadgets.create(GADGETS, gadget(**spec))
 
     assert refused.value.status == 422
 
 
-def test_rules_about_changes(cluster: Cluster, gadgets: str) -> None:
+def test_rules_about_changes(gadgets: Space) -> None:
     """A rule may compare with what was before; for a new object it says nothing."""
-    cluster.create(Ref(GADGETS, gadgets), gadget(fixed="a"))
+    gadgets.create(GADGETS, gadget(fixed="a"))
     same = {"spec": {"fixed": "a", "size": 4}}
-    changed = cluster.patch(Ref(GADGETS, gadgets, "g"), same, kind=PatchKind.MERGE)
+    changed = gadgets.merge(GADGETS, "g", same)
 
     assert changed["metadata"]["generation"] == 2
     with pytest.raises(Invalid, match="fixed stays as it is"):
-        cluster.patch(Ref(GADGETS, gadgets, "g"), {"spec": {"fixed": "b"}}, kind=PatchKind.MERGE)
+        gadgets.merge(GADGETS, "g", {"spec": {"fixed": "b"}})
 
 
 def test_rules_that_are_none(cluster: Cluster) -> None:
