@@ -52,62 +52,28 @@ def test_pods_get_defaults(space: Space) -> None:
     assert "cpu, memory limit for container a" in told
 
 
+# What a LimitRange says of a kind of thing, what two containers ask for, and what is told.
 CASES = [
-    pytest.param(
-        {"type": "Container", "max": {"cpu": "500m"}},
-        {"limits": {"cpu": "1"}},
-        "maximum cpu usage per Container is 500m, but limit is 1",
-        id="above the maximum",
-    ),
-    pytest.param(
-        {"type": "Container", "min": {"memory": "1Gi"}},
-        {"requests": {"memory": "512Mi"}},
-        "minimum memory usage per Container is 1Gi, but request is 512Mi",
-        id="below the minimum",
-    ),
-    pytest.param(
-        {"type": "Pod", "max": {"cpu": "500m"}},
-        {"requests": {"cpu": "100m"}},
-        "maximum cpu usage per Pod is 500m.  No limit is specified",
-        id="a pod without limits",
-    ),
-    pytest.param(
-        {"type": "Pod", "max": {"cpu": "500m"}},
-        {"limits": {"cpu": "300m"}},
-        "maximum cpu usage per Pod is 500m, but limit is 600m",
-        id="both containers together",
-    ),
-    pytest.param(
-        {"type": "Container", "maxLimitRequestRatio": {"cpu": "2"}},
+    ("Container", {"max": {"cpu": "500m"}}, {"limits": {"cpu": "1"}},
+        "maximum cpu usage per Container is 500m, but limit is 1"),
+    ("Container", {"min": {"memory": "1Gi"}}, {"requests": {"memory": "512Mi"}},
+        "minimum memory usage per Container is 1Gi, but request is 512Mi"),
+    ("Pod", {"max": {"cpu": "500m"}}, {"requests": {"cpu": "100m"}},
+        "maximum cpu usage per Pod is 500m.  No limit is specified"),
+    ("Pod", {"max": {"cpu": "500m"}}, {"limits": {"cpu": "300m"}},
+        "maximum cpu usage per Pod is 500m, but limit is 600m"),
+    ("Container", {"maxLimitRequestRatio": {"cpu": "2"}},
         {"requests": {"cpu": "100m"}, "limits": {"cpu": "300m"}},
-        "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000",
-        id="out of ratio",
-    ),
-    pytest.param(
-        {"type": "Pod", "maxLimitRequestRatio": {"cpu": "2"}},
-        {"requests": {"cpu": "100m"}},
-        "cpu max limit to request ratio per Pod is 2, but no limit is specified or limit is 0",
-        id="a ratio without limits",
-    ),
-    pytest.param(
-        {"type": "Pod", "maxLimitRequestRatio": {"cpu": "2"}},
-        {},
-        "cpu max limit to request ratio per Pod is 2, but no request is specified",
-        id="a ratio without requests",
-    ),
-    pytest.param(
-        {"type": "Pod", "min": {"cpu": "1"}},
-        {},
-        "minimum cpu usage per Pod is 1.  No request is specified",
-        id="a pod without requests",
-    ),
-    pytest.param(
-        {"type": "Container", "min": {"cpu": "200m"}, "max": {"memory": "1Gi"}},
+        "cpu max limit to request ratio per Container is 2, but provided ratio is 3.000000"),
+    ("Pod", {"maxLimitRequestRatio": {"cpu": "2"}}, {"requests": {"cpu": "100m"}},
+        "cpu max limit to request ratio per Pod is 2, but no limit is specified or limit is 0"),
+    ("Pod", {"maxLimitRequestRatio": {"cpu": "2"}}, {},
+        "cpu max limit to request ratio per Pod is 2, but no request is specified"),
+    ("Pod", {"min": {"cpu": "1"}}, {}, "minimum cpu usage per Pod is 1.  No request is specified"),
+    ("Container", {"min": {"cpu": "200m"}, "max": {"memory": "1Gi"}},  # several at once
         {"requests": {"cpu": "100m"}, "limits": {"memory": "2Gi"}},
-        "minimum cpu usage per Container is 200m, but request is 100m",
-        id="several at once",
-    ),
-]
+        "minimum cpu usage per Container is 200m, but request is 100m"),
+]  # fmt: skip
 
 
 def refusal(call: Callable[[], object]) -> Refused | None:
@@ -119,10 +85,10 @@ def refusal(call: Callable[[], object]) -> Refused | None:
     return None
 
 
-@pytest.mark.parametrize(("item", "asked", "message"), CASES)
-def test_pods_are_refused(space: Space, item: Json, asked: Json, message: str) -> None:
+@pytest.mark.parametrize(("kind", "item", "asked", "message"), CASES)
+def test_pods_are_refused(space: Space, kind: str, item: Json, asked: Json, message: str) -> None:
     """A pod that does not keep to the limits is forbidden, and told why."""
-    space.create(LIMIT_RANGES, limit_range(**item))
+    space.create(LIMIT_RANGES, limit_range(type=kind, **item))
     body = pod("pod", container("a", resources=asked), container("b", resources=asked))
 
     ref = Ref(PODS, space.namespace)

@@ -58,19 +58,17 @@ def test_amounts_are_written_one_way(
     assert first(created)["resources"]["requests"] == {resource: read}
 
 
+BOTH = {"cpu": "1", "memory": "1Gi"}
+
+
 @pytest.mark.parametrize(
     ("requests", "limits", "expected"),
     [
         pytest.param({}, {}, "BestEffort", id="nothing asked"),
         pytest.param({"cpu": "1"}, {}, "Burstable", id="only requests"),
         pytest.param({"cpu": "1"}, {"cpu": "1"}, "Burstable", id="only cpu"),
-        pytest.param({}, {"cpu": "1", "memory": "1Gi"}, "Guaranteed", id="limits of both"),
-        pytest.param(
-            {"cpu": "1", "memory": "1Gi"},
-            {"cpu": "2", "memory": "1Gi"},
-            "Burstable",
-            id="more than asked for",
-        ),
+        pytest.param({}, BOTH, "Guaranteed", id="limits of both"),
+        pytest.param(BOTH, BOTH | {"cpu": "2"}, "Burstable", id="more than asked for"),
     ],
 )
 def test_quality_of_service(
@@ -83,30 +81,21 @@ def test_quality_of_service(
     assert created["status"]["qosClass"] == expected
 
 
+def asking(requests: str, limits: str = "") -> list[Json]:
+    """A container that asks for so much cpu."""
+    return [container(resources=resources({"cpu": requests}, {"cpu": limits} if limits else None))]
+
+
 @pytest.mark.parametrize(
     ("containers", "status", "message"),
     [
-        pytest.param(
-            [container(resources=resources({"cpu": "2"}, {"cpu": "1"}))],
-            422,
-            "must be less than or equal to cpu limit of 1",
-            id="request above limit",
-        ),
-        pytest.param(
-            [container(resources=resources({"cpu": "-1"}))],
-            422,
-            "must be greater than or equal to 0",
-            id="negative",
-        ),
-        pytest.param(
-            [container(resources=resources({"cpu": "much"}))],
-            400,
-            "quantities must match the regular expression",
-            id="no quantity",
-        ),
-        pytest.param([container(), container()], 422, "Duplicate value", id="twins"),
-        pytest.param([container("No Name")], 422, "RFC 1123 label", id="container's name"),
+        (asking("2", "1"), 422, "must be less than or equal to cpu limit of 1"),
+        (asking("-1"), 422, "must be greater than or equal to 0"),
+        (asking("much"), 400, "quantities must match the regular expression"),
+        ([container(), container()], 422, "Duplicate value"),
+        ([container("No Name")], 422, "RFC 1123 label"),
     ],
+    ids=["request above limit", "negative", "no quantity", "twins", "container's name"],
 )
 def test_bad_pods(space: Space, containers: list[Json], status: int, message: str) -> None:
     """What no kubelet could run is refused."""
