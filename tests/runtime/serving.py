@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -54,6 +55,17 @@ def read_all(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return found
+
+
+def asked(app: ASGIApp, path: str, method: str = "GET") -> httpx.Response:
+    """Ask an application without a port."""
+
+    async def exchange() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://vpa") as client:
+            return await client.request(method, path)
+
+    return asyncio.run(exchange())
 
 
 @contextmanager
