@@ -28,7 +28,7 @@ def job(name: str = "work", **spec: object) -> Json:
     return {"metadata": {"name": name}, "spec": {"template": idle(restartPolicy="Never"), **spec}}
 
 
-def cron_job(name: str, *, template: Json | None = None, **spec: object) -> Json:
+def cron_job(name: str, spec: Json, template: Json | None = None) -> Json:
     """A CronJob, by default of each minute, of idle pods or of others."""
     made = {"template": template} if template else job()["spec"]
     body = {"schedule": "* * * * *", "jobTemplate": {"spec": made}, **spec}

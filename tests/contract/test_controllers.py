@@ -32,7 +32,8 @@ PARTITION = {"rollingUpdate": {"partition": 1}}
 
 def body_of(resource: Resource, replicas: int, **spec: object) -> Json:
     """A controller of idle pods."""
-    found = workload(replicas=replicas, template=idle(), **spec)
+    found = workload(replicas=replicas, template=idle())
+    found["spec"] |= spec
     if resource == REPLICATION_CONTROLLERS:
         found["spec"]["selector"] = {"app": "contract"}
     return found
@@ -338,7 +339,7 @@ def test_job_pods_are_replaced(pods: Pods) -> None:
 
 def test_cron_jobs(pods: Pods) -> None:
     """A CronJob makes a Job when it is time."""
-    pods.create(CRON_JOBS, cron_job("often", timeZone="Asia/Tokyo"))
+    pods.create(CRON_JOBS, cron_job("often", {"timeZone": "Asia/Tokyo"}))
     pods.eventually(lambda: pods.all(), seconds=90)
     found = pods.items(JOBS)[0]
     status = pods.get(CRON_JOBS, "often")["status"]
@@ -361,7 +362,7 @@ def test_cron_jobs(pods: Pods) -> None:
 def test_cron_jobs_that_never_come(space: Space, field: str, value: str) -> None:
     """A time or a zone that is none is refused, and named."""
     with pytest.raises(Invalid, match=f'spec.{field}: Invalid value: "{re.escape(value)}"'):
-        space.create(CRON_JOBS, cron_job("never", **{field: value}))
+        space.create(CRON_JOBS, cron_job("never", {field: value}))
 
 
 def test_refused_pods_are_told_as_events(pods: Pods) -> None:

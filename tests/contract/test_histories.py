@@ -37,14 +37,8 @@ def test_old_replica_sets_are_forgotten(pods: Pods) -> None:
     pods.await_status(DEPLOYMENTS, "web", observedGeneration=1, availableReplicas=1)
     for generation, image in ((2, "app:2"), (3, "app:3"), (4, "app:2")):
         pods.patch(DEPLOYMENTS, "web", [add(IMAGE, image)])
-        pods.await_status(
-            DEPLOYMENTS,
-            "web",
-            observedGeneration=generation,
-            updatedReplicas=1,
-            replicas=1,
-            availableReplicas=1,
-        )
+        done = {"updatedReplicas": 1, "replicas": 1, "availableReplicas": 1}
+        pods.await_status(DEPLOYMENTS, "web", observedGeneration=generation, **done)
 
     def kept() -> list[Json]:
         return list(pods.items(REPLICA_SETS))
@@ -105,7 +99,7 @@ def test_failed_job_pods_come_again_later_and_later(pods: Pods) -> None:
 @pytest.mark.usefixtures("node")
 def test_cron_jobs_keep_a_few_jobs(pods: Pods, clock: Clock) -> None:
     """Those that ended long ago go, with their pods."""
-    often = cron_job("often", template=ending("exit: 5s"), schedule="*/2 * * * *")
+    often = cron_job("often", {"schedule": "*/2 * * * *"}, ending("exit: 5s"))
     pods.create(CRON_JOBS, often)
     clock.wait(3610)
     status = pods.get(CRON_JOBS, "often")["status"]
@@ -128,7 +122,7 @@ def test_cron_jobs_keep_a_few_jobs(pods: Pods, clock: Clock) -> None:
 )
 def test_cron_jobs_that_take_long(pods: Pods, clock: Clock, spec: Json, count: int) -> None:
     """The policy tells what becomes of a Job that still runs when it is time again."""
-    pods.create(CRON_JOBS, cron_job("long", **spec))
+    pods.create(CRON_JOBS, cron_job("long", spec))
     clock.wait(5 * 60 + 10)
     status = pods.get(CRON_JOBS, "long").get("status", {})
     active: list[Json] = status.get("active") or []

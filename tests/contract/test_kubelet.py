@@ -119,11 +119,7 @@ def test_a_resize_that_waits_for_room(pods: NodePods, node: Json) -> None:
     home = {"kubernetes.io/hostname": node["metadata"]["labels"]["kubernetes.io/hostname"]}
     for name, share in (("large", 0.5), ("small", 0.2)):
         asked = resources({"cpu": f"{int(milli * share)}m"})
-        pods.run(
-            container(resources=asked),
-            name=name,
-            nodeSelector=home,
-        )
+        pods.run(container(resources=asked), name=name, nodeSelector=home)
     small = pods.now("small")["spec"]["containers"][0]["resources"]
     wanted = f"{int(milli * 0.7)}m"
     pods.resize(wanted, name="small")
