@@ -6,40 +6,22 @@ import pytest
 
 from app.model.errors import NotFound
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, Cluster, Json, Ref, Resource
-from tests.contract.building import add, template, workload
+from tests.contract.building import add, definition, template, workload
 from tests.contract.space import Space
 
 GROUP = "contract.plumbline.example"
 WIDGETS = Resource(GROUP, "v1", "widgets", "Widget")
-DEFINITION: Json = {
-    "metadata": {"name": f"widgets.{GROUP}"},
-    "spec": {
-        "group": GROUP,
-        "scope": "Namespaced",
-        "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-                "subresources": {
-                    "status": {},
-                    "scale": {
-                        "specReplicasPath": ".spec.replicas",
-                        "statusReplicasPath": ".status.replicas",
-                        "labelSelectorPath": ".status.selector",
-                    },
-                },
-            }
-        ],
-    },
+SCALE = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
 }
+DEFINITION = definition(
+    "Widget",
+    GROUP,
+    {"x-kubernetes-preserve-unknown-fields": True},
+    subresources={"status": {}, "scale": SCALE},
+)
 
 
 def resources(cluster: Cluster, path: str) -> dict[str, Json]:

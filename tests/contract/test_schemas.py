@@ -8,6 +8,7 @@ import pytest
 
 from app.model.errors import Invalid
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS, Cluster, Json, Ref, Resource
+from tests.contract.building import definition
 from tests.contract.space import Space
 
 GROUP = "schemas.plumbline.example"
@@ -47,22 +48,7 @@ SPEC: Json = {
         {"rule": "!has(self.ratio) || self.size > 0", "message": "a ratio needs a size"},
     ],
 }
-DEFINITION: Json = {
-    "metadata": {"name": f"gadgets.{GROUP}"},
-    "spec": {
-        "group": GROUP,
-        "scope": "Namespaced",
-        "names": {"kind": "Gadget", "listKind": "GadgetList", "plural": "gadgets"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC}}},
-            }
-        ],
-    },
-}
+DEFINITION = definition("Gadget", GROUP, {"properties": {"spec": SPEC}})
 
 
 def gadget(**spec: object) -> Json:
@@ -153,14 +139,8 @@ def test_rules_about_changes(gadgets: Space) -> None:
 
 def test_rules_that_are_none(cluster: Cluster) -> None:
     """A definition with a broken rule is refused."""
-    name = f"widgets.{GROUP}"
-    rule = [{"rule": "self.size >"}]
-    broken = {**SPEC, "x-kubernetes-validations": rule}
-    version = DEFINITION["spec"]["versions"][0] | {
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": broken}}}
-    }
-    names = {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets"}
-    spec = DEFINITION["spec"] | {"names": names, "versions": [version]}
+    broken = {**SPEC, "x-kubernetes-validations": [{"rule": "self.size >"}]}
+    widgets = definition("Widget", GROUP, {"properties": {"spec": broken}})
 
     with pytest.raises(Invalid):
-        cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), {"metadata": {"name": name}, "spec": spec})
+        cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), widgets)
