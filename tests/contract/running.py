@@ -6,7 +6,7 @@ the one of the sandbox, or a real kubelet. What its programs use, both read from
 
 from __future__ import annotations
 
-from app.ports import EVENTS, PODS, Json, Ref
+from app.ports import EVENTS, PODS, Json
 from tests.contract.building import add, pod, resources
 from tests.contract.space import Space
 
@@ -39,8 +39,7 @@ class NodePods(Space):
 
     def resize(self, amount: object, path: str = CPU, *, name: str = "pod") -> Json:
         """Ask for another cpu request, or another amount of what a path names."""
-        ref = Ref(PODS, self.namespace, name, subresource="resize")
-        return self.cluster.patch(ref, [add(path, amount)])
+        return self.patch(PODS, name, [add(path, amount)], "resize")
 
     def await_resized(self, name: str = "pod") -> Json:
         """Wait until what runs is what is asked for."""
