@@ -72,6 +72,21 @@ def vpa(name: str = "vpa", **spec: object) -> Json:
     }
 
 
+def definition(kind: str, group: str, schema: Json, **version: object) -> Json:
+    """Return the definition of a custom kind, of one version with what else that has."""
+    plural = f"{kind.lower()}s"
+    served = {"name": "v1", "served": True, "storage": True, **version}
+    return {
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": "Namespaced",
+            "names": {"kind": kind, "listKind": f"{kind}List", "plural": plural},
+            "versions": [served | {"schema": {"openAPIV3Schema": {"type": "object", **schema}}}],
+        },
+    }
+
+
 def add(path: str, value: object) -> Json:
     """Return an operation of a JSON patch."""
     return {"op": "add", "path": path, "value": value}

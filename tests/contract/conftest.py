@@ -29,8 +29,9 @@ from app.ports import (
 from app.runtime.clock import SystemClock
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from tests.contract.crowds import Pods
+from tests.contract.space import Space
 from tests.contract.waiting import Eventually
-from tests.contract.watching import WatchableCluster
 
 KUBECONFIG = os.environ.get("CONTRACT_KUBECONFIG", "")
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")
@@ -54,7 +55,7 @@ def world(request: pytest.FixtureRequest) -> Iterator[World]:
     else:
         clock = SteppedClock()
         sandbox = Sandbox(clock, refuses=refusal)
-        yield WatchableCluster(sandbox), clock
+        yield sandbox.cluster, clock
         sandbox.close()
 
 
@@ -86,6 +87,18 @@ def namespace(cluster: Cluster, eventually: Eventually) -> Iterator[str]:
         eventually(lambda: cluster.list(SERVICE_ACCOUNTS, name).items)
     yield name
     cluster.delete(Ref(NAMESPACES, "", name))
+
+
+@pytest.fixture
+def space(cluster: Cluster, namespace: str, eventually: Eventually) -> Space:
+    """The same namespace, and what a case does there."""
+    return Space(cluster, namespace, eventually)
+
+
+@pytest.fixture
+def pods(space: Space) -> Pods:
+    """The pods of the same namespace, which run by their status alone."""
+    return Pods(space.cluster, space.namespace, space.eventually)
 
 
 @pytest.fixture

@@ -5,14 +5,11 @@ Their controllers believe it; no kubelet contradicts, for they have no node.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from app.model.errors import NotFound
-from app.ports import PODS, Cluster, Json, PatchKind, Ref, Resource
+from app.ports import PODS, Json, Resource
 from tests.contract.building import NOBODY, template
-from tests.contract.waiting import Eventually
+from tests.contract.space import Space
 
-MERGE = PatchKind.MERGE
 READY: Json = {
     "phase": "Running",
     "conditions": [
@@ -26,17 +23,24 @@ def idle(**spec: object) -> Json:
     return template(schedulerName=NOBODY, **spec)
 
 
-@dataclass(frozen=True)
-class Pods:
-    """The pods of a namespace."""
+def job(name: str = "work", **spec: object) -> Json:
+    """A Job of idle pods."""
+    return {"metadata": {"name": name}, "spec": {"template": idle(restartPolicy="Never"), **spec}}
 
-    cluster: Cluster
-    namespace: str
-    eventually: Eventually
+
+def cron_job(name: str, spec: Json, template: Json | None = None) -> Json:
+    """A CronJob, by default of each minute, of idle pods or of others."""
+    made = {"template": template} if template else job()["spec"]
+    body = {"schedule": "* * * * *", "jobTemplate": {"spec": made}, **spec}
+    return {"metadata": {"name": name}, "spec": body}
+
+
+class Pods(Space):
+    """The pods of a namespace."""
 
     def all(self) -> list[Json]:
         """All that are not on their way out."""
-        items = self.cluster.list(PODS, self.namespace).items
+        items = self.items(PODS)
         return [item for item in items if "deletionTimestamp" not in item["metadata"]]
 
     def names(self) -> list[str]:
@@ -46,11 +50,7 @@ class Pods:
     def say(self, name: str, status: Json) -> None:
         """Say something of a pod, if it is still there."""
         try:
-            self.cluster.patch(
-                Ref(PODS, self.namespace, name, subresource="status"),
-                {"status": status},
-                kind=MERGE,
-            )
+            self.merge(PODS, name, {"status": status}, "status")
         except NotFound:
             return
 
@@ -76,7 +76,7 @@ class Pods:
 
         def status() -> Json | None:
             self.run()
-            found: Json = self.cluster.get(Ref(resource, self.namespace, name)).get("status", {})
+            found: Json = self.get(resource, name).get("status", {})
             return found if {key: found.get(key) for key in wanted} == wanted else None
 
         return self.eventually(status)

@@ -6,11 +6,9 @@ the one of the sandbox, or a real kubelet. What its programs use, both read from
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
-from app.ports import EVENTS, PODS, Cluster, Json, Ref
+from app.ports import EVENTS, PODS, Json
 from tests.contract.building import add, pod, resources
-from tests.contract.waiting import Eventually
+from tests.contract.space import Space
 
 SCHEDULER = "default-scheduler"
 ASKED = resources({"cpu": "20m", "memory": "20Mi"}, {"cpu": "1", "memory": "100Mi"})
@@ -19,20 +17,15 @@ MEMORY_LIMIT = "/spec/containers/0/resources/limits/memory"
 LOAD = "sandbox.plumbline/load"
 
 
-@dataclass(frozen=True)
-class NodePods:
+class NodePods(Space):
     """The pods of a namespace that get a node."""
-
-    cluster: Cluster
-    namespace: str
-    eventually: Eventually
 
     def start(self, *containers: Json, name: str = "pod", **spec: object) -> Json:
         """Create a pod; its annotations may stand beside its spec."""
         annotations = spec.pop("annotations", {})
         body = pod(name, *containers, schedulerName=SCHEDULER, **spec)
         body["metadata"]["annotations"] = annotations
-        return self.cluster.create(Ref(PODS, self.namespace), body)
+        return self.create(PODS, body)
 
     def run(self, *containers: Json, name: str = "pod", **spec: object) -> Json:
         """Create a pod and wait until it is Ready."""
@@ -42,16 +35,11 @@ class NodePods:
 
     def now(self, name: str = "pod") -> Json:
         """A pod as it is."""
-        return self.cluster.get(Ref(PODS, self.namespace, name))
-
-    def delete(self, name: str = "pod") -> None:
-        """Delete a pod."""
-        self.cluster.delete(Ref(PODS, self.namespace, name))
+        return self.get(PODS, name)
 
     def resize(self, amount: object, path: str = CPU, *, name: str = "pod") -> Json:
         """Ask for another cpu request, or another amount of what a path names."""
-        ref = Ref(PODS, self.namespace, name, subresource="resize")
-        return self.cluster.patch(ref, [add(path, amount)])
+        return self.patch(PODS, name, [add(path, amount)], "resize")
 
     def await_resized(self, name: str = "pod") -> Json:
         """Wait until what runs is what is asked for."""
@@ -70,7 +58,7 @@ class NodePods:
     def events(self, reason: str, name: str = "pod") -> list[Json]:
         """What is told of a pod for a reason."""
         fields = f"involvedObject.name={name},reason={reason}"
-        return list(self.cluster.list(EVENTS, self.namespace, field_selector=fields).items)
+        return list(self.items(EVENTS, fields=fields))
 
 
 def conditions(item: Json) -> dict[str, Json]:

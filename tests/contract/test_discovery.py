@@ -5,48 +5,23 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import NotFound
-from app.ports import (
-    CUSTOM_RESOURCE_DEFINITIONS,
-    DEPLOYMENTS,
-    Cluster,
-    Json,
-    Ref,
-    Resource,
-)
-from tests.contract.building import template, workload
-from tests.contract.waiting import Eventually
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, Cluster, Json, Ref, Resource
+from tests.contract.building import add, definition, template, workload
+from tests.contract.space import Space
 
 GROUP = "contract.plumbline.example"
 WIDGETS = Resource(GROUP, "v1", "widgets", "Widget")
-DEFINITION: Json = {
-    "metadata": {"name": f"widgets.{GROUP}"},
-    "spec": {
-        "group": GROUP,
-        "scope": "Namespaced",
-        "names": {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {
-                    "openAPIV3Schema": {
-                        "type": "object",
-                        "x-kubernetes-preserve-unknown-fields": True,
-                    }
-                },
-                "subresources": {
-                    "status": {},
-                    "scale": {
-                        "specReplicasPath": ".spec.replicas",
-                        "statusReplicasPath": ".status.replicas",
-                        "labelSelectorPath": ".status.selector",
-                    },
-                },
-            }
-        ],
-    },
+SCALE = {
+    "specReplicasPath": ".spec.replicas",
+    "statusReplicasPath": ".status.replicas",
+    "labelSelectorPath": ".status.selector",
 }
+DEFINITION = definition(
+    "Widget",
+    GROUP,
+    {"x-kubernetes-preserve-unknown-fields": True},
+    subresources={"status": {}, "scale": SCALE},
+)
 
 
 def resources(cluster: Cluster, path: str) -> dict[str, Json]:
@@ -88,21 +63,18 @@ def test_unknown_groups(cluster: Cluster) -> None:
             cluster.request("GET", path)
 
 
-def test_custom_kinds_come_and_go(cluster: Cluster, namespace: str, eventually: Eventually) -> None:
+def test_custom_kinds_come_and_go(space: Space) -> None:
     """A definition makes a resource with the subresources that it asks for."""
-    cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
+    space.cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
     path = f"/apis/{GROUP}/v1"
-    found = eventually(lambda: resources(cluster, path))
+    found = space.eventually(lambda: resources(space.cluster, path))
     body = {"metadata": {"name": "w"}, "spec": {"replicas": 3, "free": "form"}}
     full = body | {"apiVersion": WIDGETS.api_version, "kind": "Widget"}
-    created = eventually(lambda: cluster.create(Ref(WIDGETS, namespace), full))
-    status = {"status": {"selector": "app=w", "replicas": 2}}
-    cluster.patch(
-        Ref(WIDGETS, namespace, "w", subresource="status"),
-        [{"op": "add", "path": "/status", "value": status["status"]}],
-    )
-    scale = cluster.get(Ref(WIDGETS, namespace, "w", "scale"))
-    cluster.delete(Ref(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION["metadata"]["name"]))
+    created = space.eventually(lambda: space.create(WIDGETS, full))
+    status = {"selector": "app=w", "replicas": 2}
+    space.patch(WIDGETS, "w", [add("/status", status)], "status")
+    scale = space.get(WIDGETS, "w", "scale")
+    space.cluster.delete(Ref(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION["metadata"]["name"]))
 
     assert {"widgets", "widgets/scale", "widgets/status"} <= found.keys()
     assert created["spec"] == body["spec"]
@@ -114,22 +86,22 @@ def test_custom_kinds_come_and_go(cluster: Cluster, namespace: str, eventually: 
 
     def is_gone() -> bool:
         try:
-            cluster.get(Ref(WIDGETS, namespace, "w"))
+            space.get(WIDGETS, "w")
         except NotFound:
             return True
         return False
 
-    eventually(is_gone)
+    space.eventually(is_gone)
 
 
-def test_scale_of_a_deployment(cluster: Cluster, namespace: str) -> None:
+def test_scale_of_a_deployment(space: Space) -> None:
     """Scale shows replicas and selector, and changing it changes the Deployment."""
     body = workload(replicas=0, template=template(nodeSelector={"no": "such"}))
-    created = cluster.create(Ref(DEPLOYMENTS, namespace), body)
-    scale = cluster.get(Ref(DEPLOYMENTS, namespace, "web", "scale"))
+    created = space.create(DEPLOYMENTS, body)
+    scale = space.get(DEPLOYMENTS, "web", "scale")
     operations = [{"op": "replace", "path": "/spec/replicas", "value": 4}]
-    patched = cluster.patch(Ref(DEPLOYMENTS, namespace, "web", subresource="scale"), operations)
-    after = cluster.get(Ref(DEPLOYMENTS, namespace, "web"))
+    patched = space.patch(DEPLOYMENTS, "web", operations, "scale")
+    after = space.get(DEPLOYMENTS, "web")
 
     assert scale["metadata"]["uid"] == created["metadata"]["uid"]
     assert scale["spec"].get("replicas", 0) == 0

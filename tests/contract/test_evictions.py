@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import pytest
 
 from app.model.errors import ClusterError, Conflict, NotFound, TooMany, Unavailable
-from app.ports import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, Cluster, Json, PatchKind, Ref
+from app.ports import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, Json
 from tests.contract.building import pod, workload
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.crowds import Pods, idle
-from tests.contract.waiting import Eventually
+from tests.contract.space import Space
 
 SELECTOR = {"matchLabels": {"app": "contract"}}
 
@@ -21,13 +19,8 @@ def budget(name: str = "budget", **spec: object) -> Json:
     return {"metadata": {"name": name}, "spec": {"selector": SELECTOR, **spec}}
 
 
-@dataclass(frozen=True)
-class Crowd:
+class Crowd(Space):
     """Pods that run by their status; held, so that deletion only marks them."""
-
-    cluster: Cluster
-    namespace: str
-    eventually: Eventually
 
     def join(self, *names: str, phase: str = "Running", ready: bool = True) -> None:
         """Add pods."""
@@ -36,9 +29,8 @@ class Crowd:
         for name in names:
             body = pod(name)
             body["metadata"]["finalizers"] = ["example.com/hold"]
-            self.cluster.create(Ref(PODS, self.namespace), body)
-            ref = Ref(PODS, self.namespace, name, subresource="status")
-            self.cluster.patch(ref, {"status": status}, kind=PatchKind.MERGE)
+            self.create(PODS, body)
+            self.merge(PODS, name, {"status": status}, "status")
 
     def evict(self, name: str, *, uid: str = "", dry_run: bool = False) -> None:
         """Ask for the eviction of a pod."""
@@ -55,10 +47,10 @@ class Crowd:
     def protect(self, healthy: int, name: str = "budget", **spec: object) -> Json:
         """Add a budget and wait until it knows so many healthy pods."""
         body = budget(name, **spec)
-        created = self.cluster.create(Ref(POD_DISRUPTION_BUDGETS, self.namespace), body)
+        created = self.create(POD_DISRUPTION_BUDGETS, body)
 
         def seen() -> Json | None:
-            found = self.cluster.get(Ref(POD_DISRUPTION_BUDGETS, self.namespace, name))
+            found = self.get(POD_DISRUPTION_BUDGETS, name)
             status = found.get("status", {})
             is_current = status.get("observedGeneration") == created["metadata"]["generation"]
             return found if is_current and status["currentHealthy"] == healthy else None
@@ -67,22 +59,25 @@ class Crowd:
 
     def of(self, name: str) -> Json:
         """A pod as it is now."""
-        return self.cluster.get(Ref(PODS, self.namespace, name))
+        return self.get(PODS, name)
 
     def disband(self) -> None:
         """Let all pods go."""
-        for found in self.cluster.list(PODS, self.namespace).items:
-            self.cluster.patch(
-                Ref(PODS, self.namespace, found["metadata"]["name"]),
-                {"metadata": {"finalizers": None}},
-                kind=PatchKind.MERGE,
-            )
+        for found in self.items(PODS):
+            self.merge(PODS, found["metadata"]["name"], {"metadata": {"finalizers": None}})
+
+
+def cause(held: pytest.ExceptionInfo[TooMany]) -> str:
+    """The only reason why a budget holds a pod, without the name of the budget."""
+    ((reason, message),) = held.value.causes
+    assert reason == "DisruptionBudget"
+    return message.removeprefix("The disruption budget budget ")
 
 
 @pytest.fixture
-def crowd(cluster: Cluster, namespace: str, eventually: Eventually) -> Crowd:
+def crowd(space: Space) -> Crowd:
     """An empty crowd."""
-    return Crowd(cluster, namespace, eventually)
+    return Crowd(space.cluster, space.namespace, space.eventually)
 
 
 @pytest.fixture(autouse=True)
@@ -127,8 +122,7 @@ def test_a_budget_says_what_it_needs(crowd: Crowd) -> None:
     with pytest.raises(TooMany) as held:
         crowd.evict("a")
 
-    message = "The disruption budget budget needs 2 healthy pods and has 2 currently"
-    assert held.value.causes == (("DisruptionBudget", message),)
+    assert cause(held) == "needs 2 healthy pods and has 2 currently"
     assert held.value.retry_after_seconds is None
 
 
@@ -136,13 +130,12 @@ def test_a_budget_says_what_it_needs(crowd: Crowd) -> None:
 def test_a_budget_that_no_controller_has_seen(crowd: Crowd) -> None:
     """Before its controller has seen it, a budget lets nothing go, and says when to ask again."""
     crowd.join("a")
-    crowd.cluster.create(Ref(POD_DISRUPTION_BUDGETS, crowd.namespace), budget(maxUnavailable=1))
+    crowd.create(POD_DISRUPTION_BUDGETS, budget(maxUnavailable=1))
 
     with pytest.raises(TooMany) as held:
         crowd.evict("a")
 
-    message = "The disruption budget budget is still being processed by the server."
-    assert held.value.causes == (("DisruptionBudget", message),)
+    assert cause(held) == "is still being processed by the server."
     assert held.value.retry_after_seconds == 10
 
 
@@ -210,9 +203,7 @@ def test_unhealthy_pods_of_an_unhealthy_crowd(crowd: Crowd) -> None:
         crowd.evict("sick")
 
     policy = {"spec": {"unhealthyPodEvictionPolicy": "AlwaysAllow"}}
-    crowd.cluster.patch(
-        Ref(POD_DISRUPTION_BUDGETS, crowd.namespace, "budget"), policy, kind=PatchKind.MERGE
-    )
+    crowd.merge(POD_DISRUPTION_BUDGETS, "budget", policy)
 
     assert crowd.eventually(lambda: crowd.goes("sick"))
 
@@ -256,10 +247,10 @@ def test_a_stale_uid_costs_a_disruption(crowd: Crowd) -> None:
 def test_pods_without_a_controller(crowd: Crowd) -> None:
     """How many there should be is not known, so `maxUnavailable` never lets one go."""
     crowd.join("pod")
-    crowd.cluster.create(Ref(POD_DISRUPTION_BUDGETS, crowd.namespace), budget(maxUnavailable=1))
+    crowd.create(POD_DISRUPTION_BUDGETS, budget(maxUnavailable=1))
 
     def status() -> Json | None:
-        found = crowd.cluster.get(Ref(POD_DISRUPTION_BUDGETS, crowd.namespace, "budget"))
+        found = crowd.get(POD_DISRUPTION_BUDGETS, "budget")
         told = found.get("status", {})
         return told if told.get("conditions") else None
 
@@ -267,8 +258,7 @@ def test_pods_without_a_controller(crowd: Crowd) -> None:
     assert (found["expectedPods"], found["disruptionsAllowed"]) == (0, 0)
     with pytest.raises(TooMany) as held:
         crowd.evict("pod")
-    message = "The disruption budget budget does not allow evicting pods currently"
-    assert held.value.causes == (("DisruptionBudget", message),)
+    assert cause(held) == "does not allow evicting pods currently"
 
 
 @pytest.mark.parametrize(
@@ -279,11 +269,10 @@ def test_pods_without_a_controller(crowd: Crowd) -> None:
         pytest.param({"minAvailable": "60%"}, 3, id="a share must be there, rounded up"),
     ],
 )
-def test_budgets_of_controlled_pods(crowd: Crowd, spec: Json, desired: int) -> None:
+def test_budgets_of_controlled_pods(crowd: Crowd, pods: Pods, spec: Json, desired: int) -> None:
     """Of pods with a controller it is known how many there should be."""
     body = workload(replicas=4, template=idle())
-    crowd.cluster.create(Ref(DEPLOYMENTS, crowd.namespace), body)
-    pods = Pods(crowd.cluster, crowd.namespace, crowd.eventually)
+    crowd.create(DEPLOYMENTS, body)
     pods.await_status(DEPLOYMENTS, "web", readyReplicas=4)
     found = crowd.protect(4, **spec)["status"]
     *others, last = pods.names()
@@ -299,18 +288,13 @@ def test_budgets_of_controlled_pods(crowd: Crowd, spec: Json, desired: int) -> N
 def test_the_body_of_an_eviction(crowd: Crowd) -> None:
     """An eviction may be posted as what it is; it must be about the pod of its path."""
     crowd.join("pod")
-    body = {
-        "apiVersion": "policy/v1",
-        "kind": "Eviction",
-        "metadata": {"name": "pod", "namespace": crowd.namespace},
-    }
-    other = body | {"metadata": {"name": "other", "namespace": crowd.namespace}}
+    named = {"name": "pod", "namespace": crowd.namespace}
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": named}
+    other = body | {"metadata": named | {"name": "other"}}
 
     with pytest.raises(ClusterError) as refused:
-        crowd.cluster.create(Ref(PODS, crowd.namespace, name="pod", subresource="eviction"), other)
-    answer = crowd.cluster.create(
-        Ref(PODS, crowd.namespace, name="pod", subresource="eviction"), body
-    )
+        crowd.cluster.create(crowd.ref(PODS, "pod", "eviction"), other)
+    answer = crowd.cluster.create(crowd.ref(PODS, "pod", "eviction"), body)
 
     assert refused.value.status == 400
     assert (answer["kind"], answer["status"]) == ("Status", "Success")

@@ -2,39 +2,20 @@
 
 from __future__ import annotations
 
-import re
 from datetime import datetime
 from itertools import pairwise
 
 import pytest
 
-from app.model.errors import Invalid
-from app.ports import (
-    CRON_JOBS,
-    DAEMON_SETS,
-    DEPLOYMENTS,
-    EVENTS,
-    JOBS,
-    REPLICA_SETS,
-    Clock,
-    Cluster,
-    Json,
-    Ref,
-)
+from app.ports import CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, REPLICA_SETS, Clock, Json
 from tests.contract.building import add, template, workload
 from tests.contract.conftest import KUBECONFIG
-from tests.contract.crowds import Pods, idle
+from tests.contract.crowds import Pods, cron_job, idle
 from tests.contract.running import LOAD, SCHEDULER, NodePods
-from tests.contract.waiting import Eventually
+from tests.contract.space import Space
 
 IMAGE = "/spec/template/spec/containers/0/image"
 takes_long = pytest.mark.skipif(bool(KUBECONFIG), reason="a real cluster needs minutes or hours")
-
-
-@pytest.fixture
-def pods(cluster: Cluster, namespace: str, eventually: Eventually) -> Pods:
-    """The pods of the case."""
-    return Pods(cluster, namespace, eventually)
 
 
 def ending(load: str) -> Json:
@@ -49,24 +30,18 @@ def revision(replica_set: Json) -> int:
     return int(replica_set["metadata"]["annotations"]["deployment.kubernetes.io/revision"])
 
 
-def test_old_replica_sets_are_forgotten(cluster: Cluster, pods: Pods) -> None:
+def test_old_replica_sets_are_forgotten(pods: Pods) -> None:
     """Only so many of them are kept, and going back to one of them makes it the newest."""
     body = workload(template=idle(), revisionHistoryLimit=1)
-    cluster.create(Ref(DEPLOYMENTS, pods.namespace), body)
+    pods.create(DEPLOYMENTS, body)
     pods.await_status(DEPLOYMENTS, "web", observedGeneration=1, availableReplicas=1)
     for generation, image in ((2, "app:2"), (3, "app:3"), (4, "app:2")):
-        cluster.patch(Ref(DEPLOYMENTS, pods.namespace, "web"), [add(IMAGE, image)])
-        pods.await_status(
-            DEPLOYMENTS,
-            "web",
-            observedGeneration=generation,
-            updatedReplicas=1,
-            replicas=1,
-            availableReplicas=1,
-        )
+        pods.patch(DEPLOYMENTS, "web", [add(IMAGE, image)])
+        done = {"updatedReplicas": 1, "replicas": 1, "availableReplicas": 1}
+        pods.await_status(DEPLOYMENTS, "web", observedGeneration=generation, **done)
 
     def kept() -> list[Json]:
-        return list(cluster.list(REPLICA_SETS, pods.namespace).items)
+        return list(pods.items(REPLICA_SETS))
 
     pods.eventually(lambda: len(kept()) == 2)
     in_use = max(kept(), key=revision)
@@ -76,14 +51,14 @@ def test_old_replica_sets_are_forgotten(cluster: Cluster, pods: Pods) -> None:
 
 
 @pytest.mark.usefixtures("node")
-def test_daemons_are_replaced(cluster: Cluster, pods: Pods) -> None:
+def test_daemons_are_replaced(pods: Pods) -> None:
     """A changed template reaches the pods of all nodes."""
     body = workload(template=template(schedulerName=SCHEDULER))
     del body["spec"]["replicas"]
-    cluster.create(Ref(DAEMON_SETS, pods.namespace), body)
+    pods.create(DAEMON_SETS, body)
 
     def is_done(generation: int) -> bool:
-        status = cluster.get(Ref(DAEMON_SETS, pods.namespace, "web")).get("status", {})
+        status = pods.get(DAEMON_SETS, "web").get("status", {})
         wanted = status.get("desiredNumberScheduled", 0)
         new, available = (status.get(key) for key in ("updatedNumberScheduled", "numberAvailable"))
         seen = status.get("observedGeneration") == generation
@@ -91,7 +66,7 @@ def test_daemons_are_replaced(cluster: Cluster, pods: Pods) -> None:
 
     pods.eventually(lambda: is_done(1))
     old = set(pods.names())
-    cluster.patch(Ref(DAEMON_SETS, pods.namespace, "web"), [add(IMAGE, "other:2")])
+    pods.patch(DAEMON_SETS, "web", [add(IMAGE, "other:2")])
     pods.eventually(lambda: is_done(2))
 
     assert not old & set(pods.names())
@@ -100,13 +75,13 @@ def test_daemons_are_replaced(cluster: Cluster, pods: Pods) -> None:
 
 
 @pytest.mark.usefixtures("node")
-def test_failed_job_pods_come_again_later_and_later(cluster: Cluster, pods: Pods) -> None:
+def test_failed_job_pods_come_again_later_and_later(pods: Pods) -> None:
     """Each failure makes the pause longer, until the limit ends the Job."""
     spec = {"backoffLimit": 2, "template": ending("exit: 1s 1")}
-    cluster.create(Ref(JOBS, pods.namespace), {"metadata": {"name": "work"}, "spec": spec})
+    pods.create(JOBS, {"metadata": {"name": "work"}, "spec": spec})
 
     def failure() -> Json | None:
-        found = cluster.get(Ref(JOBS, pods.namespace, "work"))["status"].get("conditions") or ()
+        found = pods.get(JOBS, "work")["status"].get("conditions") or ()
         return next((entry for entry in found if entry["type"] == "Failed"), None)
 
     reason = pods.eventually(failure, seconds=180)["reason"]
@@ -122,15 +97,14 @@ def test_failed_job_pods_come_again_later_and_later(cluster: Cluster, pods: Pods
 
 @takes_long
 @pytest.mark.usefixtures("node")
-def test_cron_jobs_keep_a_few_jobs(cluster: Cluster, pods: Pods, clock: Clock) -> None:
+def test_cron_jobs_keep_a_few_jobs(pods: Pods, clock: Clock) -> None:
     """Those that ended long ago go, with their pods."""
-    job = {"spec": {"template": ending("exit: 5s")}}
-    spec = {"schedule": "*/2 * * * *", "jobTemplate": job}
-    cluster.create(Ref(CRON_JOBS, pods.namespace), {"metadata": {"name": "often"}, "spec": spec})
+    often = cron_job("often", {"schedule": "*/2 * * * *"}, ending("exit: 5s"))
+    pods.create(CRON_JOBS, often)
     clock.wait(3610)
-    status = cluster.get(Ref(CRON_JOBS, pods.namespace, "often"))["status"]
+    status = pods.get(CRON_JOBS, "often")["status"]
 
-    assert len(cluster.list(JOBS, pods.namespace).items) == 3
+    assert len(pods.items(JOBS)) == 3
     assert len(pods.all()) == 3
     assert status["lastScheduleTime"]
     assert not status.get("active")
@@ -146,15 +120,11 @@ def test_cron_jobs_keep_a_few_jobs(cluster: Cluster, pods: Pods, clock: Clock) -
         pytest.param({"suspend": True}, 0, id="suspended"),
     ],
 )
-def test_cron_jobs_that_take_long(
-    cluster: Cluster, pods: Pods, clock: Clock, spec: Json, count: int
-) -> None:
+def test_cron_jobs_that_take_long(pods: Pods, clock: Clock, spec: Json, count: int) -> None:
     """The policy tells what becomes of a Job that still runs when it is time again."""
-    job = {"spec": {"template": idle(restartPolicy="Never")}}
-    body = {"schedule": "* * * * *", "jobTemplate": job, **spec}
-    cluster.create(Ref(CRON_JOBS, pods.namespace), {"metadata": {"name": "long"}, "spec": body})
+    pods.create(CRON_JOBS, cron_job("long", spec))
     clock.wait(5 * 60 + 10)
-    status = cluster.get(Ref(CRON_JOBS, pods.namespace, "long")).get("status", {})
+    status = pods.get(CRON_JOBS, "long").get("status", {})
     active: list[Json] = status.get("active") or []
 
     assert len(pods.all()) == len(active) == count
@@ -162,27 +132,13 @@ def test_cron_jobs_that_take_long(
         assert active[0]["name"].endswith(str(int(clock.now().timestamp()) // 60))
 
 
-@pytest.mark.parametrize(
-    "schedule", ["whenever", "* * * *", "61 * * * *", "* * * * 7", "@every day"]
-)
-def test_times_that_never_are(cluster: Cluster, namespace: str, schedule: str) -> None:
-    """A CronJob without a schedule that can be read is refused."""
-    job = {"spec": {"template": idle(restartPolicy="Never")}}
-    body = {"metadata": {"name": "job"}, "spec": {"schedule": schedule, "jobTemplate": job}}
-
-    with pytest.raises(Invalid, match=f'spec.schedule: Invalid value: "{re.escape(schedule)}"'):
-        cluster.create(Ref(CRON_JOBS, namespace), body)
-
-
 @takes_long
 @pytest.mark.usefixtures("node")
-def test_events_live_for_an_hour(
-    cluster: Cluster, namespace: str, eventually: Eventually, clock: Clock
-) -> None:
+def test_events_live_for_an_hour(space: Space, clock: Clock) -> None:
     """What is not told again is forgotten."""
-    NodePods(cluster, namespace, eventually).run()
-    reasons = {event["reason"] for event in cluster.list(EVENTS, namespace).items}
+    NodePods(space.cluster, space.namespace, space.eventually).run()
+    reasons = {event["reason"] for event in space.items(EVENTS)}
     clock.wait(3700)
 
     assert {"Scheduled", "Started"} <= reasons
-    assert not cluster.list(EVENTS, namespace).items
+    assert not space.items(EVENTS)

@@ -6,7 +6,7 @@ import pytest
 
 from app.model.errors import NotFound, Refused
 from app.model.quantity import Quantity
-from app.ports import NODES, Cluster, Json, PatchKind, Ref
+from app.ports import NODES, PODS, Json, PatchKind, Ref
 from tests.contract.building import container, resources
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.running import (
@@ -18,15 +18,15 @@ from tests.contract.running import (
     is_ready,
     only_status,
 )
-from tests.contract.waiting import Eventually
+from tests.contract.space import Space
 
 pytestmark = pytest.mark.usefixtures("node")
 
 
 @pytest.fixture
-def pods(cluster: Cluster, namespace: str, eventually: Eventually) -> NodePods:
+def pods(space: Space) -> NodePods:
     """The pods of the case."""
-    return NodePods(cluster, namespace, eventually)
+    return NodePods(space.cluster, space.namespace, space.eventually)
 
 
 def test_pods_start(pods: NodePods) -> None:
@@ -59,7 +59,7 @@ def test_pods_that_fit_nowhere(pods: NodePods) -> None:
 def test_pods_end(pods: NodePods) -> None:
     """A running pod that is deleted is marked, ends what it does, and is gone."""
     before = pods.run()
-    pods.delete()
+    pods.delete(PODS, "pod")
 
     def is_gone() -> bool:
         try:
@@ -119,11 +119,7 @@ def test_a_resize_that_waits_for_room(pods: NodePods, node: Json) -> None:
     home = {"kubernetes.io/hostname": node["metadata"]["labels"]["kubernetes.io/hostname"]}
     for name, share in (("large", 0.5), ("small", 0.2)):
         asked = resources({"cpu": f"{int(milli * share)}m"})
-        pods.run(
-            container(resources=asked),
-            name=name,
-            nodeSelector=home,
-        )
+        pods.run(container(resources=asked), name=name, nodeSelector=home)
     small = pods.now("small")["spec"]["containers"][0]["resources"]
     wanted = f"{int(milli * 0.7)}m"
     pods.resize(wanted, name="small")
@@ -139,7 +135,7 @@ def test_a_resize_that_waits_for_room(pods: NodePods, node: Json) -> None:
     pods.await_resized("small")
     pods.resize(wanted, name="small")
     pods.await_condition("PodResizePending", "small")
-    pods.delete("large")
+    pods.delete(PODS, "large")
     pods.await_resized("small")
     requests = only_status(pods.now("small"))["resources"]["requests"]
     assert Quantity.read(requests["cpu"]) == Quantity.read(wanted)
@@ -159,7 +155,7 @@ def test_a_deferred_pod_keeps_its_room_from_others(pods: NodePods, node: Json) -
 
     assert pods.eventually(lambda: pods.events("FailedScheduling", "third"))
     assert not pods.now("third")["spec"].get("nodeName")
-    pods.delete("large")
+    pods.delete(PODS, "large")
     pods.eventually(lambda: is_ready(pods.now("third")))
 
 

@@ -7,8 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from app.model.errors import Invalid
-from app.ports import PODS, SECRETS, Cluster, Json, Page, PatchKind, Ref
+from app.ports import PODS, SECRETS, Cluster, Json, Page
 from tests.contract.building import pod, secret
+from tests.contract.space import Space
 
 
 def names(items: Iterable[Json]) -> list[str]:
@@ -25,45 +26,45 @@ def all_pages(cluster: Cluster, namespace: str, first: Page, limit: int) -> list
     return pages
 
 
-def test_lists_are_in_order_of_names(cluster: Cluster, namespace: str) -> None:
+def test_lists_are_in_order_of_names(space: Space) -> None:
     """Order of creation does not matter, and other namespaces are left out."""
     for name in ("b", "c", "a", "b-0"):
-        cluster.create(Ref(SECRETS, namespace), secret(name))
+        space.create(SECRETS, secret(name))
 
-    assert names(cluster.list(SECRETS, namespace).items) == ["a", "b", "b-0", "c"]
+    assert names(space.items(SECRETS)) == ["a", "b", "b-0", "c"]
 
 
-def test_lists_of_all_namespaces(cluster: Cluster, namespace: str) -> None:
+def test_lists_of_all_namespaces(space: Space) -> None:
     """No namespace means all of them."""
-    created = cluster.create(Ref(SECRETS, namespace), secret())
+    created = space.create(SECRETS, secret())
 
-    assert created in cluster.list(SECRETS).items
+    assert created in space.cluster.list(SECRETS).items
 
 
-def test_pages_show_one_moment(cluster: Cluster, namespace: str) -> None:
+def test_pages_show_one_moment(space: Space) -> None:
     """What changes while a list is read page by page does not show on later pages."""
     for number in range(5):
-        cluster.create(Ref(SECRETS, namespace), secret(f"s-{number}"))
-    first = cluster.list(SECRETS, namespace, limit=2)
-    cluster.create(Ref(SECRETS, namespace), secret("s-3-later"))
-    cluster.delete(Ref(SECRETS, namespace, "s-4"))
-    cluster.patch(Ref(SECRETS, namespace, "s-3"), {"data": {"new": ""}}, kind=PatchKind.MERGE)
-    pages = all_pages(cluster, namespace, first, 2)
+        space.create(SECRETS, secret(f"s-{number}"))
+    first = space.cluster.list(SECRETS, space.namespace, limit=2)
+    space.create(SECRETS, secret("s-3-later"))
+    space.delete(SECRETS, "s-4")
+    space.merge(SECRETS, "s-3", {"data": {"new": ""}})
+    pages = all_pages(space.cluster, space.namespace, first, 2)
 
     assert [names(page.items) for page in pages] == [["s-0", "s-1"], ["s-2", "s-3"], ["s-4"]]
     assert "new" not in pages[1].items[1]["data"]
     assert {page.resource_version for page in pages} == {first.resource_version}
 
 
-def test_pages_of_a_selection(cluster: Cluster, namespace: str) -> None:
+def test_pages_of_a_selection(space: Space) -> None:
     """A page counts what is selected."""
     for number in range(6):
         labels = {"odd": str(number % 2)}
-        cluster.create(Ref(SECRETS, namespace), secret(f"s-{number}", labels=labels))
-    first = cluster.list(SECRETS, namespace, label_selector="odd=1", limit=2)
-    second = cluster.list(
+        space.create(SECRETS, secret(f"s-{number}", labels=labels))
+    first = space.cluster.list(SECRETS, space.namespace, label_selector="odd=1", limit=2)
+    second = space.cluster.list(
         SECRETS,
-        namespace,
+        space.namespace,
         label_selector="odd=1",
         limit=2,
         continue_token=first.continue_token,
@@ -95,14 +96,14 @@ def test_nonsense_tokens(cluster: Cluster, namespace: str) -> None:
         pytest.param("", ["a", "b", "c"], id="none asked"),
     ],
 )
-def test_label_selectors(
-    cluster: Cluster, namespace: str, selector: str, expected: list[str]
-) -> None:
+def test_label_selectors(space: Space, selector: str, expected: list[str]) -> None:
     """Objects are chosen by their labels."""
-    cluster.create(Ref(SECRETS, namespace), secret("a", labels={"tier": "web"}))
-    cluster.create(Ref(SECRETS, namespace), secret("b", labels={"tier": "data"}))
-    cluster.create(Ref(SECRETS, namespace), secret("c"))
-    page = cluster.list(SECRETS, namespace, label_selector=selector, field_selector="type=Opaque")
+    space.create(SECRETS, secret("a", labels={"tier": "web"}))
+    space.create(SECRETS, secret("b", labels={"tier": "data"}))
+    space.create(SECRETS, secret("c"))
+    page = space.cluster.list(
+        SECRETS, space.namespace, label_selector=selector, field_selector="type=Opaque"
+    )
 
     assert names(page.items) == expected
 
@@ -119,16 +120,14 @@ def test_label_selectors(
         pytest.param("spec.schedulerName=nobody", ["a", "b"], id="by scheduler"),
     ],
 )
-def test_field_selectors(
-    cluster: Cluster, namespace: str, selector: str, expected: list[str]
-) -> None:
+def test_field_selectors(space: Space, selector: str, expected: list[str]) -> None:
     """Pods are chosen by the few fields that a server selects by."""
     for name in ("a", "b"):
-        cluster.create(Ref(PODS, namespace), pod(name))
+        space.create(PODS, pod(name))
     running = {"status": {"phase": "Running"}}
-    cluster.patch(Ref(PODS, namespace, "b", subresource="status"), running, kind=PatchKind.MERGE)
+    space.merge(PODS, "b", running, "status")
 
-    assert names(cluster.list(PODS, namespace, field_selector=selector).items) == expected
+    assert names(space.items(PODS, fields=selector)) == expected
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from app.ports import (
     Resource,
 )
 from tests.contract.building import add, pod, secret, workload
+from tests.contract.space import Space
 from tests.contract.waiting import Eventually
 
 MERGE = PatchKind.MERGE
@@ -29,40 +30,40 @@ def version(item: Json) -> int:
     return int(item["metadata"]["resourceVersion"])
 
 
-def test_created_objects_carry_what_the_server_sets(cluster: Cluster, namespace: str) -> None:
+def test_created_objects_carry_what_the_server_sets(space: Space) -> None:
     """A new object has a uid, a version, a time; what a caller says of these does not count."""
     body = secret(uid="mine", creationTimestamp="2001-01-01T00:00:00Z")
-    metadata = cluster.create(Ref(SECRETS, namespace), body)["metadata"]
+    metadata = space.create(SECRETS, body)["metadata"]
 
-    assert (metadata["name"], metadata["namespace"]) == ("first", namespace)
+    assert (metadata["name"], metadata["namespace"]) == ("first", space.namespace)
     assert metadata["uid"] not in ("", "mine")
     assert not metadata["creationTimestamp"].startswith("2001")
     assert metadata["resourceVersion"].isdecimal()
 
 
-def test_objects_are_read_as_they_were_written(cluster: Cluster, namespace: str) -> None:
+def test_objects_are_read_as_they_were_written(space: Space) -> None:
     """What create returned is what get and list return, with kind and apiVersion."""
-    created = cluster.create(Ref(SECRETS, namespace), secret())
-    found = cluster.get(Ref(SECRETS, namespace, "first"))
+    created = space.create(SECRETS, secret())
+    found = space.get(SECRETS, "first")
 
     assert found == created
-    assert list(cluster.list(SECRETS, namespace).items) == [created]
+    assert list(space.items(SECRETS)) == [created]
     assert (found["apiVersion"], found["kind"]) == ("v1", "Secret")
 
 
-def test_what_is_returned_belongs_to_the_caller(cluster: Cluster, namespace: str) -> None:
+def test_what_is_returned_belongs_to_the_caller(space: Space) -> None:
     """A change of what a call returned or took changes nothing else."""
     body = secret()
-    created = cluster.create(Ref(SECRETS, namespace), body)
+    created = space.create(SECRETS, body)
     body["data"]["key"] = created["data"]["key"] = "b3RoZXI="
 
-    assert cluster.get(Ref(SECRETS, namespace, "first"))["data"] == {"key": "dmFsdWU="}
+    assert space.get(SECRETS, "first")["data"] == {"key": "dmFsdWU="}
 
 
-def test_generated_names(cluster: Cluster, namespace: str) -> None:
+def test_generated_names(space: Space) -> None:
     """A name is made of `generateName` and five letters, another one each time."""
     body = {"metadata": {"generateName": "some-"}}
-    names = {cluster.create(Ref(SECRETS, namespace), body)["metadata"]["name"] for _ in range(5)}
+    names = {space.create(SECRETS, body)["metadata"]["name"] for _ in range(5)}
 
     assert len(names) == 5
     assert all(name.startswith("some-") and len(name) == len("some-") + 5 for name in names)
@@ -79,90 +80,65 @@ def test_generated_names(cluster: Cluster, namespace: str) -> None:
         pytest.param(secret() | {"kind": "Pod"}, 400, "BadRequest", ".", id="another kind"),
     ],
 )
-def test_bad_objects(
-    cluster: Cluster, namespace: str, body: Json, status: int, reason: str, message: str
-) -> None:
+def test_bad_objects(space: Space, body: Json, status: int, reason: str, message: str) -> None:
     """What can never be accepted is `Invalid` and says where."""
     with pytest.raises(Invalid, match=message) as refused:
-        cluster.create(Ref(SECRETS, namespace), body)
+        space.create(SECRETS, body)
 
     assert (refused.value.status, refused.value.reason) == (status, reason)
 
 
-def test_causes_are_told_one_by_one(cluster: Cluster, namespace: str) -> None:
+def test_causes_are_told_one_by_one(space: Space) -> None:
     """Each wrong field is a cause of its own."""
     body = workload()
     body["spec"]["template"]["spec"]["containers"] = [{"name": "a"}, {"name": "a", "image": "b"}]
 
     with pytest.raises(Invalid) as refused:
-        cluster.create(Ref(DEPLOYMENTS, namespace), body)
+        space.create(DEPLOYMENTS, body)
 
     reasons = sorted(reason for reason, _ in refused.value.causes)
     assert reasons == ["FieldValueDuplicate", "FieldValueRequired"]
 
 
-def test_names_are_taken_once(cluster: Cluster, namespace: str) -> None:
+def test_names_are_taken_once(space: Space) -> None:
     """A second object of a name is a conflict that says so."""
-    cluster.create(Ref(SECRETS, namespace), secret())
+    space.create(SECRETS, secret())
 
     with pytest.raises(Conflict, match='secrets "first" already exists') as refused:
-        cluster.create(Ref(SECRETS, namespace), secret())
+        space.create(SECRETS, secret())
 
     assert (refused.value.status, refused.value.reason) == (409, "AlreadyExists")
 
 
-NOWHERE = Resource("contract.example.com", "v1", "nothings", "Nothing")
+def elsewhere(space: Space) -> object:
+    """Create an object where no namespace is."""
+    return space.cluster.create(Ref(SECRETS, f"{space.namespace}-no"), secret())
 
 
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        pytest.param(
-            lambda cluster, ns: cluster.get(Ref(SECRETS, ns, "no")),
-            'secrets "no" not found',
-            id="get",
-        ),
-        pytest.param(
-            lambda cluster, ns: cluster.delete(Ref(DEPLOYMENTS, ns, "no")),
-            'deployments.apps "no" not found',
-            id="delete",
-        ),
-        pytest.param(
-            lambda cluster, ns: cluster.patch(Ref(SECRETS, ns, "no"), {}, kind=MERGE),
-            'secrets "no" not found',
-            id="patch",
-        ),
-        pytest.param(
-            lambda cluster, ns: cluster.create(Ref(SECRETS, f"{ns}-no"), secret()),
-            "namespaces .* not found",
-            id="create in no namespace",
-        ),
-        pytest.param(
-            lambda cluster, ns: cluster.list(Resource("apps", "v1", "nothings", "N"), ns),
-            "could not find",
-            id="no kind",
-        ),
-        pytest.param(
-            lambda cluster, ns: cluster.list(Resource("apps", "v9", "deployments", "D"), ns),
-            "could not find",
-            id="no version",
-        ),
+        (lambda space: space.get(SECRETS, "no"), 'secrets "no" not found'),
+        (lambda space: space.delete(DEPLOYMENTS, "no"), 'deployments.apps "no" not found'),
+        (lambda space: space.merge(SECRETS, "no", {}), 'secrets "no" not found'),
+        (elsewhere, "namespaces .* not found"),
+        (lambda space: space.items(Resource("apps", "v1", "nothings", "N")), "could not find"),
+        (lambda space: space.items(Resource("apps", "v9", "deployments", "D")), "could not find"),
     ],
+    ids=["get", "delete", "patch", "no namespace", "no kind", "no version"],
 )
-def test_what_is_not_there(
-    cluster: Cluster, namespace: str, call: Callable[[Cluster, str], object], message: str
-) -> None:
+def test_what_is_not_there(space: Space, call: Callable[[Space], object], message: str) -> None:
     """An object, a namespace or a kind that does not exist is `NotFound`."""
     with pytest.raises(NotFound, match=message) as refused:
-        call(cluster, namespace)
+        call(space)
 
     assert (refused.value.status, refused.value.reason) == (404, "NotFound")
 
 
-def test_groups_that_are_not_there(cluster: Cluster) -> None:
+def test_groups_that_are_not_there(space: Space) -> None:
     """A group that is not served is `NotFound` too."""
     with pytest.raises(NotFound) as refused:
-        cluster.list(NOWHERE)
+        space.items(Resource("contract.example.com", "v1", "nothings", "Nothing"))
 
     assert refused.value.status == 404
 
@@ -172,10 +148,10 @@ def test_a_missing_namespace_lists_as_empty(cluster: Cluster, namespace: str) ->
     assert not cluster.list(SECRETS, f"{namespace}-no").items
 
 
-def test_replace(cluster: Cluster, namespace: str) -> None:
+def test_replace(space: Space) -> None:
     """A put object takes the place of the old one, whose identity it keeps."""
-    created = cluster.create(Ref(SECRETS, namespace), secret(labels={"a": "b"}))
-    replaced = cluster.replace(Ref(SECRETS, namespace, "first"), secret() | {"data": {}})
+    created = space.create(SECRETS, secret(labels={"a": "b"}))
+    replaced = space.replace(SECRETS, "first", secret() | {"data": {}})
 
     assert "labels" not in replaced["metadata"]
     assert not replaced.get("data")
@@ -184,44 +160,44 @@ def test_replace(cluster: Cluster, namespace: str) -> None:
     assert version(replaced) > version(created)
 
 
-def test_replace_at_a_version(cluster: Cluster, namespace: str) -> None:
+def test_replace_at_a_version(space: Space) -> None:
     """A put object that carries a version goes in only if no other write came between."""
-    created = cluster.create(Ref(SECRETS, namespace), secret())
-    newer = cluster.replace(Ref(SECRETS, namespace, "first"), created | {"data": {}})
+    created = space.create(SECRETS, secret())
+    newer = space.replace(SECRETS, "first", created | {"data": {}})
 
     with pytest.raises(Conflict, match="has been modified") as refused:
-        cluster.replace(Ref(SECRETS, namespace, "first"), created)
+        space.replace(SECRETS, "first", created)
 
     assert (refused.value.status, refused.value.reason) == (409, "Conflict")
-    assert cluster.get(Ref(SECRETS, namespace, "first")) == newer
+    assert space.get(SECRETS, "first") == newer
 
 
-def test_replace_of_another_object(cluster: Cluster, namespace: str) -> None:
+def test_replace_of_another_object(space: Space) -> None:
     """A put object that carries another uid is a conflict; another name makes no sense."""
-    created = cluster.create(Ref(SECRETS, namespace), secret())
+    created = space.create(SECRETS, secret())
 
     with pytest.raises(Conflict, match="UID in precondition"):
-        cluster.replace(Ref(SECRETS, namespace, "first"), secret(uid="another"))
+        space.replace(SECRETS, "first", secret(uid="another"))
     with pytest.raises(Invalid, match="does not match the name on the URL"):
-        cluster.replace(Ref(SECRETS, namespace, "first"), secret("second"))
+        space.replace(SECRETS, "first", secret("second"))
 
-    assert cluster.get(Ref(SECRETS, namespace, "first")) == created
+    assert space.get(SECRETS, "first") == created
 
 
-def test_json_patch(cluster: Cluster, namespace: str) -> None:
+def test_json_patch(space: Space) -> None:
     """The operations of a JSON patch are carried out in order."""
-    cluster.create(Ref(SECRETS, namespace), secret(labels={"old": "1"}))
+    space.create(SECRETS, secret(labels={"old": "1"}))
     operations = [
         {"op": "test", "path": "/metadata/labels/old", "value": "1"},
         {"op": "move", "from": "/metadata/labels/old", "path": "/metadata/labels/new"},
         add("/metadata/labels/a~1b", "2"),
         {"op": "replace", "path": "/data/key", "value": ""},
     ]
-    patched = cluster.patch(Ref(SECRETS, namespace, "first"), operations)
+    patched = space.patch(SECRETS, "first", operations)
 
     assert patched["metadata"]["labels"] == {"new": "1", "a/b": "2"}
     assert patched["data"] == {"key": ""}
-    assert cluster.get(Ref(SECRETS, namespace, "first")) == patched
+    assert space.get(SECRETS, "first") == patched
 
 
 @pytest.mark.parametrize(
@@ -236,140 +212,133 @@ def test_json_patch(cluster: Cluster, namespace: str) -> None:
         pytest.param({"data": {}}, 400, id="no list of operations"),
     ],
 )
-def test_json_patch_that_fails(
-    cluster: Cluster, namespace: str, operations: object, status: int
-) -> None:
+def test_json_patch_that_fails(space: Space, operations: object, status: int) -> None:
     """A patch applies as a whole or not at all."""
-    created = cluster.create(Ref(SECRETS, namespace), secret())
+    created = space.create(SECRETS, secret())
     if isinstance(operations, list):
         operations = [add("/metadata/labels", {"half": "done"}), *operations]
 
     with pytest.raises(Invalid) as refused:
-        cluster.patch(Ref(SECRETS, namespace, "first"), operations)
+        space.patch(SECRETS, "first", operations)
 
     assert refused.value.status == status
-    assert cluster.get(Ref(SECRETS, namespace, "first")) == created
+    assert space.get(SECRETS, "first") == created
 
 
-def test_merge_patch(cluster: Cluster, namespace: str) -> None:
+def test_merge_patch(space: Space) -> None:
     """Members are set, null takes them out, all others stay."""
-    cluster.create(Ref(SECRETS, namespace), secret(labels={"a": "1", "b": "2"}))
+    space.create(SECRETS, secret(labels={"a": "1", "b": "2"}))
     patch = {"metadata": {"labels": {"a": None, "c": "3"}}, "data": {"more": "bW9yZQ=="}}
-    patched = cluster.patch(Ref(SECRETS, namespace, "first"), patch, kind=MERGE)
+    patched = space.merge(SECRETS, "first", patch)
 
     assert patched["metadata"]["labels"] == {"b": "2", "c": "3"}
     assert patched["data"] == {"key": "dmFsdWU=", "more": "bW9yZQ=="}
 
 
-def test_merge_patch_of_another_object(cluster: Cluster, namespace: str) -> None:
+def test_merge_patch_of_another_object(space: Space) -> None:
     """A merge patch that names a uid applies to the object of that uid alone, as it is now."""
-    created = cluster.create(Ref(SECRETS, namespace), secret(annotations={"others": "stay"}))
+    created = space.create(SECRETS, secret(annotations={"others": "stay"}))
     mine = {"metadata": {"uid": created["metadata"]["uid"], "annotations": {"mine": "1"}}}
     other = {"metadata": {"uid": "another", "annotations": {"others": None}}}
-    patched = cluster.patch(Ref(SECRETS, namespace, "first"), mine, kind=MERGE)
+    patched = space.merge(SECRETS, "first", mine)
 
     assert patched["metadata"]["annotations"] == {"others": "stay", "mine": "1"}
     with pytest.raises(Invalid, match=r"metadata\.uid.*immutable"):
-        cluster.patch(Ref(SECRETS, namespace, "first"), other, kind=MERGE)
-    assert cluster.get(Ref(SECRETS, namespace, "first")) == patched
+        space.merge(SECRETS, "first", other)
+    assert space.get(SECRETS, "first") == patched
 
 
-def test_patch_at_a_version(cluster: Cluster, namespace: str) -> None:
+def test_patch_at_a_version(space: Space) -> None:
     """A patch that names a version applies to that version alone."""
-    created = cluster.create(Ref(SECRETS, namespace), secret())
+    created = space.create(SECRETS, secret())
     patch = {"metadata": {"resourceVersion": created["metadata"]["resourceVersion"]}, "data": {}}
-    cluster.patch(Ref(SECRETS, namespace, "first"), patch | {"data": {"key": ""}}, kind=MERGE)
+    space.merge(SECRETS, "first", patch | {"data": {"key": ""}})
 
     with pytest.raises(Conflict, match="has been modified"):
-        cluster.patch(
-            Ref(SECRETS, namespace, "first"), patch | {"data": {"key": "Kg=="}}, kind=MERGE
-        )
+        space.merge(SECRETS, "first", patch | {"data": {"key": "Kg=="}})
 
 
-def test_a_change_of_nothing_is_none(cluster: Cluster, namespace: str) -> None:
+def test_a_change_of_nothing_is_none(space: Space) -> None:
     """What leaves an object as it was leaves its version too."""
-    created = cluster.create(Ref(SECRETS, namespace), secret(labels={"a": "b"}))
-    patched = cluster.patch(Ref(SECRETS, namespace, "first"), [add("/metadata/labels/a", "b")])
+    created = space.create(SECRETS, secret(labels={"a": "b"}))
+    patched = space.patch(SECRETS, "first", [add("/metadata/labels/a", "b")])
 
     assert patched == created
-    assert cluster.replace(Ref(SECRETS, namespace, "first"), created) == created
+    assert space.replace(SECRETS, "first", created) == created
 
 
-def test_dry_run(cluster: Cluster, namespace: str) -> None:
+def test_dry_run(space: Space) -> None:
     """A dry run answers as if, checks all, and changes nothing."""
-    planned = cluster.create(Ref(SECRETS, namespace), secret("second"), dry_run=True)
-    created = cluster.create(Ref(SECRETS, namespace), secret())
-    patched = cluster.patch(
-        Ref(SECRETS, namespace, "first"), {"data": {"key": ""}}, kind=MERGE, dry_run=True
+    planned = space.create(SECRETS, secret("second"), dry_run=True)
+    created = space.create(SECRETS, secret())
+    patched = space.cluster.patch(
+        space.ref(SECRETS, "first"), {"data": {"key": ""}}, kind=MERGE, dry_run=True
     )
 
     assert planned["metadata"]["uid"]
     assert patched["data"] == {"key": ""}
-    assert list(cluster.list(SECRETS, namespace).items) == [created]
+    assert list(space.items(SECRETS)) == [created]
     with pytest.raises(Conflict):
-        cluster.create(Ref(SECRETS, namespace), secret(), dry_run=True)
+        space.create(SECRETS, secret(), dry_run=True)
 
 
-def test_delete(cluster: Cluster, namespace: str) -> None:
+def test_delete(space: Space) -> None:
     """A deleted object is gone, and its name is free for another one."""
-    created = cluster.create(Ref(SECRETS, namespace), secret())
-    cluster.delete(Ref(SECRETS, namespace, "first"), uid=created["metadata"]["uid"])
+    created = space.create(SECRETS, secret())
+    space.delete(SECRETS, "first", uid=created["metadata"]["uid"])
     with pytest.raises(NotFound):
-        cluster.get(Ref(SECRETS, namespace, "first"))
-    again = cluster.create(Ref(SECRETS, namespace), secret())
+        space.get(SECRETS, "first")
+    again = space.create(SECRETS, secret())
 
     assert again["metadata"]["uid"] != created["metadata"]["uid"]
 
 
-def test_delete_of_another_object(cluster: Cluster, namespace: str) -> None:
+def test_delete_of_another_object(space: Space) -> None:
     """An object that has not the uid asked for stays."""
-    created = cluster.create(Ref(SECRETS, namespace), secret())
+    created = space.create(SECRETS, secret())
 
     with pytest.raises(Conflict, match=r"UID in the precondition \(another\)"):
-        cluster.delete(Ref(SECRETS, namespace, "first"), uid="another")
+        space.delete(SECRETS, "first", uid="another")
 
-    assert cluster.get(Ref(SECRETS, namespace, "first")) == created
+    assert space.get(SECRETS, "first") == created
 
 
-def test_finalizers_hold(cluster: Cluster, namespace: str) -> None:
+def test_finalizers_hold(space: Space) -> None:
     """An object with a finalizer is marked, and goes when the last finalizer does."""
-    cluster.create(Ref(SECRETS, namespace), secret(finalizers=["example.com/hold"]))
-    cluster.delete(Ref(SECRETS, namespace, "first"))
-    held = cluster.get(Ref(SECRETS, namespace, "first"))
-    cluster.delete(Ref(SECRETS, namespace, "first"))
-    cluster.patch(Ref(SECRETS, namespace, "first"), {"metadata": {"finalizers": None}}, kind=MERGE)
+    space.create(SECRETS, secret(finalizers=["example.com/hold"]))
+    space.delete(SECRETS, "first")
+    held = space.get(SECRETS, "first")
+    space.delete(SECRETS, "first")
+    space.merge(SECRETS, "first", {"metadata": {"finalizers": None}})
 
     assert held["metadata"]["deletionTimestamp"]
     with pytest.raises(NotFound):
-        cluster.get(Ref(SECRETS, namespace, "first"))
+        space.get(SECRETS, "first")
 
 
-def test_finalizers_come_before_the_deletion(cluster: Cluster, namespace: str) -> None:
+def test_finalizers_come_before_the_deletion(space: Space) -> None:
     """An object that is being deleted gets no more finalizers; those that are there may stay."""
     first, more = "example.com/hold", {"metadata": {"finalizers": ["example.com/more"]}}
-    ref = Ref(SECRETS, namespace, "first")
-    cluster.create(Ref(SECRETS, namespace), secret(finalizers=[first]))
-    cluster.delete(ref)
+    space.create(SECRETS, secret(finalizers=[first]))
+    space.delete(SECRETS, "first")
 
     with pytest.raises(Invalid, match="no new finalizers can be added") as refused:
-        cluster.patch(ref, more, kind=MERGE)
-    same = cluster.patch(ref, {"metadata": {"finalizers": [first]}}, kind=MERGE)
-    cluster.patch(ref, {"metadata": {"finalizers": None}}, kind=MERGE)
+        space.merge(SECRETS, "first", more)
+    same = space.merge(SECRETS, "first", {"metadata": {"finalizers": [first]}})
+    space.merge(SECRETS, "first", {"metadata": {"finalizers": None}})
 
     assert refused.value.status == 422
     assert same["metadata"]["finalizers"] == [first]
 
 
-def test_status_and_spec_do_not_touch_one_another(cluster: Cluster, namespace: str) -> None:
+def test_status_and_spec_do_not_touch_one_another(space: Space) -> None:
     """Each has its own door, and only the spec's counts generations."""
     body = workload(replicas=0) | {"status": {"replicas": 5}}
-    created = cluster.create(Ref(DEPLOYMENTS, namespace), body)
+    created = space.create(DEPLOYMENTS, body)
     both = {"spec": {"minReadySeconds": 7}, "status": {"collisionCount": 8}}
-    after_spec = cluster.patch(Ref(DEPLOYMENTS, namespace, "web"), both, kind=MERGE)
+    after_spec = space.merge(DEPLOYMENTS, "web", both)
     both = {"spec": {"minReadySeconds": 9}, "status": {"collisionCount": 10}}
-    after_status = cluster.patch(
-        Ref(DEPLOYMENTS, namespace, "web", subresource="status"), both, kind=MERGE
-    )
+    after_status = space.merge(DEPLOYMENTS, "web", both, "status")
 
     assert not created["status"].get("replicas")
     assert "collisionCount" not in after_spec["status"]
@@ -379,26 +348,26 @@ def test_status_and_spec_do_not_touch_one_another(cluster: Cluster, namespace: s
     assert generations == [1, 2, 2]
 
 
-def test_subresources_that_are_not_there(cluster: Cluster, namespace: str) -> None:
+def test_subresources_that_are_not_there(space: Space) -> None:
     """A subresource that a kind has not is `NotFound`."""
-    cluster.create(Ref(SECRETS, namespace), secret())
+    space.create(SECRETS, secret())
 
     with pytest.raises(NotFound):
-        cluster.get(Ref(SECRETS, namespace, "first", "status"))
+        space.get(SECRETS, "first", "status")
     with pytest.raises(NotFound):
-        cluster.patch(Ref(SECRETS, namespace, "first", subresource="resize"), {}, kind=MERGE)
+        space.merge(SECRETS, "first", {}, "resize")
 
 
-def test_subresources_without_a_verb(cluster: Cluster, namespace: str) -> None:
+def test_subresources_without_a_verb(space: Space) -> None:
     """A subresource that is only written to, or only patched, says so."""
-    cluster.create(Ref(PODS, namespace), pod())
+    space.create(PODS, pod())
 
     with pytest.raises(Invalid) as not_read:
-        cluster.get(Ref(PODS, namespace, "pod", "eviction"))
+        space.get(PODS, "pod", "eviction")
     with pytest.raises(Invalid) as not_patched:
-        cluster.patch(Ref(PODS, namespace, "pod", subresource="eviction"), {}, kind=MERGE)
+        space.merge(PODS, "pod", {}, "eviction")
     with pytest.raises(Invalid) as not_posted:
-        cluster.create(Ref(PODS, namespace, name="pod", subresource="resize"), pod())
+        space.cluster.create(space.ref(PODS, "pod", "resize"), pod())
 
     assert {found.value.status for found in (not_read, not_patched, not_posted)} == {405}
 

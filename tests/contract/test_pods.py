@@ -5,10 +5,9 @@ from __future__ import annotations
 import pytest
 
 from app.model.errors import Invalid, NotFound
-from app.ports import PODS, Cluster, Json, PatchKind, Ref
+from app.ports import PODS, Json
 from tests.contract.building import container, pod, resources
-
-MERGE = PatchKind.MERGE
+from tests.contract.space import Space
 
 
 def first(item: Json) -> Json:
@@ -17,9 +16,9 @@ def first(item: Json) -> Json:
     return found
 
 
-def test_defaults(cluster: Cluster, namespace: str) -> None:
+def test_defaults(space: Space) -> None:
     """A pod is created Pending, with a generation and all that it left out."""
-    created = cluster.create(Ref(PODS, namespace), pod())
+    created = space.create(PODS, pod())
     spec = created["spec"]
 
     assert created["status"]["phase"] == "Pending"
@@ -29,10 +28,10 @@ def test_defaults(cluster: Cluster, namespace: str) -> None:
     assert first(created)["terminationMessagePath"] == "/dev/termination-log"
 
 
-def test_limits_make_requests(cluster: Cluster, namespace: str) -> None:
+def test_limits_make_requests(space: Space) -> None:
     """A limit without a request is a request too."""
     asked = resources({"cpu": "100m"}, {"cpu": "1", "memory": "1Gi"})
-    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
+    created = space.create(PODS, pod("pod", container(resources=asked)))
 
     assert first(created)["resources"]["requests"] == {"cpu": "100m", "memory": "1Gi"}
 
@@ -50,13 +49,16 @@ def test_limits_make_requests(cluster: Cluster, namespace: str) -> None:
     ],
 )
 def test_amounts_are_written_one_way(
-    cluster: Cluster, namespace: str, resource: str, written: object, read: str
+    space: Space, resource: str, written: object, read: str
 ) -> None:
     """Quantities come back in their canonical form."""
     asked = {"requests": {resource: written}}
-    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
+    created = space.create(PODS, pod("pod", container(resources=asked)))
 
     assert first(created)["resources"]["requests"] == {resource: read}
+
+
+BOTH = {"cpu": "1", "memory": "1Gi"}
 
 
 @pytest.mark.parametrize(
@@ -65,96 +67,76 @@ def test_amounts_are_written_one_way(
         pytest.param({}, {}, "BestEffort", id="nothing asked"),
         pytest.param({"cpu": "1"}, {}, "Burstable", id="only requests"),
         pytest.param({"cpu": "1"}, {"cpu": "1"}, "Burstable", id="only cpu"),
-        pytest.param({}, {"cpu": "1", "memory": "1Gi"}, "Guaranteed", id="limits of both"),
-        pytest.param(
-            {"cpu": "1", "memory": "1Gi"},
-            {"cpu": "2", "memory": "1Gi"},
-            "Burstable",
-            id="more than asked for",
-        ),
+        pytest.param({}, BOTH, "Guaranteed", id="limits of both"),
+        pytest.param(BOTH, BOTH | {"cpu": "2"}, "Burstable", id="more than asked for"),
     ],
 )
 def test_quality_of_service(
-    cluster: Cluster,
-    namespace: str,
-    requests: dict[str, str],
-    limits: dict[str, str],
-    expected: str,
+    space: Space, requests: dict[str, str], limits: dict[str, str], expected: str
 ) -> None:
     """The class follows from requests and limits."""
     asked = resources(requests, limits)
-    created = cluster.create(Ref(PODS, namespace), pod("pod", container(resources=asked)))
+    created = space.create(PODS, pod("pod", container(resources=asked)))
 
     assert created["status"]["qosClass"] == expected
+
+
+def asking(requests: str, limits: str = "") -> list[Json]:
+    """A container that asks for so much cpu."""
+    return [container(resources=resources({"cpu": requests}, {"cpu": limits} if limits else None))]
 
 
 @pytest.mark.parametrize(
     ("containers", "status", "message"),
     [
-        pytest.param(
-            [container(resources=resources({"cpu": "2"}, {"cpu": "1"}))],
-            422,
-            "must be less than or equal to cpu limit of 1",
-            id="request above limit",
-        ),
-        pytest.param(
-            [container(resources=resources({"cpu": "-1"}))],
-            422,
-            "must be greater than or equal to 0",
-            id="negative",
-        ),
-        pytest.param(
-            [container(resources=resources({"cpu": "much"}))],
-            400,
-            "quantities must match the regular expression",
-            id="no quantity",
-        ),
-        pytest.param([container(), container()], 422, "Duplicate value", id="twins"),
-        pytest.param([container("No Name")], 422, "RFC 1123 label", id="container's name"),
+        (asking("2", "1"), 422, "must be less than or equal to cpu limit of 1"),
+        (asking("-1"), 422, "must be greater than or equal to 0"),
+        (asking("much"), 400, "quantities must match the regular expression"),
+        ([container(), container()], 422, "Duplicate value"),
+        ([container("No Name")], 422, "RFC 1123 label"),
     ],
+    ids=["request above limit", "negative", "no quantity", "twins", "container's name"],
 )
-def test_bad_pods(
-    cluster: Cluster, namespace: str, containers: list[Json], status: int, message: str
-) -> None:
+def test_bad_pods(space: Space, containers: list[Json], status: int, message: str) -> None:
     """What no kubelet could run is refused."""
     with pytest.raises(Invalid, match=message) as refused:
-        cluster.create(Ref(PODS, namespace), pod("pod", *containers))
+        space.create(PODS, pod("pod", *containers))
 
     assert refused.value.status == status
 
 
-def test_pods_hardly_change(cluster: Cluster, namespace: str) -> None:
+def test_pods_hardly_change(space: Space) -> None:
     """Labels and images may change; resources may not, by this door."""
-    cluster.create(Ref(PODS, namespace), pod("pod", container(resources=resources({"cpu": "1"}))))
+    space.create(PODS, pod("pod", container(resources=resources({"cpu": "1"}))))
     image = [{"op": "replace", "path": "/spec/containers/0/image", "value": "other:2"}]
-    changed = cluster.patch(Ref(PODS, namespace, "pod"), image)
+    changed = space.patch(PODS, "pod", image)
     wanted = [{"op": "replace", "path": "/spec/containers/0/resources/requests/cpu", "value": "2"}]
     labels = {"metadata": {"labels": {"new": "label"}}}
-    labelled = cluster.patch(Ref(PODS, namespace, "pod"), labels, kind=MERGE)
+    labelled = space.merge(PODS, "pod", labels)
 
     with pytest.raises(Invalid, match="pod updates may not change fields other than"):
-        cluster.patch(Ref(PODS, namespace, "pod"), wanted)
+        space.patch(PODS, "pod", wanted)
     assert first(changed)["image"] == "other:2"
     assert labelled["metadata"]["labels"]["new"] == "label"
     assert [item["metadata"]["generation"] for item in (changed, labelled)] == [2, 2]
 
 
-def test_status_of_pods(cluster: Cluster, namespace: str) -> None:
+def test_status_of_pods(space: Space) -> None:
     """A write of the status of a pod may say that it runs; the spec stays."""
-    created = cluster.create(Ref(PODS, namespace), pod())
+    created = space.create(PODS, pod())
     ready = {"type": "Ready", "status": "True"}
     patch = {"spec": {"priority": 5}, "status": {"phase": "Running", "conditions": [ready]}}
-    patched = cluster.patch(Ref(PODS, namespace, "pod", subresource="status"), patch, kind=MERGE)
+    patched = space.merge(PODS, "pod", patch, "status")
 
     assert patched["status"]["phase"] == "Running"
     assert patched["spec"] == created["spec"]
     assert patched["metadata"]["generation"] == 1
 
 
-def test_unscheduled_pods_go_at_once(cluster: Cluster, namespace: str) -> None:
+def test_unscheduled_pods_go_at_once(space: Space) -> None:
     """There is nothing to end of a pod that has no node."""
-    cluster.create(Ref(PODS, namespace), pod())
-    cluster.delete(Ref(PODS, namespace, "pod"))
+    space.create(PODS, pod())
+    space.delete(PODS, "pod")
 
     with pytest.raises(NotFound):
-        cluster.get(Ref(PODS, namespace, "pod"))
+        space.get(PODS, "pod")

@@ -6,7 +6,7 @@ import pytest
 
 from app.model.errors import NotFound
 from app.model.quantity import Quantity
-from app.ports import POD_METRICS, Clock, Cluster, Json, Ref
+from app.ports import POD_METRICS, Clock, Cluster, Json
 from tests.contract.building import container, resources
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.running import (
@@ -19,7 +19,7 @@ from tests.contract.running import (
     is_resizing,
     only_status,
 )
-from tests.contract.waiting import Eventually
+from tests.contract.space import Space
 
 pytestmark = pytest.mark.usefixtures("node")
 
@@ -53,15 +53,15 @@ class Only(NodePods):
 
     def measured(self) -> dict[str, Json]:
         """What its containers use, as far as it is known."""
-        for found in self.cluster.list(POD_METRICS, self.namespace).items:
+        for found in self.items(POD_METRICS):
             return {entry["name"]: entry["usage"] for entry in found["containers"]}
         return {}
 
 
 @pytest.fixture
-def only(cluster: Cluster, namespace: str, eventually: Eventually) -> Only:
+def only(space: Space) -> Only:
     """A pod of the case's own."""
-    return Only(cluster, namespace, eventually)
+    return Only(space.cluster, space.namespace, space.eventually)
 
 
 @pytest.fixture
@@ -185,8 +185,8 @@ def test_usage_is_measured(only: Only) -> None:
         return str(only.measured().get("capped", {}).get("cpu")).startswith(("199", "2"))
 
     only.eventually(is_steady, seconds=TURNS_SECONDS)
-    (found,) = only.cluster.list(POD_METRICS, only.namespace, label_selector="app=contract").items
-    alone = only.cluster.get(Ref(POD_METRICS, only.namespace, "pod"))
+    (found,) = only.items(POD_METRICS, labels="app=contract")
+    alone = only.get(POD_METRICS, "pod")
 
     assert found["metadata"]["name"] == alone["metadata"]["name"] == "pod"
     assert found["metadata"]["labels"]["app"] == "contract"
@@ -197,9 +197,9 @@ def test_usage_is_measured(only: Only) -> None:
     assert cores == pytest.approx({"capped": 0.2, "plain": 1}, rel=0.1)
     for each in usage.values():
         assert Quantity.read(each["memory"]).nano / 1e9 == pytest.approx(50 * 2**20, rel=0.01)
-    assert not only.cluster.list(POD_METRICS, only.namespace, label_selector="app=other").items
+    assert not only.items(POD_METRICS, labels="app=other")
     with pytest.raises(NotFound):
-        only.cluster.get(Ref(POD_METRICS, only.namespace, "nobody"))
+        only.get(POD_METRICS, "nobody")
 
 
 @pytest.mark.usefixtures("measuring")

@@ -8,8 +8,9 @@ from contextlib import suppress
 import pytest
 
 from app.model.errors import Conflict, Invalid
-from app.ports import CUSTOM_RESOURCE_DEFINITIONS, Cluster, Json, PatchKind, Ref, Resource
-from tests.contract.waiting import Eventually
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS, Cluster, Json, Ref, Resource
+from tests.contract.building import definition
+from tests.contract.space import Space
 
 GROUP = "schemas.plumbline.example"
 GADGETS = Resource(GROUP, "v1", "gadgets", "Gadget")
@@ -48,22 +49,7 @@ SPEC: Json = {
         {"rule": "!has(self.ratio) || self.size > 0", "message": "a ratio needs a size"},
     ],
 }
-DEFINITION: Json = {
-    "metadata": {"name": f"gadgets.{GROUP}"},
-    "spec": {
-        "group": GROUP,
-        "scope": "Namespaced",
-        "names": {"kind": "Gadget", "listKind": "GadgetList", "plural": "gadgets"},
-        "versions": [
-            {
-                "name": "v1",
-                "served": True,
-                "storage": True,
-                "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": SPEC}}},
-            }
-        ],
-    },
-}
+DEFINITION = definition("Gadget", GROUP, {"properties": {"spec": SPEC}})
 
 
 def gadget(**spec: object) -> Json:
@@ -77,25 +63,19 @@ def gadget(**spec: object) -> Json:
 
 
 @pytest.fixture
-def gadgets(cluster: Cluster, eventually: Eventually, namespace: str) -> Iterator[str]:
+def gadgets(space: Space) -> Iterator[Space]:
     """A namespace in which gadgets can be made."""
-    cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
-    eventually(lambda: cluster.create(Ref(GADGETS, namespace), gadget(), dry_run=True))
-    yield namespace
-    name = DEFINITION["metadata"]["name"]
-    cluster.delete(Ref(CUSTOM_RESOURCE_DEFINITIONS, "", name))
-    eventually(
-        lambda: (
-            name
-            not in [
-                found["metadata"]["name"]
-                for found in cluster.list(CUSTOM_RESOURCE_DEFINITIONS).items
-            ]
-        )
-    )
+    definitions, name = CUSTOM_RESOURCE_DEFINITIONS, DEFINITION["metadata"]["name"]
+    space.cluster.create(Ref(definitions), DEFINITION)
+    space.eventually(lambda: space.create(GADGETS, gadget(), dry_run=True))
+    yield space
+    space.cluster.delete(Ref(definitions, "", name))
+
+    left = f"metadata.name={name}"
+    space.eventually(lambda: not space.cluster.list(definitions, field_selector=left).items)
 
 
-def test_what_goes_in(cluster: Cluster, gadgets: str) -> None:
+def test_what_goes_in(gadgets: Space) -> None:
     """Defaults are filled in, also below lists; what is free stays free."""
     body = gadget(
         parts=[{"other": 1}, {"kind": "odd"}],
@@ -106,7 +86,7 @@ def test_what_goes_in(cluster: Cluster, gadgets: str) -> None:
         ratio=2,
         since="2026-01-01T00:00:00Z",
     )
-    created = cluster.create(Ref(GADGETS, gadgets), body)
+    created = gadgets.create(GADGETS, body)
 
     assert created["spec"] == {
         "size": 3,
@@ -139,54 +119,49 @@ def test_what_goes_in(cluster: Cluster, gadgets: str) -> None:
         pytest.param({"ratio": 1, "size": 0}, "a ratio needs a size", id="a rule about both"),
     ],
 )
-def test_what_does_not(cluster: Cluster, gadgets: str, spec: Json, message: str) -> None:
+def test_what_does_not(gadgets: Space, spec: Json, message: str) -> None:
     """What the schema does not allow is refused."""
     with pytest.raises(Invalid, match=message) as refused:
-        cluster.create(Ref(GADGETS, gadgets), gadget(**spec))
+        gadgets.create(GADGETS, gadget(**spec))
 
     assert refused.value.status == 422
 
 
-def test_rules_about_changes(cluster: Cluster, gadgets: str) -> None:
+def test_rules_about_changes(gadgets: Space) -> None:
     """A rule may compare with what was before; for a new object it says nothing."""
-    cluster.create(Ref(GADGETS, gadgets), gadget(fixed="a"))
+    gadgets.create(GADGETS, gadget(fixed="a"))
     same = {"spec": {"fixed": "a", "size": 4}}
-    changed = cluster.patch(Ref(GADGETS, gadgets, "g"), same, kind=PatchKind.MERGE)
+    changed = gadgets.merge(GADGETS, "g", same)
 
     assert changed["metadata"]["generation"] == 2
     with pytest.raises(Invalid, match="fixed stays as it is"):
-        cluster.patch(Ref(GADGETS, gadgets, "g"), {"spec": {"fixed": "b"}}, kind=PatchKind.MERGE)
+        gadgets.merge(GADGETS, "g", {"spec": {"fixed": "b"}})
 
 
-def test_objects_go_with_their_definition(
-    cluster: Cluster, eventually: Eventually, gadgets: str
-) -> None:
+def test_objects_go_with_their_definition(gadgets: Space) -> None:
     """A definition that is deleted and made again begins without objects."""
-    cluster.create(Ref(GADGETS, gadgets), gadget())
-    definition = Ref(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION["metadata"]["name"])
-    uid = cluster.get(definition)["metadata"]["uid"]
-    cluster.delete(definition, uid=uid)
+    gadgets.create(GADGETS, gadget())
+    cluster, ref = (
+        gadgets.cluster,
+        Ref(CUSTOM_RESOURCE_DEFINITIONS, "", DEFINITION["metadata"]["name"]),
+    )
+    uid = cluster.get(ref)["metadata"]["uid"]
+    cluster.delete(ref, uid=uid)
 
     def made_again() -> bool:
         with suppress(Conflict):  # the old one is still on its way out
             cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), DEFINITION)
-        return bool(cluster.get(definition)["metadata"]["uid"] != uid)
+        return bool(cluster.get(ref)["metadata"]["uid"] != uid)
 
-    eventually(made_again)
+    gadgets.eventually(made_again)
 
-    assert eventually(lambda: not cluster.list(GADGETS).items)
+    assert gadgets.eventually(lambda: not gadgets.items(GADGETS))
 
 
 def test_rules_that_are_none(cluster: Cluster) -> None:
     """A definition with a broken rule is refused."""
-    name = f"widgets.{GROUP}"
-    rule = [{"rule": "self.size >"}]
-    broken = {**SPEC, "x-kubernetes-validations": rule}
-    version = DEFINITION["spec"]["versions"][0] | {
-        "schema": {"openAPIV3Schema": {"type": "object", "properties": {"spec": broken}}}
-    }
-    names = {"kind": "Widget", "listKind": "WidgetList", "plural": "widgets"}
-    spec = DEFINITION["spec"] | {"names": names, "versions": [version]}
+    broken = {**SPEC, "x-kubernetes-validations": [{"rule": "self.size >"}]}
+    widgets = definition("Widget", GROUP, {"properties": {"spec": broken}})
 
     with pytest.raises(Invalid):
-        cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), {"metadata": {"name": name}, "spec": spec})
+        cluster.create(Ref(CUSTOM_RESOURCE_DEFINITIONS), widgets)

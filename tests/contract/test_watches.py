@@ -1,27 +1,21 @@
-"""Watches: what happened since a version, in order, and when they end."""
+"""Watches of an API server: what happened since a version, in order, and when they end.
+
+The sandbox offers none: what follows it is called instead.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 import pytest
 
 from app.model.errors import ClusterError, Gone
-from app.ports import (
-    PODS,
-    SECRETS,
-    VPAS,
-    Clock,
-    Cluster,
-    EventType,
-    Json,
-    PatchKind,
-    Ref,
-    WatchEvent,
-)
+from app.ports import PODS, SECRETS, VPAS, Clock, EventType, Json, Resource, WatchEvent
 from tests.contract.building import pod, secret, vpa
+from tests.contract.conftest import KUBECONFIG
+from tests.contract.space import Space
 
-MERGE = PatchKind.MERGE
+pytestmark = pytest.mark.skipif(not KUBECONFIG, reason="the sandbox offers no watches")
 
 
 def told(events: Iterable[WatchEvent]) -> list[tuple[EventType, str]]:
@@ -38,17 +32,24 @@ def version_of(item: Json) -> str:
     return str(item["metadata"]["resourceVersion"])
 
 
-def test_changes_come_in_order(cluster: Cluster, namespace: str) -> None:
+def watch(
+    space: Space, resource: Resource, version: str, *, seconds: int = 2, **selectors: str
+) -> Iterator[WatchEvent]:
+    """Watch the objects of the namespace from a version, for a while."""
+    return space.cluster.watch(
+        resource, space.namespace, resource_version=version, timeout_seconds=seconds, **selectors
+    )
+
+
+def test_changes_come_in_order(space: Space) -> None:
     """A watch tells every change after its version, each with the object as it then was."""
-    old = cluster.create(Ref(SECRETS, namespace), secret("old"))
-    new = cluster.create(Ref(SECRETS, namespace), secret("new"))
-    changed = cluster.patch(Ref(SECRETS, namespace, "new"), {"data": {"key": ""}}, kind=MERGE)
-    cluster.delete(Ref(SECRETS, namespace, "old"))
+    old = space.create(SECRETS, secret("old"))
+    new = space.create(SECRETS, secret("new"))
+    changed = space.merge(SECRETS, "new", {"data": {"key": ""}})
+    space.delete(SECRETS, "old")
     events = [
         event
-        for event in cluster.watch(
-            SECRETS, namespace, resource_version=version_of(old), timeout_seconds=2
-        )
+        for event in watch(space, SECRETS, version_of(old))
         if event.change is not EventType.BOOKMARK
     ]
 
@@ -62,50 +63,48 @@ def test_changes_come_in_order(cluster: Cluster, namespace: str) -> None:
     assert versions == sorted(set(versions))
 
 
-def test_a_watch_goes_on(cluster: Cluster, namespace: str) -> None:
+def test_a_watch_goes_on(space: Space) -> None:
     """What happens during a watch is told too."""
-    first = cluster.create(Ref(SECRETS, namespace), secret())
-    events = cluster.watch(
-        SECRETS, namespace, resource_version=version_of(first), timeout_seconds=10
-    )
+    first = space.create(SECRETS, secret())
+    events = watch(space, SECRETS, version_of(first), seconds=10)
     seen = []
     for number in range(3):
-        cluster.create(Ref(SECRETS, namespace), secret(f"s-{number}"))
+        space.create(SECRETS, secret(f"s-{number}"))
         seen.append(next(events))
 
     assert told(seen) == [(EventType.ADDED, f"s-{number}") for number in range(3)]
 
 
-def test_a_watch_resumes(cluster: Cluster, namespace: str) -> None:
+def test_a_watch_resumes(space: Space) -> None:
     """A watch from the last version seen misses nothing and sees nothing twice."""
-    item = cluster.create(Ref(SECRETS, namespace), secret())
+    item = space.create(SECRETS, secret())
     seen: list[WatchEvent] = []
     for number in range(4):
-        cluster.patch(Ref(SECRETS, namespace, "first"), {"data": {str(number): ""}}, kind=MERGE)
+        space.merge(SECRETS, "first", {"data": {str(number): ""}})
         if number % 2:
             version = version_of(seen[-1].object if seen else item)
-            events = cluster.watch(SECRETS, namespace, resource_version=version)
+            events = watch(space, SECRETS, version)
             seen += [next(events), next(events)]
 
     assert [len(event.object["data"]) for event in seen] == [2, 3, 4, 5]
 
 
-def test_a_watch_ends_by_itself(cluster: Cluster, namespace: str, clock: Clock) -> None:
+def test_a_watch_ends_by_itself(space: Space, clock: Clock) -> None:
     """Its time is over when it said, and it ends in silence."""
-    version = version_of(cluster.create(Ref(SECRETS, namespace), secret()))
+    version = version_of(space.create(SECRETS, secret()))
     begun = clock.monotonic()
-    events = cluster.watch(SECRETS, namespace, resource_version=version, timeout_seconds=2)
+    events = watch(space, SECRETS, version)
 
     assert told(events) == []
     assert 1 <= clock.monotonic() - begun <= 5
 
 
-def test_bookmarks(cluster: Cluster, namespace: str) -> None:
+def test_bookmarks(space: Space) -> None:
     """Before it ends, a watch tells the version that it has come to."""
-    version = version_of(cluster.create(Ref(SECRETS, namespace), secret()))
+    version = version_of(space.create(SECRETS, secret()))
     for number in range(3):
-        last = cluster.create(Ref(PODS, namespace), pod(f"pod-{number}"))
-    events = list(cluster.watch(PODS, namespace, resource_version=version, timeout_seconds=5))
+        last = space.create(PODS, pod(f"pod-{number}"))
+    events = list(watch(space, PODS, version, seconds=5))
     marks = [event.object for event in events if event.change is EventType.BOOKMARK]
 
     assert marks
@@ -114,26 +113,16 @@ def test_bookmarks(cluster: Cluster, namespace: str) -> None:
     assert not marks[-1]["metadata"].get("name")
 
 
-def test_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
+def test_selectors_of_watches(space: Space) -> None:
     """What comes to match is added, what ceases to match is deleted, as it was before."""
     labels = {"watched": "yes"}
-    first = cluster.create(Ref(SECRETS, namespace), secret())
-    cluster.create(Ref(SECRETS, namespace), secret("other"))
+    first = space.create(SECRETS, secret())
+    space.create(SECRETS, secret("other"))
     for change in (labels, {"watched": "no"}):
-        cluster.patch(
-            Ref(SECRETS, namespace, "first"), {"metadata": {"labels": change}}, kind=MERGE
-        )
-    cluster.create(Ref(SECRETS, namespace), secret("second", labels=labels))
-    cluster.delete(Ref(SECRETS, namespace, "second"))
-    events = list(
-        cluster.watch(
-            SECRETS,
-            namespace,
-            resource_version=version_of(first),
-            label_selector="watched=yes",
-            timeout_seconds=2,
-        )
-    )
+        space.merge(SECRETS, "first", {"metadata": {"labels": change}})
+    space.create(SECRETS, secret("second", labels=labels))
+    space.delete(SECRETS, "second")
+    events = list(watch(space, SECRETS, version_of(first), label_selector="watched=yes"))
 
     assert told(events) == [
         (EventType.ADDED, "first"),
@@ -144,44 +133,38 @@ def test_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
     assert events[1].object["metadata"]["labels"] == labels
 
 
-def test_field_selectors_of_watches(cluster: Cluster, namespace: str) -> None:
+def test_field_selectors_of_watches(space: Space) -> None:
     """Fields select the events of a watch as they select a list."""
-    first = cluster.create(Ref(PODS, namespace), pod())
+    first = space.create(PODS, pod())
     running = {"status": {"phase": "Running"}}
-    cluster.patch(Ref(PODS, namespace, "pod", subresource="status"), running, kind=MERGE)
-    events = cluster.watch(
-        PODS,
-        namespace,
-        resource_version=version_of(first),
-        field_selector="status.phase=Running",
-        timeout_seconds=2,
-    )
+    space.merge(PODS, "pod", running, "status")
+    events = watch(space, PODS, version_of(first), field_selector="status.phase=Running")
 
     assert told(events) == [(EventType.ADDED, "pod")]
 
 
 @pytest.mark.parametrize("version", ["", "0"])
-def test_watches_from_no_version(cluster: Cluster, namespace: str, version: str) -> None:
+def test_watches_from_no_version(space: Space, version: str) -> None:
     """Without a version a watch begins with all that is there."""
-    cluster.create(Ref(SECRETS, namespace), secret("a"))
-    cluster.create(Ref(SECRETS, namespace), secret("b"))
-    events = cluster.watch(SECRETS, namespace, resource_version=version, timeout_seconds=2)
+    space.create(SECRETS, secret("a"))
+    space.create(SECRETS, secret("b"))
+    events = watch(space, SECRETS, version)
 
     assert sorted(told(events)) == [(EventType.ADDED, "a"), (EventType.ADDED, "b")]
 
 
 @pytest.mark.usefixtures("customs")
-def test_a_version_too_old(cluster: Cluster, namespace: str) -> None:
+def test_a_version_too_old(space: Space) -> None:
     """Changes that are no longer known cannot be told: the watcher must list again."""
-    cluster.create(Ref(VPAS, namespace), vpa())
+    space.create(VPAS, vpa())
 
     with pytest.raises(Gone) as refused:
-        list(cluster.watch(VPAS, namespace, resource_version="1", timeout_seconds=2))
+        list(watch(space, VPAS, "1"))
 
     assert refused.value.reason in ("Expired", "Gone")
 
 
-def test_a_version_that_is_none(cluster: Cluster, namespace: str) -> None:
+def test_a_version_that_is_none(space: Space) -> None:
     """Nonsense is refused, though in words of a server's own fault."""
     with pytest.raises(ClusterError, match="Invalid value"):
-        list(cluster.watch(SECRETS, namespace, resource_version="x", timeout_seconds=2))
+        list(watch(space, SECRETS, "x"))

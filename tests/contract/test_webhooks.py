@@ -14,7 +14,6 @@ from app.ports import (
     PODS,
     SECRETS,
     VALIDATING_WEBHOOKS,
-    Cluster,
     Json,
     Ref,
     Resource,
@@ -22,7 +21,7 @@ from app.ports import (
 from tests.contract.building import add, container, pod, secret, workload
 from tests.contract.crowds import Pods, idle
 from tests.contract.reviewer import OTHER_CA, Answer, Reviewer, patch, reviewing
-from tests.contract.waiting import Eventually
+from tests.contract.space import Space
 
 RULE: Json = {
     "operations": ["CREATE"],
@@ -34,13 +33,16 @@ PROBE = {"probe": "yes"}
 NO_PROBE: Json = {"key": "probe", "operator": "DoesNotExist"}
 
 
-@dataclass
-class Registrar:
+def when(*expressions: str) -> Json:
+    """The match conditions of a webhook."""
+    named = [{"name": f"at-{at}", "expression": text} for at, text in enumerate(expressions)]
+    return {"matchConditions": named}
+
+
+@dataclass(frozen=True)
+class Registrar(Space):
     """Registers webhooks for one namespace; all but one leave the probes alone."""
 
-    cluster: Cluster
-    namespace: str
-    eventually: Eventually
     reviewer: Reviewer
     made: list[tuple[Resource, str]] = field(default_factory=list)
 
@@ -69,15 +71,14 @@ class Registrar:
         before = len(self.reviewer.asked("/probe"))
 
         def is_in_force() -> bool:
-            self.create("probe", dry_run=True, labels=PROBE)
+            self.make("probe", dry_run=True, labels=PROBE)
             return len(self.reviewer.asked("/probe")) > before
 
         self.eventually(is_in_force)
 
-    def create(self, name: str = "first", *, dry_run: bool = False, **metadata: object) -> Json:
+    def make(self, name: str = "first", *, dry_run: bool = False, **metadata: object) -> Json:
         """Create a secret."""
-        body = secret(name, **metadata)
-        return self.cluster.create(Ref(SECRETS, self.namespace), body, dry_run=dry_run)
+        return self.create(SECRETS, secret(name, **metadata), dry_run=dry_run)
 
     def dismiss(self) -> None:
         """Take all configurations away."""
@@ -86,10 +87,10 @@ class Registrar:
 
 
 @pytest.fixture
-def registrar(cluster: Cluster, namespace: str, eventually: Eventually) -> Iterator[Registrar]:
+def registrar(space: Space) -> Iterator[Registrar]:
     """Nothing registered yet."""
     with reviewing() as reviewer:
-        found = Registrar(cluster, namespace, eventually, reviewer)
+        found = Registrar(space.cluster, space.namespace, space.eventually, reviewer)
         yield found
         found.dismiss()
 
@@ -97,7 +98,7 @@ def registrar(cluster: Cluster, namespace: str, eventually: Eventually) -> Itera
 def test_a_webhook_is_told_what_is_tried(registrar: Registrar) -> None:
     """The review says who does what to which object, and how long an answer may take."""
     registrar.register(MUTATING_WEBHOOKS, registrar.webhook(timeoutSeconds=7))
-    registrar.create(labels={"a": "b"})
+    registrar.make(labels={"a": "b"})
     (request,) = registrar.reviewer.asked("/case")
 
     assert request["uid"]
@@ -111,14 +112,13 @@ def test_a_webhook_is_told_what_is_tried(registrar: Registrar) -> None:
     assert request["oldObject"] is None
     assert request["userInfo"]["username"]
     assert "timeout=7s" in registrar.reviewer.queries
+    assert registrar.reviewer.asked("/probe")[0]["dryRun"] is True
 
 
 def test_generated_names_come_later(registrar: Registrar) -> None:
     """A webhook that changes is asked before the name is made, and gets none."""
     registrar.register(MUTATING_WEBHOOKS, registrar.webhook())
-    registrar.cluster.create(
-        Ref(SECRETS, registrar.namespace), {"metadata": {"generateName": "some-"}}
-    )
+    registrar.create(SECRETS, {"metadata": {"generateName": "some-"}})
     (request,) = registrar.reviewer.asked("/case")
 
     assert not request.get("name")
@@ -134,7 +134,7 @@ def test_patches_are_applied_in_order(registrar: Registrar) -> None:
     }
     registrar.register(MUTATING_WEBHOOKS, registrar.webhook("/one"), registrar.webhook("/two"))
     registrar.register(VALIDATING_WEBHOOKS, registrar.webhook("/check"))
-    created = registrar.create()
+    created = registrar.make()
     (second,), (checked,) = registrar.reviewer.asked("/two"), registrar.reviewer.asked("/check")
 
     assert created["metadata"]["labels"] == {"one": "1", "two": "2"}
@@ -146,10 +146,8 @@ def test_changes_show_the_old_object(registrar: Registrar) -> None:
     """An update is told with what was before."""
     rule = RULE | {"operations": ["UPDATE"]}
     registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(rules=[rule]))
-    registrar.create()
-    registrar.cluster.patch(
-        Ref(SECRETS, registrar.namespace, "first"), [add("/metadata/labels", {"new": "label"})]
-    )
+    registrar.make()
+    registrar.patch(SECRETS, "first", [add("/metadata/labels", {"new": "label"})])
     (request,) = registrar.reviewer.asked("/case")
 
     assert request["operation"] == "UPDATE"
@@ -161,36 +159,27 @@ def test_deletions_show_only_the_old_object(registrar: Registrar) -> None:
     """A deletion has no object."""
     rule = RULE | {"operations": ["DELETE"]}
     registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(rules=[rule]))
-    registrar.create()
-    registrar.cluster.delete(Ref(SECRETS, registrar.namespace, "first"))
+    registrar.make()
+    registrar.delete(SECRETS, "first")
     (request,) = registrar.reviewer.asked("/case")
 
     assert (request["operation"], request["object"]) == ("DELETE", None)
     assert request["oldObject"]["metadata"]["name"] == "first"
 
 
+def no(code: int, reason: str) -> Json:
+    """The status of a refusal."""
+    return {"message": "not so", "code": code, "reason": reason}
+
+
 @pytest.mark.parametrize("resource", [MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS], ids=["m", "v"])
 @pytest.mark.parametrize(
     ("status", "code", "kind", "message"),
     [
-        pytest.param(
-            {"message": "not so", "code": 403, "reason": "Forbidden"},
-            403,
-            Refused,
-            "denied the request: not so",
-            id="forbidden",
-        ),
-        pytest.param(
-            {"message": "not so", "code": 422, "reason": "Invalid"},
-            422,
-            Invalid,
-            "denied the request: not so",
-            id="invalid",
-        ),
-        pytest.param(
-            {"reason": "Just so"}, 400, Invalid, "denied the request: Just so", id="a reason"
-        ),
-        pytest.param(None, 400, Invalid, "without explanation", id="no word"),
+        pytest.param(no(403, "Forbidden"), 403, Refused, ": not so", id="forbidden"),
+        pytest.param(no(422, "Invalid"), 422, Invalid, ": not so", id="invalid"),
+        pytest.param({"reason": "Just so"}, 400, Invalid, ": Just so", id="a reason"),
+        pytest.param(None, 400, Invalid, " without explanation", id="no word"),
     ],
 )
 def test_refusals(
@@ -206,13 +195,13 @@ def test_refusals(
     registrar.reviewer.answers["/case"] = lambda _request: answer
     registrar.register(resource, registrar.webhook(failurePolicy="Ignore"))
 
-    with pytest.raises(kind, match=message) as refused:
-        registrar.create()
+    with pytest.raises(kind, match=f"denied the request{message}") as refused:
+        registrar.make()
 
     assert refused.value.status == code
     assert 'admission webhook "case.contract.example.com"' in refused.value.message
     with pytest.raises(NotFound):
-        registrar.cluster.get(Ref(SECRETS, registrar.namespace, "first"))
+        registrar.get(SECRETS, "first")
 
 
 def wrong_uid(_request: Json) -> Json:
@@ -243,13 +232,13 @@ def test_answers_that_are_none(registrar: Registrar, answer: Answer) -> None:
     with pytest.raises(
         Unavailable, match=r'failed calling webhook "case\.contract\.example\.com"'
     ) as refused:
-        registrar.create()
+        registrar.make()
 
     assert (refused.value.status, refused.value.reason) == (500, "InternalError")
     registrar.dismiss()
     registrar.made.clear()
     registrar.register(MUTATING_WEBHOOKS, registrar.webhook(failurePolicy="Ignore"))
-    assert registrar.create()["metadata"]["uid"]
+    assert registrar.make()["metadata"]["uid"]
 
 
 def test_no_server(registrar: Registrar) -> None:
@@ -259,11 +248,11 @@ def test_no_server(registrar: Registrar) -> None:
     client = registrar.reviewer.client("/case", port=closed)
     closed_webhook = registrar.webhook(clientConfig=client, failurePolicy="Ignore")
     registrar.register(VALIDATING_WEBHOOKS, closed_webhook)
-    assert registrar.create()["metadata"]["uid"]
+    assert registrar.make()["metadata"]["uid"]
 
     registrar.register(VALIDATING_WEBHOOKS, closed_webhook | {"failurePolicy": "Fail"})
     with pytest.raises(Unavailable, match=r"[Cc]onnection refused"):
-        registrar.create("second")
+        registrar.make("second")
 
 
 def test_the_certificate_is_verified(registrar: Registrar) -> None:
@@ -272,7 +261,7 @@ def test_the_certificate_is_verified(registrar: Registrar) -> None:
     registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(clientConfig=client))
 
     with pytest.raises(Unavailable, match="certificate"):
-        registrar.create()
+        registrar.make()
     assert not registrar.reviewer.asked("/case")
 
 
@@ -282,7 +271,7 @@ def test_an_answer_that_comes_too_late(registrar: Registrar) -> None:
     registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(timeoutSeconds=1))
 
     with pytest.raises(Unavailable, match="context deadline exceeded"):
-        registrar.create()
+        registrar.make()
 
 
 def test_a_patch_that_does_not_apply(registrar: Registrar) -> None:
@@ -291,7 +280,7 @@ def test_a_patch_that_does_not_apply(registrar: Registrar) -> None:
     registrar.register(MUTATING_WEBHOOKS, registrar.webhook(failurePolicy="Ignore"))
 
     with pytest.raises(Unavailable) as refused:
-        registrar.create()
+        registrar.make()
     assert refused.value.status == 500
 
 
@@ -318,82 +307,59 @@ def test_a_patch_that_does_not_apply(registrar: Registrar) -> None:
         pytest.param({"rules": [RULE | {"resources": ["*/status"]}]}, False, id="only status"),
         pytest.param({"rules": [RULE | {"scope": "Cluster"}]}, False, id="other scope"),
         pytest.param({"rules": [RULE | {"scope": "Namespaced"}]}, True, id="right scope"),
-    ],
-)
-def test_who_is_asked(registrar: Registrar, more: Json, is_asked: bool) -> None:
-    """Rules and selectors choose what a webhook is asked about."""
-    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(**more))
-    registrar.create(labels={"a": "b"})
-
-    assert bool(registrar.reviewer.asked("/case")) is is_asked
-
-
-@pytest.mark.parametrize(
-    ("expressions", "is_asked"),
-    [
-        pytest.param(["request.operation == 'CREATE'"], True, id="holds"),
-        pytest.param(["object.metadata.name == 'other'"], False, id="does not"),
-        pytest.param(["true", "!has(object.metadata.labels)"], False, id="all must"),
+        pytest.param(when("request.operation == 'CREATE'"), True, id="a condition holds"),
+        pytest.param(when("object.metadata.name == 'other'"), False, id="it does not"),
+        pytest.param(when("true", "!has(object.metadata.labels)"), False, id="all must"),
         pytest.param(
-            ["'a' in object.metadata.labels && object.metadata.labels['a'] in ['b', 'c']"],
+            when("'a' in object.metadata.labels && object.metadata.labels['a'] in ['b', 'c']"),
             True,
             id="labels",
         ),
         pytest.param(
-            ["object.metadata.no == 1", "request.resource.resource == 'pods'"],
+            when("object.metadata.no == 1", "request.resource.resource == 'pods'"),
             False,
             id="what is false outweighs what has no value",
         ),
     ],
 )
-def test_match_conditions(registrar: Registrar, expressions: list[str], is_asked: bool) -> None:
-    """Conditions choose more finely."""
-    conditions = [
-        {"name": f"condition-{number}", "expression": text}
-        for number, text in enumerate(expressions)
-    ]
-    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(matchConditions=conditions))
-    registrar.create(labels={"a": "b"})
+def test_who_is_asked(registrar: Registrar, more: Json, is_asked: bool) -> None:
+    """Rules, selectors and conditions choose what a webhook is asked about."""
+    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(**more))
+    registrar.make(labels={"a": "b"})
 
     assert bool(registrar.reviewer.asked("/case")) is is_asked
 
 
 def test_match_conditions_without_a_value(registrar: Registrar) -> None:
     """A condition that cannot be told is a failure to call."""
-    conditions = [{"name": "broken", "expression": "object.metadata.no == 1"}]
-    webhook = registrar.webhook(matchConditions=conditions)
+    webhook = registrar.webhook(**when("object.metadata.no == 1"))
     registrar.register(VALIDATING_WEBHOOKS, webhook | {"failurePolicy": "Ignore"})
-    registrar.create()
+    registrar.make()
     assert not registrar.reviewer.asked("/case")
 
     registrar.register(VALIDATING_WEBHOOKS, webhook)
     with pytest.raises(ClusterError):
-        registrar.create("second")
+        registrar.make("second")
 
 
 def test_bad_match_conditions(registrar: Registrar) -> None:
     """What is no condition is refused when it is registered."""
-    conditions = [{"name": "broken", "expression": "object.metadata.name =="}]
-    body = {
-        "metadata": {"generateName": "contract-"},
-        "webhooks": [registrar.webhook(matchConditions=conditions)],
-    }
+    webhook = registrar.webhook(**when("object.metadata.name =="))
+    body = {"metadata": {"generateName": "contract-"}, "webhooks": [webhook]}
 
     with pytest.raises(Invalid, match=r"webhooks\[0\].matchConditions\[0\].expression"):
         registrar.cluster.create(Ref(VALIDATING_WEBHOOKS), body)
 
 
-def test_pods_of_controllers_are_asked_about(registrar: Registrar) -> None:
+def test_pods_of_controllers_are_asked_about(registrar: Registrar, pods: Pods) -> None:
     """What a controller makes goes the same way as what people make."""
     rule = RULE | {"resources": ["pods"]}
     registrar.reviewer.answers["/case"] = patch(add("/metadata/labels/patched", "yes"))
     registrar.register(MUTATING_WEBHOOKS, registrar.webhook(rules=[rule]))
-    registrar.cluster.create(
-        Ref(DEPLOYMENTS, registrar.namespace), workload(replicas=2, template=idle())
-    )
-    pods = Pods(registrar.cluster, registrar.namespace, registrar.eventually).await_count(2)
+    registrar.create(DEPLOYMENTS, workload(replicas=2, template=idle()))
+    found = pods.await_count(2)
 
-    assert [found["metadata"]["labels"]["patched"] for found in pods] == ["yes", "yes"]
+    assert [item["metadata"]["labels"]["patched"] for item in found] == ["yes", "yes"]
 
 
 @pytest.mark.parametrize(
@@ -409,28 +375,16 @@ def test_subresources_are_asked_about(
     registrar: Registrar, resources: list[str], subresources: list[str]
 ) -> None:
     """A rule may name subresources, and the request says which one it is about."""
-    cluster, namespace = registrar.cluster, registrar.namespace
-    cluster.create(
-        Ref(PODS, namespace), pod("pod", container(resources={"requests": {"cpu": "1"}}))
-    )
+    registrar.create(PODS, pod("pod", container(resources={"requests": {"cpu": "1"}})))
     rule = RULE | {"operations": ["UPDATE"], "resources": resources}
     registrar.register(VALIDATING_WEBHOOKS, registrar.webhook(rules=[rule]))
     cpu = add("/spec/containers/0/resources/requests/cpu", "2")
-    cluster.patch(Ref(PODS, namespace, "pod", subresource="resize"), [cpu])
+    registrar.patch(PODS, "pod", [cpu], "resize")
     phase = add("/status/phase", "Running")
-    cluster.patch(Ref(PODS, namespace, "pod", subresource="status"), [phase])
+    registrar.patch(PODS, "pod", [phase], "status")
     asked = [request["subResource"] for request in registrar.reviewer.asked("/case")]
 
     assert asked == subresources
-
-
-def test_dry_runs_are_told(registrar: Registrar) -> None:
-    """A webhook without side effects is asked about dry runs too."""
-    registrar.register(VALIDATING_WEBHOOKS, registrar.webhook())
-    registrar.create(dry_run=True)
-    (request,) = registrar.reviewer.asked("/case")
-
-    assert request["dryRun"] is True
 
 
 def test_who_is_asked_again(registrar: Registrar) -> None:
@@ -440,7 +394,7 @@ def test_who_is_asked_again(registrar: Registrar) -> None:
     registrar.register(
         MUTATING_WEBHOOKS, first, registrar.webhook("/two"), registrar.webhook("/three")
     )
-    registrar.create()
+    registrar.make()
     asked = [len(registrar.reviewer.asked(path)) for path in ("/one", "/two", "/three")]
     again = registrar.reviewer.asked("/one")[-1]
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -47,11 +49,15 @@ def authority(issued: CertificateSet, tmp_path: Path) -> Path:
 
 def answers(origin: Origin) -> bool:
     """Connect and tell whether the cluster lets us in."""
-    cluster = connect(origin=origin)
-    try:
+    with closing(connect(origin=origin)) as cluster:
         return cluster.list(PODS).items == []
-    finally:
-        cluster.close()
+
+
+def trusting(server: ApiServer, authority: Path, **user: str) -> Origin:
+    """Return a kubeconfig beside the authority's file, which it names."""
+    trust = {"certificate-authority": str(authority)}
+    config = kubeconfig(server.url, user=user, cluster=trust)
+    return Origin(write(authority.with_name("config"), config))
 
 
 def authorization(user: Json, folder: Path) -> str:
@@ -77,12 +83,9 @@ def printing(token: str, expires: str = "") -> str:
     return f"cat <<END\n{status}\nEND"
 
 
-def test_kubeconfig(server: ApiServer, authority: Path, tmp_path: Path) -> None:
+def test_kubeconfig(server: ApiServer, authority: Path) -> None:
     """Server, authority and token come from the file given."""
-    trust = {"certificate-authority": str(authority)}
-    config = kubeconfig(server.url, user={"token": "sesame"}, cluster=trust)
-
-    assert answers(Origin(write(tmp_path / "config", config)))
+    assert answers(trusting(server, authority, token="sesame"))
 
 
 @pytest.mark.usefixtures("authority")
@@ -107,15 +110,10 @@ def test_unknown_authority(server: ApiServer, tmp_path: Path) -> None:
 def test_a_new_token_in_the_file(server: ApiServer, authority: Path, tmp_path: Path) -> None:
     """A token that the server no longer takes is looked for again, and the call succeeds."""
     (tmp_path / "token").write_text("old\n")
-    trust = {"certificate-authority": str(authority)}
-    config = kubeconfig(server.url, user={"tokenFile": "token"}, cluster=trust)
-    cluster = connect(origin=Origin(write(tmp_path / "config", config)))
-    (tmp_path / "token").write_text("sesame\n")
+    with closing(connect(origin=trusting(server, authority, tokenFile="token"))) as cluster:
+        (tmp_path / "token").write_text("sesame\n")
 
-    try:
         assert cluster.list(PODS).items == []
-    finally:
-        cluster.close()
 
 
 def test_expired_plugin_token(tmp_path: Path) -> None:
@@ -168,6 +166,9 @@ def test_a_reload_serves_all_who_ask(tmp_path: Path) -> None:
     assert access.session().generation == refused + 1
 
 
+IN_A_POD = {"KUBERNETES_SERVICE_HOST": "h", "HOME": "/h"}
+
+
 @pytest.mark.parametrize(
     ("kubeconfig", "context", "environ", "token", "expected"),
     [
@@ -175,22 +176,8 @@ def test_a_reload_serves_all_who_ask(tmp_path: Path) -> None:
         pytest.param("", "", {"KUBECONFIG": "/b:/c"}, True, "/b:/c", id="environment"),
         pytest.param("", "", {"KUBERNETES_SERVICE_HOST": "h"}, True, "", id="pod"),
         pytest.param("", "", {"HOME": "/h"}, True, "/h/.kube/config", id="no pod"),
-        pytest.param(
-            "",
-            "",
-            {"KUBERNETES_SERVICE_HOST": "h", "HOME": "/h"},
-            False,
-            "/h/.kube/config",
-            id="pod without token",
-        ),
-        pytest.param(
-            "",
-            "prod",
-            {"KUBERNETES_SERVICE_HOST": "h", "HOME": "/h"},
-            True,
-            "/h/.kube/config",
-            id="a context needs a kubeconfig",
-        ),
+        pytest.param("", "", IN_A_POD, False, "/h/.kube/config", id="pod without token"),
+        pytest.param("", "prod", IN_A_POD, True, "/h/.kube/config", id="with a context"),
     ],
 )
 def test_where_it_is_looked_for(
@@ -221,6 +208,11 @@ def test_contexts_of_several_files(tmp_path: Path) -> None:
     assert load(Origin(context="here", environ=both)).host == "http://first:1"
 
 
+FULL, BARE = (json.dumps(kubeconfig(url)) for url in ("http://127.0.0.1:1", ""))
+STRAY = FULL.replace('"user": "me"', '"user": "you"')
+WORD = "contexts: [{name: here, context: hello}]"
+
+
 @pytest.mark.parametrize(
     ("text", "context", "message"),
     [
@@ -229,16 +221,11 @@ def test_contexts_of_several_files(tmp_path: Path) -> None:
         pytest.param("a: [", "", "while parsing", id="no YAML"),
         pytest.param("- a", "", "config: ", id="a list"),
         pytest.param("{}", "", "no context is current; choose one .*: none", id="no context"),
-        pytest.param("FULL", "prod", 'no context "prod"; there are: here', id="unknown context"),
-        pytest.param("USER", "", 'context "here" names user "you", which', id="unknown user"),
+        pytest.param(FULL, "prod", 'no context "prod"; there are: here', id="unknown context"),
+        pytest.param(STRAY, "", 'context "here" names user "you", which', id="unknown user"),
         pytest.param("contexts: [null]", "here", r"contexts\[0\] is no object", id="null"),
-        pytest.param(
-            "contexts: [{name: here, context: hello}]",
-            "here",
-            'context "here" names no cluster',
-            id="no cluster",
-        ),
-        pytest.param("BARE", "", "names no server", id="no server"),
+        pytest.param(WORD, "here", 'context "here" names no cluster', id="no cluster"),
+        pytest.param(BARE, "", "names no server", id="no server"),
     ],
 )
 def test_bad_kubeconfigs(text: str | None, context: str, message: str, tmp_path: Path) -> None:
@@ -246,14 +233,6 @@ def test_bad_kubeconfigs(text: str | None, context: str, message: str, tmp_path:
     path = tmp_path / "config"
     if text is not None:
         path.write_text(text)
-    if text == "FULL":
-        write(path, kubeconfig("http://127.0.0.1:1"))
-    if text == "BARE":
-        write(path, kubeconfig("", cluster={"server": ""}))
-    if text == "USER":
-        parts = {"cluster": "here", "user": "you"}
-        stray = {"contexts": [{"name": "here", "context": parts}]}
-        write(path, kubeconfig("http://127.0.0.1:1") | stray)
 
     with pytest.raises(BadSetting, match=message) as found:
         connect(str(path), context)
@@ -281,13 +260,9 @@ def test_a_pod_without_authority(tmp_path: Path) -> None:
         load(Origin(environ=environ, service_account=tmp_path))
 
 
-def test_a_watch_behind_tls_ends_when_closed(
-    server: ApiServer, authority: Path, tmp_path: Path
-) -> None:
+def test_a_watch_behind_tls_ends_when_closed(server: ApiServer, authority: Path) -> None:
     """Closing ends a thread that waits for a watch, also behind TLS."""
-    trust = {"certificate-authority": str(authority)}
-    config = kubeconfig(server.url, user={"token": "sesame"}, cluster=trust)
-    cluster = connect(origin=Origin(write(tmp_path / "config", config)))
+    cluster = connect(origin=trusting(server, authority, token="sesame"))
     server.put(PODS, "web-0")
     events = cluster.watch(PODS, resource_version="100")
     next(events)

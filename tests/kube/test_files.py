@@ -25,6 +25,12 @@ LINES = b"".join(json.dumps(item).encode() + b"\n" for item in (A, B, C))
 PRETTY = "\n".join(json.dumps(item, indent=2) for item in (A, B, C)).encode()
 YAML = yaml.safe_dump_all([A, B, C]).encode()
 LIST = json.dumps(make.snapshot_json(A, B, C)).encode()
+YAML_LIST = yaml.safe_dump(make.snapshot_json(A, B, C)).encode()
+BRACES = b"# c\n{kind: x, metadata: {name: a}}\n---\n" + YAML[YAML.index(b"---") :]
+MIXED = json.dumps([A, B]).encode() + b"\n" + json.dumps(C, indent=1).encode()
+PACKED = gzip.compress(YAML)
+NESTED = json.dumps(make.snapshot_json(A, {"kind": "List", "items": [B, 7]}, *"x")).encode()
+NO_OBJECT = "holds no object"
 
 
 def read(path: Path | str) -> list[Any]:
@@ -57,15 +63,9 @@ def written(folder: Path, name: str, body: bytes) -> Path:
         pytest.param("x.yaml", b"\xef\xbb\xbf" + YAML, id="YAML with a mark"),
         pytest.param("x.yaml", YAML.replace(b"\n", b"\r\n"), id="YAML from Windows"),
         pytest.param("x.yaml", YAML.decode().encode("utf-16"), id="YAML in UTF-16"),
-        pytest.param(
-            "x.yaml", yaml.safe_dump(make.snapshot_json(A, B, C)).encode(), id="YAML List"
-        ),
+        pytest.param("x.yaml", YAML_LIST, id="YAML List"),
         pytest.param("x", b"\n---\n".join(LINES.split(b"\n")), id="JSON as documents of YAML"),
-        pytest.param(
-            "x",
-            b"# c\n{kind: x, metadata: {name: a}}\n---\n" + YAML[YAML.index(b"---") :],
-            id="YAML in braces",
-        ),
+        pytest.param("x", BRACES, id="YAML in braces"),
         pytest.param("x.jsonl", LINES, id="lines"),
         pytest.param("x.ndjson", LINES.replace(b"\n", b"\r\n\r\n"), id="lines with gaps"),
         pytest.param("x.jsonl", b"\xef\xbb\xbf" + LINES, id="lines with a mark"),
@@ -73,11 +73,7 @@ def written(folder: Path, name: str, body: bytes) -> Path:
         pytest.param("x.json", LINES, id="lines that are called JSON"),
         pytest.param("x", b"\n" + LINES[:-1], id="lines without an end"),
         pytest.param("x.json", PRETTY, id="JSON values one after the other"),
-        pytest.param(
-            "x",
-            json.dumps([A, B]).encode() + b"\n" + json.dumps(C, indent=1).encode(),
-            id="JSON values of any kind",
-        ),
+        pytest.param("x", MIXED, id="JSON values of any kind"),
     ],
 )
 def test_kinds_of_files(
@@ -108,19 +104,12 @@ def test_empty_files(tmp_path: Path, name: str, body: bytes) -> None:
                 "a",
                 ("3", "(line 3, column 2)"),
                 ("4", "(line 4, column 27)"),
-                ("5", "holds no object"),
-                ("6", "holds no object"),
-                ("7", "holds no object"),
+                *((place, NO_OBJECT) for place in "567"),
                 *"abc",
             ],
             id="lines",
         ),
-        pytest.param(
-            "x",
-            b"{\nno\n" + LINES,
-            [("1", ""), ("2", ""), *"abc"],
-            id="lines that begin with broken ones",
-        ),
+        pytest.param("x", b"{\nno\n" + LINES, [("1", ""), ("2", ""), *"abc"], id="first broken"),
         pytest.param(
             "x.yaml",
             b"metadata: {name: a}\n---\nx: [\n---\njust text\n---\nmetadata: {name: b}\n",
@@ -136,23 +125,11 @@ def test_empty_files(tmp_path: Path, name: str, body: bytes) -> None:
         pytest.param("x.json", LIST[:-3], [("1", "")], id="a list cut off"),
         pytest.param("x.json", b"[" * 2000 + b"]" * 2000, [("1", "")], id="deep JSON"),
         pytest.param("x.json", b'{"a":' * 2000 + b"1" + b"}" * 2000, [("1", "")], id="deeper"),
-        pytest.param(
-            "x.json",
-            b"[" * 900 + b"]" * 900,
-            [(f"1{'[0]' * 899}", "holds no object")],
-            id="lists in lists",
-        ),
+        pytest.param("x", b"[" * 900 + b"]" * 900, [("1" + "[0]" * 899, NO_OBJECT)], id="in lists"),
         pytest.param("x.yaml", b"a: \xff", [("1", "")], id="not UTF-8"),
         pytest.param("x.yaml", b"\xff\xfea", [("", "")], id="half of UTF-16"),
-        pytest.param(
-            "x.gz",
-            gzip.compress(YAML)[:-9],
-            [("", "the end-of-stream marker was reached")],
-            id="packed, cut off",
-        ),
-        pytest.param(
-            "x.gz", gzip.compress(YAML)[:20] + b"x" * 50, [("", "")], id="packed, damaged"
-        ),
+        pytest.param("x.gz", PACKED[:-9], [("", "marker was reached")], id="packed, cut off"),
+        pytest.param("x.gz", PACKED[:20] + b"x" * 50, [("", "")], id="packed, damaged"),
         pytest.param("x.gz", b"\x1f\x8b" + b"x" * 50, [("", "")], id="nothing packed"),
         pytest.param(
             "x.gz", b"not packed", [("1", "is no gzip, and holds no object")], id="only named so"
@@ -160,13 +137,8 @@ def test_empty_files(tmp_path: Path, name: str, body: bytes) -> None:
         pytest.param("x", b"\x00\x01\x02", [("1", "")], id="bytes"),
         pytest.param(
             "x.json",
-            json.dumps(make.snapshot_json(A, {"kind": "List", "items": [B, 7]}, *"x")).encode(),
-            [
-                "a",
-                "b",
-                ("1.items[1].items[1]", "holds no object"),
-                ("1.items[2]", "holds no object"),
-            ],
+            NESTED,
+            [*"ab", ("1.items[1].items[1]", NO_OBJECT), ("1.items[2]", NO_OBJECT)],
             id="lists",
         ),
     ],

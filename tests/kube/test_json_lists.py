@@ -89,6 +89,14 @@ def test_broken_items(inside: bytes, told: list[bytes]) -> None:
     assert [piece for _, piece in found.pieces()] == told
 
 
+def shown(path: Path) -> list[tuple[str, object]]:
+    """Return the documents and problems of a file, with their places in it."""
+    return [
+        (each.place.partition(":")[2], each.item if isinstance(each, Document) else each.message)
+        for each in documents(str(path))
+    ]
+
+
 @pytest.mark.parametrize("kind", ["List", "ConfigMapList"])
 def test_large_files(tmp_path: Path, kind: str) -> None:
     """A large list has the documents and places that a small one has, and tells what is wrong."""
@@ -99,21 +107,9 @@ def test_large_files(tmp_path: Path, kind: str) -> None:
     small, large = tmp_path / "small.json", tmp_path / "large.json"
     small.write_bytes(orjson.dumps(envelope | {"items": items[:5]}))
     large.write_bytes(orjson.dumps(envelope))
-    found = [
-        (
-            shown.place.partition(":")[2],
-            shown.item if isinstance(shown, Document) else shown.message,
-        )
-        for shown in documents(str(large))
-    ]
+    found = shown(large)
     assert len(found) == len(items)
-    assert found[:5] == [
-        (
-            shown.place.partition(":")[2],
-            shown.item if isinstance(shown, Document) else shown.message,
-        )
-        for shown in documents(str(small))
-    ]
+    assert found[:5] == shown(small)
 
 
 def test_a_large_object_is_no_list(tmp_path: Path) -> None:

@@ -6,6 +6,7 @@ import gzip
 import io
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -13,13 +14,6 @@ from app.kube.splitting import lines
 from app.model.errors import BadObject, BadSetting
 
 BODY = b"one\ntwo\n\nlast"
-
-
-class Stdin:
-    """Standard input that holds something."""
-
-    def __init__(self, path: Path) -> None:
-        self.buffer = path.open("rb")
 
 
 def read(path: str) -> list[bytes]:
@@ -35,14 +29,13 @@ def test_lines(tmp_path: Path, packed: bool) -> None:
     assert read(str(path)) == [b"one\n", b"two\n", b"\n", b"last"]
 
 
-def test_standard_input(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_standard_input(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """`-` reads standard input."""
     path = tmp_path / "events"
     path.write_bytes(gzip.compress(BODY))
-    stdin = Stdin(path)
-    monkeypatch.setattr(sys, "stdin", stdin)
-    assert len(read("-")) == 4
-    stdin.buffer.close()
+    with path.open("rb") as buffer:
+        monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=buffer))
+        assert len(read("-")) == 4
 
 
 def test_no_standard_input(monkeypatch: pytest.MonkeyPatch) -> None:

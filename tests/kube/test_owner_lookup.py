@@ -14,6 +14,7 @@ from app.model.kinds import OwnerReference, owner_key
 from app.model.selectors import NOTHING, Selector
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from app.ports import DEPLOYMENTS, REPLICA_SETS, Resource
+from tests import make
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.api_state import PATIENCE_SECONDS
 from tests.kube.connecting import connected
@@ -67,22 +68,14 @@ def test_a_custom_owner() -> None:
 
 def test_a_built_in_owner() -> None:
     """A built-in owner is read by itself, with the owner above it."""
-    reference = {
-        "apiVersion": "apps/v1",
-        "kind": "Deployment",
-        "name": "web",
-        "uid": "u2",
-        "controller": True,
-    }
+    above = {"ownerReferences": [make.owner_json("Deployment/web")]}
     with looking() as (server, live, _):
-        server.put(
-            REPLICA_SETS, "web", metadata={"ownerReferences": [reference]}, spec={"replicas": 2}
-        )
+        server.put(REPLICA_SETS, "web", metadata=above, spec={"replicas": 2})
         found = find(live, REPLICA_SET)
 
     assert isinstance(found, Workload)
     assert (found.key, found.replicas, found.selector) == (REPLICA_SET.key, 2, NOTHING)
-    assert found.owner == OwnerReference("apps/v1", "Deployment", "web", "u2", controller=True)
+    assert found.owner == OwnerReference("apps/v1", "Deployment", "web", "uid-web", controller=True)
 
 
 ODD_NAME = Lookup("default", "apps/v1", "ReplicaSet", "a/b", REPLICA_SET.key)

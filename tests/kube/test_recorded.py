@@ -105,6 +105,9 @@ def test_the_last_one_counts() -> None:
     assert scaled.replicas == 7
 
 
+WRONG_TARGET = {"containerRecommendations": [{"target": {"cpu": "x"}}]}
+
+
 @pytest.mark.parametrize(
     "status",
     [
@@ -112,10 +115,7 @@ def test_the_last_one_counts() -> None:
         pytest.param([], id="a list"),
         pytest.param({"recommendation": 7}, id="a number in it"),
         pytest.param({"conditions": [{"lastTransitionTime": "now"}]}, id="a wrong time"),
-        pytest.param(
-            {"recommendation": {"containerRecommendations": [{"target": {"cpu": "x"}}]}},
-            id="a wrong quantity",
-        ),
+        pytest.param({"recommendation": WRONG_TARGET}, id="a wrong quantity"),
     ],
 )
 def test_a_garbage_status(status: object) -> None:
@@ -128,18 +128,21 @@ def test_a_garbage_status(status: object) -> None:
     assert str(problem).endswith("; status left out")
 
 
+WRONG = {"targetRef": 7}
+NO_OBJECT = "expected an object, found the number 7"
+
+
 @pytest.mark.parametrize(
     ("item", "message"),
     [
         pytest.param(
-            make.vpa_json(spec={"targetRef": 7}),
-            "VerticalPodAutoscaler default/web: spec.targetRef: expected an object, "
-            "found the number 7",
+            make.vpa_json(spec=WRONG),
+            f"VerticalPodAutoscaler default/web: spec.targetRef: {NO_OBJECT}",
             id="a spec",
         ),
         pytest.param(
-            make.vpa_json(namespace=None, spec={"targetRef": 7}, status={"conditions": 7}),
-            "VerticalPodAutoscaler web: spec.targetRef: expected an object, found the number 7",
+            make.vpa_json(namespace=None, spec=WRONG, status={"conditions": 7}),
+            f"VerticalPodAutoscaler web: spec.targetRef: {NO_OBJECT}",
             id="spec and status",
         ),
         pytest.param(
@@ -150,8 +153,7 @@ def test_a_garbage_status(status: object) -> None:
         pytest.param({}, "an object without kind: kind is missing", id="nothing"),
         pytest.param(
             definition() | {"spec": 7},
-            "CustomResourceDefinition shops.example.com: spec: expected an object, "
-            "found the number 7",
+            f"CustomResourceDefinition shops.example.com: spec: {NO_OBJECT}",
             id="a definition",
         ),
     ],
@@ -174,6 +176,11 @@ NOT_GIVEN = Failed("no CustomResourceDefinition of Shop.example.com was given")
 NO_REPLICAS = Failed("spec.replicas: does not exist")
 
 
+NO_SELECTOR = Failed("status.selector: ")
+DEFINED = definition()
+ONE = [DEFINED, shop()]
+
+
 @pytest.mark.parametrize(
     ("items", "asked", "answer"),
     [
@@ -181,32 +188,24 @@ NO_REPLICAS = Failed("spec.replicas: does not exist")
         pytest.param([shop()], lookup(), NOT_GIVEN, id="an object without definition"),
         pytest.param([definition()], lookup(), Absent(), id="no object"),
         pytest.param([definition(v1=False), shop()], lookup(), Absent(), id="no scale"),
+        pytest.param([DEFINED, shop(namespace="b")], lookup(), Absent(), id="another namespace"),
+        pytest.param(ONE, lookup(namespace="b"), Absent(), id="the default namespace"),
         pytest.param(
-            [definition(), shop(namespace="other")], lookup(), Absent(), id="another namespace"
-        ),
-        pytest.param(
-            [definition(), shop()], lookup(namespace="other"), Absent(), id="the default namespace"
-        ),
-        pytest.param(
-            [definition(scope="Cluster"), shop(namespace="other")],
-            lookup(namespace="other"),
+            [definition(scope="Cluster"), shop(namespace="b")],
+            lookup(namespace="b"),
             Absent(),
             id="a namespace on an object of the cluster",
         ),
+        pytest.param([DEFINED, shop() | {"spec": {}}], lookup(), NO_REPLICAS, id="no replicas"),
         pytest.param(
-            [definition(), shop() | {"spec": {}}], lookup(), NO_REPLICAS, id="no replicas"
-        ),
-        pytest.param(
-            [definition(), shop() | {"status": {"selector": "a in"}}],
+            [DEFINED, shop() | {"status": {"selector": "a in"}}],
             lookup(),
-            Failed("status.selector: "),
+            NO_SELECTOR,
             id="a wrong selector",
         ),
         pytest.param([], lookup("web", "apps/v1", "Deployment"), Absent(), id="a built-in kind"),
         pytest.param([], lookup("web", "v1", "ConfigMap"), Absent(), id="the core group"),
-        pytest.param(
-            [], lookup("web", "node.k8s.io/v1", "X"), Absent(), id="a group of Kubernetes"
-        ),
+        pytest.param([], lookup("web", "node.k8s.io/v1", "X"), Absent(), id="one of Kubernetes"),
         pytest.param([], lookup("web", "batch/v1", "X"), Absent(), id="an old group"),
     ],
 )
@@ -219,38 +218,25 @@ def test_owners_that_are_not_found(items: list[Json], asked: Lookup, answer: Loo
         assert found == answer
 
 
+BETA = shop(api_version="example.com/v1beta1")
+VOLCANO = [definition("Job", "volcano.sh"), shop(api_version="volcano.sh/v1", kind="Job")]
+LOOKALIKE = [definition(group="x.k8s.io"), shop(api_version="x.k8s.io/v1")]
+
+
 @pytest.mark.parametrize(
     ("items", "asked"),
     [
-        pytest.param([definition(), shop()], lookup(), id="the object after its definition"),
-        pytest.param([shop(), definition()], lookup(), id="the object before its definition"),
+        pytest.param(ONE, lookup(), id="the object after its definition"),
+        pytest.param(ONE[::-1], lookup(), id="the object before its definition"),
+        pytest.param([DEFINED, shop(namespace="b")], lookup(namespace="b"), id="a namespace"),
         pytest.param(
-            [definition(), shop(namespace="shop")], lookup(namespace="shop"), id="a namespace"
+            [definition(scope="Cluster"), shop()], lookup(namespace="b"), id="one of the cluster"
         ),
+        pytest.param([definition(v1=False, v2=True), shop()], lookup(), id="scaled in another"),
+        pytest.param([DEFINED, BETA], lookup(), id="stored in another version"),
+        pytest.param(LOOKALIKE, lookup(api_version="x.k8s.io/v1"), id="like Kubernetes' groups"),
         pytest.param(
-            [definition(scope="Cluster"), shop()],
-            lookup(namespace="shop"),
-            id="an object of the cluster",
-        ),
-        pytest.param(
-            [definition(v1=False, v2=True), shop()], lookup(), id="scaled in another version"
-        ),
-        pytest.param(
-            [definition(), shop(api_version="example.com/v1beta1")],
-            lookup(),
-            id="stored in another version",
-        ),
-        pytest.param(
-            [definition(group="x.k8s.io"), shop(api_version="x.k8s.io/v1")],
-            lookup(api_version="x.k8s.io/v1"),
-            id="a group that looks like Kubernetes'",
-        ),
-        pytest.param(
-            [
-                definition("Job", "volcano.sh"),
-                shop(api_version="volcano.sh/v1", kind="Job"),
-                make.workload_json("Job/web"),
-            ],
+            [*VOLCANO, make.workload_json("Job/web")],
             lookup(api_version="volcano.sh/v1", kind="Job"),
             id="a kind that is called like a built-in one",
         ),

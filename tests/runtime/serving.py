@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import threading
 from collections.abc import Iterator
@@ -34,9 +35,13 @@ class Served:
         """Return a client of it."""
         return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=JSON, timeout=30)
 
+    def connected(self) -> closing[socket.socket]:
+        """Return a connection that is closed with the block."""
+        return closing(socket.create_connection(("127.0.0.1", self.port), WAIT_SECONDS))
+
     def exchange(self, *parts: bytes) -> bytes:
         """Send bytes as they are and return all that comes back until the connection ends."""
-        with closing(socket.create_connection(("127.0.0.1", self.port), WAIT_SECONDS)) as plain:
+        with self.connected() as plain:
             try:
                 for part in parts:
                     plain.sendall(part)
@@ -54,6 +59,17 @@ def read_all(connection: socket.socket) -> bytes:
     except ConnectionResetError:
         pass
     return found
+
+
+def asked(app: ASGIApp, path: str, method: str = "GET") -> httpx.Response:
+    """Ask an application without a port."""
+
+    async def exchange() -> httpx.Response:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://vpa") as client:
+            return await client.request(method, path)
+
+    return asyncio.run(exchange())
 
 
 @contextmanager

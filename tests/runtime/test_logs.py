@@ -168,13 +168,19 @@ def kept_logging() -> Iterator[None]:
         yield
 
 
+def logging_into(monkeypatch: pytest.MonkeyPatch, verbosity: int) -> io.BytesIO:
+    """Start logging, and return what is written to standard error."""
+    stream = io.BytesIO()
+    monkeypatch.setattr(sys, "stderr", SimpleNamespace(buffer=stream))
+    start_logging(verbosity)
+    return stream
+
+
 @pytest.mark.usefixtures("kept_logging")
 def test_telling_is_logging(monkeypatch: pytest.MonkeyPatch) -> None:
     """What is told by the short way makes the line that a logger makes, at the same levels."""
     for verbosity, count in ((0, 0), (4, 2)):
-        stream = io.BytesIO()
-        monkeypatch.setattr(sys, "stderr", SimpleNamespace(buffer=stream))
-        start_logging(verbosity)
+        stream = logging_into(monkeypatch, verbosity)
         keys = {"pod": "web-0", "changes": {"/spec/x": "250m"}}
         logging.getLogger("admission.reviews").info("pod sized", extra=keys)
         teller("admission.reviews")("pod sized", keys)
@@ -210,9 +216,7 @@ def test_a_broken_stream() -> None:
 )
 def test_verbosity(verbosity: int, levels: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """More is told of ourselves on demand; of libraries only what they warn of."""
-    stream = io.BytesIO()
-    monkeypatch.setattr(sys, "stderr", SimpleNamespace(buffer=stream))
-    start_logging(verbosity)
+    stream = logging_into(monkeypatch, verbosity)
     for name in ("updater.x", "library"):
         for level in (logging.DEBUG, logging.INFO, logging.WARNING):
             logging.getLogger(name).log(level, "said")

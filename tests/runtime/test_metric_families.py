@@ -320,32 +320,24 @@ def test_vpas_are_counted_by_state() -> None:
     assert text.count(f"{name}{{") == len(UpdateMode) * 3 * 2**3
 
 
+OVER = "cpu_recommendation_over_usage_diffs_cores_sum"
+UNDER = "cpu_recommendation_lower_equal_usage_diffs_cores_sum"
+TOLD = "cpu_recommendations_cores_sum"
+NONE = "usage_sample_missing_recommendation_count"
+
+
 @pytest.mark.parametrize(
     ("used", "recommended", "series"),
     [
-        pytest.param(1, 2, {
-            "cpu_recommendation_over_usage_diffs_cores_sum": 1,
-            "cpu_recommendations_cores_sum": 2,
-        }, id="above usage"),
-        pytest.param(3, 2, {
-            "cpu_recommendation_lower_equal_usage_diffs_cores_sum": 1,
-            "cpu_recommendations_cores_sum": 2,
-        }, id="below usage"),
-        pytest.param(2, 2, {
-            "cpu_recommendation_lower_equal_usage_diffs_cores_sum": 0,
-            "cpu_recommendations_cores_sum": 2,
-        }, id="at usage"),
-        pytest.param(3, 0, {
-            "usage_sample_missing_recommendation_count": 1,
-            "cpu_recommendation_lower_equal_usage_diffs_cores_sum": 3,
-        }, id="missing"),
+        pytest.param(1, 2, {OVER: 1, TOLD: 2}, id="above usage"),
+        pytest.param(3, 2, {UNDER: 1, TOLD: 2}, id="below usage"),
+        pytest.param(2, 2, {UNDER: 0, TOLD: 2}, id="at usage"),
+        pytest.param(3, 0, {NONE: 1, UNDER: 3}, id="missing"),
     ],
-)  # fmt: skip
+)
 def test_usage_is_compared(used: float, recommended: float, series: dict[str, float]) -> None:
     """A sample tells how far its recommendation was off, and on which side."""
-    registry = CollectorRegistry()
-    QualityMetrics(registry).compare("Auto", "cpu", used, recommended)
-    text = render(registry).decode()
+    text = text_of(lambda found: QualityMetrics(found).compare("Auto", "cpu", used, recommended))
     found = re.findall(r"^vpa_quality_(\w+(?:_sum|recommendation_count))\{.*\} (\S+)$", text, re.M)
     assert {name: float(value) for name, value in found} == series
 
@@ -355,9 +347,8 @@ def test_usage_is_compared(used: float, recommended: float, series: dict[str, fl
 )
 def test_relative_differences(used: float, bound: str) -> None:
     """A sample falls into the bucket of its distance, as a share of what was recommended."""
-    registry = CollectorRegistry()
-    QualityMetrics(registry).compare("Auto", "cpu", used, 2.0)
-    buckets = re.findall(r'relative_diffs_bucket\{.*le="(.*?)".*\} 1.0', render(registry).decode())
+    text = text_of(lambda found: QualityMetrics(found).compare("Auto", "cpu", used, 2.0))
+    buckets = re.findall(r'relative_diffs_bucket\{.*le="(.*?)".*\} 1.0', text)
     assert buckets[0] == bound
 
 
@@ -391,9 +382,8 @@ def test_many_samples_are_compared_as_one_is() -> None:
 
 def test_no_change_is_told_without_a_former_recommendation() -> None:
     """A first recommendation is no change."""
-    registry = CollectorRegistry()
-    QualityMetrics(registry).changed("Auto", "cpu", 3, 0, 2)
-    assert "relative_recommendation_changes_count" not in render(registry).decode()
+    text = text_of(lambda found: QualityMetrics(found).changed("Auto", "cpu", 3, 0, 2))
+    assert "relative_recommendation_changes_count" not in text
 
 
 @pytest.mark.parametrize(

@@ -2,24 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import httpx
 import pytest
 
 from app.runtime.probes import probes
+from tests.runtime.serving import asked
 
 
 def get(path: str, *, live: str = "", ready: str = "", method: str = "GET") -> httpx.Response:
     """Ask a process that has these problems."""
-    app = probes(lambda: live, lambda: ready, lambda: b"vpa_up 1\n")
-
-    async def exchange() -> httpx.Response:
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://health") as client:
-            return await client.request(method, path)
-
-    return asyncio.run(exchange())
+    return asked(probes(lambda: live, lambda: ready, lambda: b"vpa_up 1\n"), path, method)
 
 
 @pytest.mark.parametrize(

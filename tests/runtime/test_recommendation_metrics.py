@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 
-import httpx
 from fastapi import FastAPI
 from prometheus_client.parser import text_string_to_metric_families
 
 from app.model.vpa import Vpa, read_vpa
 from app.recommender.api import add_recommendation_metrics
 from tests import make
+from tests.runtime.serving import asked
 
 
 def scraped(*vpas: Vpa) -> dict[tuple[str, ...], float]:
@@ -19,12 +18,7 @@ def scraped(*vpas: Vpa) -> dict[tuple[str, ...], float]:
     app = FastAPI()
     add_recommendation_metrics(app, lambda: vpas)
 
-    async def exchange() -> httpx.Response:
-        transport = httpx.ASGITransport(app)
-        async with httpx.AsyncClient(transport=transport, base_url="http://recommender") as client:
-            return await client.get("/metrics/recommendations")
-
-    (family,) = text_string_to_metric_families(asyncio.run(exchange()).text)
+    (family,) = text_string_to_metric_families(asked(app, "/metrics/recommendations").text)
     assert (family.name, family.type) == ("plumbline_recommendation", "gauge")
     names = ("namespace", "vpa", "container", "resource", "bound")
     return {tuple(sample.labels[name] for name in names): sample.value for sample in family.samples}

@@ -71,15 +71,8 @@ def test_everything() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_texts_are_documents(name: str) -> None:
     """Every text holds Kubernetes objects, no two of the same name, and tells its original."""
-    found = [
-        (
-            item["apiVersion"],
-            item["kind"],
-            item["metadata"].get("namespace"),
-            item["metadata"]["name"],
-        )
-        for item in objects(name)
-    ]
+    heads = [(item["apiVersion"], item["kind"], item["metadata"]) for item in objects(name)]
+    found = [(api, kind, at.get("namespace"), at["name"]) for api, kind, at in heads]
     assert found
     assert len(set(found)) == len(found)
     original = f"the original is app/kube/manifests/{name}.yaml."
@@ -162,13 +155,11 @@ def test_what_belongs_together_finds_each_other(name: str) -> None:
     assert one(name, "ServiceAccount")["metadata"]["name"] == account
     for item in objects(name):
         match item["kind"]:
-            case "Deployment":
+            case "Deployment" | "PodDisruptionBudget":
                 assert item["spec"]["selector"]["matchLabels"].items() <= labels.items()
             case "Service":
                 assert item["spec"]["selector"].items() <= labels.items()
                 assert item["spec"]["ports"][0]["targetPort"] in ports(name)
-            case "PodDisruptionBudget":
-                assert item["spec"]["selector"]["matchLabels"].items() <= labels.items()
             case "ClusterRoleBinding" | "RoleBinding":
                 assert [subject["name"] for subject in item["subjects"]] == [account]
                 role = one(name, item["kind"].removesuffix("Binding"))

@@ -10,8 +10,9 @@ from tests.kube.manifests.definitions import VPA as V1
 from tests.kube.manifests.structural import problems
 
 SHOP = {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"}
-POLICIES = "spec.resourcePolicy.containerPolicies"
-BOOST = "spec.startupBoost.cpu"
+POLICIES = "resourcePolicy.containerPolicies"
+BOOST = "startupBoost.cpu"
+MODE = "updatePolicy.updateMode"
 
 
 def vpa(spec: str) -> Json:
@@ -35,6 +36,11 @@ TRIPLE = boost("type: Factor, factor: 3, duration: 10s")
 def policies(*texts: str) -> str:
     """Policies of containers."""
     return f"resourcePolicy: {{containerPolicies: [{', '.join(f'{{{text}}}' for text in texts)}]}}"
+
+
+def requiring(texts: str) -> str:
+    """Eviction requirements."""
+    return f"updatePolicy: {{updateMode: Recreate, evictionRequirements: [{texts}]}}"
 
 
 @pytest.mark.parametrize(
@@ -66,28 +72,22 @@ def policies(*texts: str) -> str:
         pytest.param(policies("containerName: '*', startupBoost: {}"), id="an empty boost"),
         pytest.param("selector: {matchLabels: {role: leader}}", id="the leader"),
         pytest.param(
-            "selector:\n"
-            "  matchExpressions:\n"
-            "  - {key: load, operator: In, values: [high]}\n"
-            "  - {key: canary, operator: DoesNotExist}\n"
-            "updatePolicy: {updateMode: InPlaceOrRecreate, minReplicas: 1}\n",
+            "selector: {matchExpressions: [{key: load, operator: In, values: [high]}, "
+            "{key: canary, operator: DoesNotExist}]}\n"
+            "updatePolicy: {updateMode: InPlaceOrRecreate, minReplicas: 1}",
             id="hot shards by expression",
         ),
         pytest.param("selector: {}", id="an empty selector"),
         pytest.param("updatePolicy: {updateMode: UpscaleOnly}", id="upscale only"),
         pytest.param(
-            "updatePolicy:\n"
-            "  updateMode: Recreate\n"
-            "  evictionRequirements:\n"
-            "  - {resources: [cpu, memory], changeRequirement: TargetHigherThanRequests}\n",
+            requiring("{resources: [cpu, memory], changeRequirement: TargetHigherThanRequests}"),
             id="evict only for more",
         ),
         pytest.param(
-            "updatePolicy:\n"
-            "  updateMode: Recreate\n"
-            "  evictionRequirements:\n"
-            "  - {resources: [CPU], changeRequirement: TargetHigherThanRequests}\n"
-            "  - {resources: [], changeRequirement: TargetLowerThanRequests}\n",
+            requiring(
+                "{resources: [CPU], changeRequirement: TargetHigherThanRequests}, "
+                "{resources: [], changeRequirement: TargetLowerThanRequests}"
+            ),
             id="resource names are left to the webhook",
         ),
         pytest.param("updatePolicy: {}", id="a missing mode is left to the webhook"),
@@ -112,76 +112,51 @@ def test_accepted(spec: str) -> None:
 @pytest.mark.parametrize(
     ("spec", "expected"),
     [
-        pytest.param("targetRef: null", ["spec.targetRef: type"], id="a target of null"),
+        pytest.param("targetRef: null", "targetRef: type", id="a target of null"),
         pytest.param(
             "targetRef: {apiVersion: apps/v1}",
-            ["spec.targetRef.kind: required", "spec.targetRef.name: required"],
+            "targetRef.kind: required, targetRef.name: required",
             id="half a target",
         ),
-        pytest.param(
-            "updatePolicy: {updateMode: Sometimes}",
-            ["spec.updatePolicy.updateMode: enum"],
-            id="an unknown mode",
-        ),
-        pytest.param(
-            "updatePolicy: {updateMode: ''}",
-            ["spec.updatePolicy.updateMode: enum"],
-            id="an empty mode",
-        ),
+        pytest.param("updatePolicy: {updateMode: Sometimes}", f"{MODE}: enum", id="unknown mode"),
+        pytest.param("updatePolicy: {updateMode: ''}", f"{MODE}: enum", id="an empty mode"),
         pytest.param(
             "updatePolicy: {minReplicas: two, evictAfterOOMSeconds: 0}",
-            [
-                "spec.updatePolicy.minReplicas: type",
-                "spec.updatePolicy.evictAfterOOMSeconds: invalid",
-            ],
+            "updatePolicy.minReplicas: type, updatePolicy.evictAfterOOMSeconds: invalid",
             id="numbers of an update policy",
         ),
         pytest.param(
             "updatePolicy: {evictionRequirements: [{changeRequirement: More}]}",
-            [
-                "spec.updatePolicy.evictionRequirements[0].resources: required",
-                "spec.updatePolicy.evictionRequirements[0].changeRequirement: enum",
-            ],
+            "updatePolicy.evictionRequirements[0].resources: required, "
+            "updatePolicy.evictionRequirements[0].changeRequirement: enum",
             id="an eviction requirement",
         ),
         pytest.param(
             boost("factor: 2"),
-            [f"{BOOST}.type: required", *[f"{BOOST}: invalid"] * 2],
+            f"{BOOST}.type: required, {BOOST}: invalid, {BOOST}: invalid",
             id="a boost without a type",
         ),
-        pytest.param(
-            boost("type: Factor, factor: 500m"),
-            [f"{BOOST}.factor: type"],
-            id="a factor that is an amount",
-        ),
-        pytest.param(
-            boost("type: Factor, factor: 1.5"),
-            [f"{BOOST}.factor: type"],
-            id="a factor that is not whole",
-        ),
+        pytest.param(boost("type: Factor, factor: 500m"), f"{BOOST}.factor: type", id="an amount"),
+        pytest.param(boost("type: Factor, factor: 1.5"), f"{BOOST}.factor: type", id="not whole"),
         pytest.param(
             boost("type: Double, factor: 0, durationSeconds: -1"),
-            [
-                f"{BOOST}.type: enum",
-                f"{BOOST}.factor: invalid",
-                f"{BOOST}.durationSeconds: invalid",
-                f"{BOOST}: invalid",
-            ],
+            f"{BOOST}.type: enum, {BOOST}.factor: invalid, {BOOST}.durationSeconds: invalid, "
+            f"{BOOST}: invalid",
             id="a boost that is all wrong",
         ),
         pytest.param(
             boost("type: Quantity, quantity: lots, duration: -1s"),
-            [f"{BOOST}.quantity: invalid", f"{BOOST}.duration: invalid"],
+            f"{BOOST}.quantity: invalid, {BOOST}.duration: invalid",
             id="patterns of a boost",
         ),
         pytest.param(
             "startupBoost: {memory: {type: Factor, factor: 2}}",
-            ["spec.startupBoost.memory: unknown"],
+            "startupBoost.memory: unknown",
             id="memory is never boosted",
         ),
         pytest.param(
             policies("minAllowed: {requests: {cpu: 50m}}"),
-            [f"{POLICIES}[0].minAllowed.requests: type"],
+            f"{POLICIES}[0].minAllowed.requests: type",
             id="a bound that is no amount",
         ),
         pytest.param(
@@ -189,33 +164,26 @@ def test_accepted(spec: str) -> None:
                 "mode: 'On', controlledValues: Limits, controlledResources: cpu",
                 "memoryAggregationIntervalSeconds: 0, memoryAggregationIntervalCount: 0",
             ),
-            [
-                f"{POLICIES}[0].mode: enum",
-                f"{POLICIES}[0].controlledValues: enum",
-                f"{POLICIES}[0].controlledResources: type",
-                f"{POLICIES}[1].memoryAggregationIntervalSeconds: invalid",
-                f"{POLICIES}[1].memoryAggregationIntervalCount: invalid",
-            ],
+            f"{POLICIES}[0].mode: enum, {POLICIES}[0].controlledValues: enum, "
+            f"{POLICIES}[0].controlledResources: type, "
+            f"{POLICIES}[1].memoryAggregationIntervalSeconds: invalid, "
+            f"{POLICIES}[1].memoryAggregationIntervalCount: invalid",
             id="container policies",
         ),
         pytest.param(
             "selector: {matchLabels: {role: 1}, matchExpressions: [{values: []}]}",
-            [
-                "spec.selector.matchLabels.role: type",
-                "spec.selector.matchExpressions[0].key: required",
-                "spec.selector.matchExpressions[0].operator: required",
-            ],
+            "selector.matchLabels.role: type, selector.matchExpressions[0].key: required, "
+            "selector.matchExpressions[0].operator: required",
             id="a selector",
         ),
-        pytest.param("selector: role=leader", ["spec.selector: type"], id="a selector in words"),
-        pytest.param(
-            "recommenders: [{}]", ["spec.recommenders[0].name: required"], id="a recommender"
-        ),
+        pytest.param("selector: role=leader", "selector: type", id="a selector in words"),
+        pytest.param("recommenders: [{}]", "recommenders[0].name: required", id="a recommender"),
     ],
 )
-def test_refused(spec: str, expected: list[str]) -> None:
+def test_refused(spec: str, expected: str) -> None:
     """What is wrong by itself is refused without the webhook, field by field."""
-    assert problems(V1, vpa(spec)) == expected
+    found = problems(V1, vpa(spec))
+    assert ", ".join(each.removeprefix("spec.") for each in found) == expected
 
 
 def test_spec_is_required() -> None:

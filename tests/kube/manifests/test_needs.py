@@ -7,6 +7,8 @@ import pytest
 from app.kube.manifests.documents import PROCESSES, objects
 from app.kube.manifests.rights import OPTIONS, RIGHTS, Right, needed
 
+METRICS = "--use-external-metrics"
+
 
 def about(rights: tuple[Right, ...], resource: str) -> list[tuple[str, ...]]:
     """Return the names of the rights on a resource."""
@@ -29,13 +31,11 @@ def test_manifests_need_what_they_grant(process: str) -> None:
         pytest.param((), [], id="nothing"),
         pytest.param(("--prove=canary",), [], id="another value"),
         pytest.param(("--prove=dry-run", "--v=4"), ["trials"], id="trials"),
-        pytest.param(("--use-external-metrics",), ["external-metrics"], id="a switch"),
-        pytest.param(("--use-external-metrics=true",), ["external-metrics"], id="a switch, set"),
-        pytest.param(("--use-external-metrics=false",), [], id="a switch, off"),
-        pytest.param(("--use-external-metrics=1",), ["external-metrics"], id="a switch, by number"),
-        pytest.param(
-            ("--use-external-metrics", "--use-external-metrics=f"), [], id="the last one counts"
-        ),
+        pytest.param((METRICS,), ["external-metrics"], id="a switch"),
+        pytest.param((f"{METRICS}=true",), ["external-metrics"], id="a switch, set"),
+        pytest.param((f"{METRICS}=false",), [], id="a switch, off"),
+        pytest.param((f"{METRICS}=1",), ["external-metrics"], id="a switch, by number"),
+        pytest.param((METRICS, f"{METRICS}=f"), [], id="the last one counts"),
         pytest.param(("--prove", "dry-run"), ["trials"], id="two words"),
         pytest.param(("-prove=dry-run",), ["trials"], id="one dash"),
         pytest.param(("--use_external_metrics",), ["external-metrics"], id="other dashes"),
@@ -81,9 +81,8 @@ def test_registration_by_others(word: str) -> None:
 
     assert about(found, "mutatingwebhookconfigurations") == about(found, "events") == []
     assert about(found, "secrets")
-    assert (
-        needed("admission-controller", ("--register-webhook=1",)) == RIGHTS["admission-controller"]
-    )
+    registering = needed("admission-controller", ("--register-webhook=1",))
+    assert registering == RIGHTS["admission-controller"]
 
 
 def test_certificates_of_others() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from app.kube.manifests.registration import Registration, webhook_configurations, webhook_url
 from app.model.errors import BadSetting
+from app.ports import Json
 
 CA = "-----BEGIN CERTIFICATE-----\n"
 
@@ -25,6 +26,12 @@ def webhooks(registration: Registration, ca_pem: str = CA) -> Sequence[dict[str,
     return found
 
 
+def rule(group: str, version: str, resource: str, *operations: str) -> Json:
+    """What a webhook is asked about."""
+    about = {"apiGroups": [group], "apiVersions": [version], "resources": [resource]}
+    return {"operations": [*operations], **about, "scope": "*"}
+
+
 def test_mutating() -> None:
     """The configuration for pods and VPAs is upstream's, with all defaults written down."""
     webhook, _ = webhooks(Registration())
@@ -34,12 +41,8 @@ def test_mutating() -> None:
         "admissionReviewVersions": ["v1"],
         "clientConfig": {
             "caBundle": base64.b64encode(CA.encode()).decode(),
-            "service": {
-                "namespace": "kube-system",
-                "name": "vpa-webhook",
-                "path": "/mutate",
-                "port": 443,
-            },
+            "service": {"namespace": "kube-system", "name": "vpa-webhook"}
+            | {"path": "/mutate", "port": 443},
         },
         "sideEffects": "None",
         "failurePolicy": "Ignore",
@@ -49,20 +52,8 @@ def test_mutating() -> None:
         "namespaceSelector": {},
         "objectSelector": {},
         "rules": [
-            {
-                "operations": ["CREATE"],
-                "apiGroups": [""],
-                "apiVersions": ["v1"],
-                "resources": ["pods"],
-                "scope": "*",
-            },
-            {
-                "operations": ["CREATE", "UPDATE"],
-                "apiGroups": ["autoscaling.k8s.io"],
-                "apiVersions": ["*"],
-                "resources": ["verticalpodautoscalers"],
-                "scope": "*",
-            },
+            rule("", "v1", "pods", "CREATE"),
+            rule("autoscaling.k8s.io", "*", "verticalpodautoscalers", "CREATE", "UPDATE"),
         ],
     }
 
@@ -85,6 +76,12 @@ def test_configurations() -> None:
         assert document["metadata"] == {"name": "vpa-webhook-config", "labels": {"a": "b"}}
 
 
+def namespaces(operator: str, *values: str) -> Json:
+    """The selector of namespaces by name."""
+    key = "kubernetes.io/metadata.name"
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": [*values]}]}
+
+
 @pytest.mark.parametrize(
     ("registration", "path", "expected"),
     [
@@ -99,25 +96,13 @@ def test_configurations() -> None:
         pytest.param(
             Registration(ignored_namespaces=("a", "", "b"), selected_namespace="c"),
             "namespaceSelector",
-            {
-                "matchExpressions": [
-                    {
-                        "key": "kubernetes.io/metadata.name",
-                        "operator": "NotIn",
-                        "values": ["a", "b"],
-                    }
-                ]
-            },
+            namespaces("NotIn", "a", "b"),
             id="ignored namespaces",
         ),
         pytest.param(
             Registration(ignored_namespaces=("",), selected_namespace="c"),
             "namespaceSelector",
-            {
-                "matchExpressions": [
-                    {"key": "kubernetes.io/metadata.name", "operator": "In", "values": ["c"]}
-                ]
-            },
+            namespaces("In", "c"),
             id="one namespace, and an empty list of ignored ones",
         ),
     ],

@@ -48,22 +48,19 @@ def test_accepted(status: str) -> None:
     [
         pytest.param(
             "recommendation: {containerRecommendations: [{containerName: app}]}",
-            ["recommendation.containerRecommendations[0].target: required"],
+            "recommendation.containerRecommendations[0].target: required",
             id="a recommendation of nothing",
         ),
         pytest.param(
             "conditions: [{type: A, lastTransitionTime: yesterday, observedGeneration: -1}]",
-            [
-                "conditions[0].status: required",
-                "conditions[0].lastTransitionTime: invalid",
-                "conditions[0].observedGeneration: invalid",
-            ],
+            "conditions[0].status: required, conditions[0].lastTransitionTime: invalid, "
+            "conditions[0].observedGeneration: invalid",
             id="a broken condition",
         ),
-        pytest.param("observedGeneration: -1", ["observedGeneration: invalid"], id="generation"),
-        pytest.param("phase: Ready", ["phase: unknown"], id="an unknown field"),
+        pytest.param("observedGeneration: -1", "observedGeneration: invalid", id="generation"),
+        pytest.param("phase: Ready", "phase: unknown", id="an unknown field"),
     ],
 )
-def test_refused(status: str, expected: list[str]) -> None:
+def test_refused(status: str, expected: str) -> None:
     """What is wrong is told field by field."""
-    assert problems(STATUS, yaml.safe_load(status)) == expected
+    assert ", ".join(problems(STATUS, yaml.safe_load(status))) == expected

@@ -153,9 +153,5 @@ def test_v1beta2() -> None:
         f"{CONDITION}.observedGeneration",
     }
     assert {path for path, _ in fields(V1BETA2)} <= {path for path, _ in fields(V1)}
-    assert facts(V1BETA2, "enum")["spec.updatePolicy.updateMode"] == [
-        "Off",
-        "Initial",
-        "Recreate",
-        "Auto",
-    ]
+    modes = facts(V1BETA2, "enum")["spec.updatePolicy.updateMode"]
+    assert modes == ["Off", "Initial", "Recreate", "Auto"]
