@@ -23,6 +23,7 @@ from tests.acceptance.templates import (
     kustomized,
     plain,
 )
+from tests.cases import cases
 from tests.cluster.api import Json
 
 CLUSTER_WIDE = {
@@ -159,21 +160,19 @@ def test_a_second_recommender_fits_in() -> None:
     assert {name for name, _ in plain(second)} & {name for name, _ in plain(charted())} == set()
 
 
-@pytest.mark.parametrize(
-    ("value", "words"),
-    [
-        pytest.param("recommender.replica=2", "'replica' not allowed", id="misspelt"),
-        pytest.param("admissionController.certGen.enabled=true", "'certGen'", id="not ours"),
-        pytest.param("recommender.externalMetrics.enabled=true", "Metric", id="no metric named"),
-        pytest.param(
-            "updater.leaderElection.enabled=false", "replicas must be 1", id="two leaders"
-        ),
-        pytest.param("admissionController.registerWebhook=false", "certManager", id="no CA"),
-        pytest.param("recommender.tolerations[0]=x", "tolerations", id="no toleration"),
-        pytest.param("recommender.resources.memory=1Gi", "'memory'", id="no resources"),
-        pytest.param("fullnameOverride=A_b", "fullnameOverride", id="no name"),
-        pytest.param("updater.leaderElection.leaseDuration=5x", "leaseDuration", id="no duration"),
-    ],
+@cases(
+    "value words",
+    {
+        "misspelt": ("recommender.replica=2", "'replica' not allowed"),
+        "not ours": ("admissionController.certGen.enabled=true", "'certGen'"),
+        "no metric named": ("recommender.externalMetrics.enabled=true", "Metric"),
+        "two leaders": ("updater.leaderElection.enabled=false", "replicas must be 1"),
+        "no CA": ("admissionController.registerWebhook=false", "certManager"),
+        "no toleration": ("recommender.tolerations[0]=x", "tolerations"),
+        "no resources": ("recommender.resources.memory=1Gi", "'memory'"),
+        "no name": ("fullnameOverride=A_b", "fullnameOverride"),
+        "no duration": ("updater.leaderElection.leaseDuration=5x", "leaseDuration"),
+    },
 )
 def test_chart_refuses(value: str, words: str) -> None:
     """A value that means nothing here is named; it is never left out silently."""

@@ -18,6 +18,7 @@ from app.admission.certificates import (
     serving_names,
 )
 from app.admission.core.rotation import CertificateSet, fingerprint
+from tests.cases import cases
 from tests.kube.issuing import issued
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
@@ -109,23 +110,22 @@ def test_chain() -> None:
 OTHER = issue(NAMES, NOW, 90)
 
 
-@pytest.mark.parametrize(
-    ("cert", "key", "ca", "trouble"),
-    [
-        pytest.param("", MADE.key_pem, MADE.ca_pem, "certificate cannot be read", id="no cert"),
-        pytest.param(MADE.cert_pem, "", MADE.ca_pem, "key cannot be read", id="no key"),
-        pytest.param(MADE.cert_pem, MADE.key_pem[:60], MADE.ca_pem, "key cannot", id="cut key"),
-        pytest.param(MADE.cert_pem, OTHER.key_pem, MADE.ca_pem, "does not fit", id="other key"),
-        pytest.param(MADE.cert_pem, MADE.key_pem, "", "no CA", id="no CA"),
-        pytest.param(MADE.cert_pem, MADE.key_pem, OTHER.ca_pem, "not sign", id="other CA"),
-        pytest.param(
+@cases(
+    "cert key ca trouble",
+    {
+        "no cert": ("", MADE.key_pem, MADE.ca_pem, "certificate cannot be read"),
+        "no key": (MADE.cert_pem, "", MADE.ca_pem, "key cannot be read"),
+        "cut key": (MADE.cert_pem, MADE.key_pem[:60], MADE.ca_pem, "key cannot"),
+        "other key": (MADE.cert_pem, OTHER.key_pem, MADE.ca_pem, "does not fit"),
+        "no CA": (MADE.cert_pem, MADE.key_pem, "", "no CA"),
+        "other CA": (MADE.cert_pem, MADE.key_pem, OTHER.ca_pem, "not sign"),
+        "not X.509": (
             "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n",
             MADE.key_pem,
             MADE.ca_pem,
             "certificate cannot be read",
-            id="not X.509",
         ),
-    ],
+    },
 )
 def test_trouble(cert: str, key: str, ca: str, trouble: str) -> None:
     """What cannot be served says why, and is past its life."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.admission.core.mutate import IncomingPod, PodReason, PodVerdict, read_incoming_pod
 from app.admission.reviews import pod_log_keys, pod_response
 from app.sizing.matching import Match, MatchReason
 from tests import make
+from tests.cases import cases
 
 MATCH = Match(MatchReason.CONTROLLED, "m", make.vpa())
 
@@ -17,42 +16,35 @@ def incoming(**metadata: str) -> IncomingPod:
     return read_incoming_pod({"metadata": metadata}, "default")
 
 
-@pytest.mark.parametrize(
-    ("verdict", "told"),
-    [
-        pytest.param(
+@cases(
+    "verdict told",
+    {
+        "the VPA that sized it": (
             PodVerdict(PodReason.SIZED, "m", match=MATCH),
             {"reason": "Sized", "vpa": "web"},
-            id="the VPA that sized it",
         ),
-        pytest.param(
-            PodVerdict(MatchReason.NO_CONTROLLER, "m"), {"reason": "NoController"}, id="a reason"
-        ),
-        pytest.param(
+        "a reason": (PodVerdict(MatchReason.NO_CONTROLLER, "m"), {"reason": "NoController"}),
+        "what went wrong, shortly": (
             PodVerdict(PodReason.UNREADABLE, "m" * 5000),
             {"reason": "UnreadablePod", "message": "m" * 200},
-            id="what went wrong, shortly",
         ),
-    ],
+    },
 )
 def test_the_audit_log(verdict: PodVerdict, told: dict[str, str]) -> None:
     """What decided about a pod is told shortly."""
     assert pod_response("u", verdict)["auditAnnotations"] == told
 
 
-@pytest.mark.parametrize(
-    ("verdict", "name"),
-    [
-        pytest.param(PodVerdict(PodReason.UNREADABLE, "m", incoming(name="p")), "p", id="its name"),
-        pytest.param(
+@cases(
+    "verdict name",
+    {
+        "its name": (PodVerdict(PodReason.UNREADABLE, "m", incoming(name="p")), "p"),
+        "a name that is not made yet": (
             PodVerdict(PodReason.UNREADABLE, "m", incoming(generateName="p-")),
             "p-%",
-            id="a name that is not made yet",
         ),
-        pytest.param(
-            PodVerdict(PodReason.UNREADABLE, "m"), "asked-for", id="the name in the review"
-        ),
-    ],
+        "the name in the review": (PodVerdict(PodReason.UNREADABLE, "m"), "asked-for"),
+    },
 )
 def test_pods_are_named(verdict: PodVerdict, name: str) -> None:
     """A pod is called as people will find it."""

@@ -14,6 +14,7 @@ from app.kube.manifests.registration import Registration
 from app.model.errors import ClusterError, Conflict, Refused, Unavailable
 from app.ports import EVENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref
 from tests.admission.replica import CONFIGURATION, Replica
+from tests.cases import cases
 from tests.cluster_in_memory import outage
 
 BOTH = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
@@ -75,23 +76,21 @@ def webhook(live: Json) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("change", "path"),
-    [
-        pytest.param(
+@cases(
+    "change path",
+    {
+        "CA bundle": (
             lambda live: webhook(live)["clientConfig"].update(caBundle="eA=="),
             "clientConfig.caBundle",
-            id="CA bundle",
         ),
-        pytest.param(lambda live: webhook(live)["rules"].pop(), "rules", id="rules"),
-        pytest.param(
+        "rules": (lambda live: webhook(live)["rules"].pop(), "rules"),
+        "selector": (
             lambda live: webhook(live).update(namespaceSelector={"matchLabels": {"a": "b"}}),
             "namespaceSelector",
-            id="selector",
         ),
-        pytest.param(lambda live: webhook(live).pop("timeoutSeconds"), "timeoutSeconds", id="gone"),
-        pytest.param(lambda live: live.update(webhooks=[]), "webhooks[vpa.k8s.io]", id="emptied"),
-    ],
+        "gone": (lambda live: webhook(live).pop("timeoutSeconds"), "timeoutSeconds"),
+        "emptied": (lambda live: live.update(webhooks=[]), "webhooks[vpa.k8s.io]"),
+    },
 )
 def test_drift(
     change: Callable[[Json], object], path: str, caplog: pytest.LogCaptureFixture

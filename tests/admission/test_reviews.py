@@ -18,6 +18,7 @@ from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from tests import make
+from tests.cases import cases
 from tests.make import Json
 from tests.runtime.reviewing import (
     UNREADABLE,
@@ -117,32 +118,29 @@ def test_a_review_that_waited_too_long() -> None:
     assert owners.asked == [("StatefulSet/web", 0.0)]
 
 
-@pytest.mark.parametrize(
-    ("known", "reason", "message"),
-    [
-        pytest.param(
+@cases(
+    "known reason message",
+    {
+        "a failure": (
             {"StatefulSet/web": Failed("no way")},
             "OwnerUnknown",
             "StatefulSet/web: no way",
-            id="a failure",
         ),
-        pytest.param({}, "OwnerUnknown", "StatefulSet/web does not exist", id="no such owner"),
-        pytest.param(
+        "no such owner": ({}, "OwnerUnknown", "StatefulSet/web does not exist"),
+        "a circle": (
             {"StatefulSet/web": make.workload(owner="StatefulSet/web")},
             "OwnershipCycle",
             "StatefulSet/web owns itself in a circle",
-            id="a circle",
         ),
-        pytest.param(
+        "a chain without end": (
             {
                 "StatefulSet/web": make.workload(owner="Job/0"),
                 **{f"Job/{i}": make.workload(f"Job/{i}", owner=f"Job/{i + 1}") for i in range(100)},
             },
             "OwnerUnknown",
             "more than 10 owners to look up",
-            id="a chain without end",
         ),
-    ],
+    },
 )
 def test_pods_pass_when_owners_are_not_found(
     known: dict[str, LookupResult], reason: str, message: str
@@ -312,18 +310,15 @@ def test_a_claim_ends() -> None:
     assert at.answer(vpa_review("two"))["allowed"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "first",
-    [
-        pytest.param(make.with_value(vpa_review("one"), "request.dryRun", True), id="dry run"),
-        pytest.param(
+    {
+        "dry run": (make.with_value(vpa_review("one"), "request.dryRun", True),),
+        "refused": (
             make.with_value(vpa_review("one"), "request.object.spec.updatePolicy.updateMode", "x"),
-            id="refused",
         ),
-        pytest.param(
-            make.review_json(old=make.vpa_json("one"), operation="DELETE"), id="a deletion"
-        ),
-    ],
+        "a deletion": (make.review_json(old=make.vpa_json("one"), operation="DELETE"),),
+    },
 )
 def test_what_will_not_be_stored_claims_nothing(first: Json) -> None:
     """Only a VPA that is about to be stored stands in the way of others."""
@@ -429,23 +424,21 @@ def test_an_unreadable_review_is_answered_though_the_log_is_broken(
 # --- what is logged
 
 
-@pytest.mark.parametrize(
-    ("review", "message", "keys"),
-    [
-        pytest.param(
+@cases(
+    "review message keys",
+    {
+        "one line for a changed pod": (
             POD,
             "pod sized",
             {"namespace", "pod", "reason", "why", "changes"},
-            id="one line for a changed pod",
         ),
-        pytest.param(
+        "one line for a refusal": (
             make.review_json(make.vpa_json(mode="x")),
             "VPA refused",
             {"uid", "resource", "object", "problems"},
-            id="one line for a refusal",
         ),
-        pytest.param({"request": 7}, "review not readable", {"error"}, id="one line for no review"),
-    ],
+        "one line for no review": ({"request": 7}, "review not readable", {"error"}),
+    },
 )
 def test_one_line(review: Json, message: str, keys: set[str]) -> None:
     """What changes or stops something is told in one line, with a constant message."""

@@ -18,6 +18,7 @@ from app.ports import (
     Ref,
     Resource,
 )
+from tests.cases import cases
 from tests.contract.building import add, container, pod, secret, workload
 from tests.contract.crowds import Pods, idle
 from tests.contract.reviewer import OTHER_CA, Answer, Reviewer, patch, reviewing
@@ -284,43 +285,35 @@ def test_a_patch_that_does_not_apply(registrar: Registrar) -> None:
     assert refused.value.status == 500
 
 
-@pytest.mark.parametrize(
-    ("more", "is_asked"),
-    [
-        pytest.param({}, True, id="as it is"),
-        pytest.param(
-            {"namespaceSelector": {"matchLabels": {"no": "such"}}}, False, id="other namespaces"
-        ),
-        pytest.param(
-            {"objectSelector": {"matchLabels": {"a": "b"}}}, True, id="objects with a label"
-        ),
-        pytest.param(
-            {"objectSelector": {"matchLabels": {"a": "c"}}}, False, id="with another label"
-        ),
-        pytest.param({"rules": [RULE | {"operations": ["*"]}]}, True, id="all operations"),
-        pytest.param({"rules": [RULE | {"operations": ["DELETE"]}]}, False, id="other operation"),
-        pytest.param({"rules": [RULE | {"apiGroups": ["apps"]}]}, False, id="other group"),
-        pytest.param({"rules": [RULE | {"resources": ["pods"]}]}, False, id="other resource"),
-        pytest.param({"rules": [RULE | {"resources": ["*"]}]}, True, id="all resources"),
-        pytest.param({"rules": [RULE | {"resources": ["*/*"]}]}, True, id="and subresources"),
-        pytest.param({"rules": [RULE | {"resources": ["secrets/*"]}]}, True, id="its own"),
-        pytest.param({"rules": [RULE | {"resources": ["*/status"]}]}, False, id="only status"),
-        pytest.param({"rules": [RULE | {"scope": "Cluster"}]}, False, id="other scope"),
-        pytest.param({"rules": [RULE | {"scope": "Namespaced"}]}, True, id="right scope"),
-        pytest.param(when("request.operation == 'CREATE'"), True, id="a condition holds"),
-        pytest.param(when("object.metadata.name == 'other'"), False, id="it does not"),
-        pytest.param(when("true", "!has(object.metadata.labels)"), False, id="all must"),
-        pytest.param(
+@cases(
+    "more is_asked",
+    {
+        "as it is": ({}, True),
+        "other namespaces": ({"namespaceSelector": {"matchLabels": {"no": "such"}}}, False),
+        "objects with a label": ({"objectSelector": {"matchLabels": {"a": "b"}}}, True),
+        "with another label": ({"objectSelector": {"matchLabels": {"a": "c"}}}, False),
+        "all operations": ({"rules": [RULE | {"operations": ["*"]}]}, True),
+        "other operation": ({"rules": [RULE | {"operations": ["DELETE"]}]}, False),
+        "other group": ({"rules": [RULE | {"apiGroups": ["apps"]}]}, False),
+        "other resource": ({"rules": [RULE | {"resources": ["pods"]}]}, False),
+        "all resources": ({"rules": [RULE | {"resources": ["*"]}]}, True),
+        "and subresources": ({"rules": [RULE | {"resources": ["*/*"]}]}, True),
+        "its own": ({"rules": [RULE | {"resources": ["secrets/*"]}]}, True),
+        "only status": ({"rules": [RULE | {"resources": ["*/status"]}]}, False),
+        "other scope": ({"rules": [RULE | {"scope": "Cluster"}]}, False),
+        "right scope": ({"rules": [RULE | {"scope": "Namespaced"}]}, True),
+        "a condition holds": (when("request.operation == 'CREATE'"), True),
+        "it does not": (when("object.metadata.name == 'other'"), False),
+        "all must": (when("true", "!has(object.metadata.labels)"), False),
+        "labels": (
             when("'a' in object.metadata.labels && object.metadata.labels['a'] in ['b', 'c']"),
             True,
-            id="labels",
         ),
-        pytest.param(
+        "what is false outweighs what has no value": (
             when("object.metadata.no == 1", "request.resource.resource == 'pods'"),
             False,
-            id="what is false outweighs what has no value",
         ),
-    ],
+    },
 )
 def test_who_is_asked(registrar: Registrar, more: Json, is_asked: bool) -> None:
     """Rules, selectors and conditions choose what a webhook is asked about."""

@@ -14,6 +14,7 @@ from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, PODS, Json, PatchKind, Ref
 from app.sandbox.sandbox import Sandbox
+from tests.cases import cases
 from tests.faults import Fault
 from tests.flows.recommending import BIG, Stage, vpa
 from tests.sandbox.worlds import container, deployment
@@ -183,17 +184,13 @@ def test_an_orphan_that_cannot_be_deleted() -> None:
     assert stage.checkpoints() == {}
 
 
-@pytest.mark.parametrize(
-    ("flags", "item"),
-    [
-        pytest.param(
-            ("--ignored-vpa-object-namespaces=b",),
-            orphan(namespace="b"),
-            id="its namespace is ignored",
-        ),
-        pytest.param(("--vpa-object-namespace=a",), orphan(namespace="b"), id="outside"),
-        pytest.param((), orphan("others-app", owner="others"), id="a VPA of another recommender"),
-    ],
+@cases(
+    "flags item",
+    {
+        "its namespace is ignored": (("--ignored-vpa-object-namespaces=b",), orphan(namespace="b")),
+        "outside": (("--vpa-object-namespace=a",), orphan(namespace="b")),
+        "a VPA of another recommender": ((), orphan("others-app", owner="others")),
+    },
 )
 def test_checkpoints_that_stay(flags: tuple[str, ...], item: Json) -> None:
     """Checkpoints that are none of ours are kept, as are those of another recommender's VPAs."""

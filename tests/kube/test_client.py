@@ -19,6 +19,7 @@ from app.model.errors import (
     Unavailable,
 )
 from app.ports import DEPLOYMENTS, NODES, PODS, VPAS, EventType, PatchKind, Ref
+from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected
 
@@ -267,17 +268,15 @@ def test_evict(server: ApiServer, cluster: KubeCluster) -> None:
 
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "a%2fb", "../secrets/x"])
-@pytest.mark.parametrize(
+@cases(
     "call",
-    [
-        pytest.param(lambda cluster, name: cluster.get(Ref(PODS, "default", name)), id="get"),
-        pytest.param(lambda cluster, name: cluster.get(Ref(PODS, name, "x")), id="namespace"),
-        pytest.param(lambda cluster, name: cluster.delete(Ref(PODS, "default", name)), id="delete"),
-        pytest.param(lambda cluster, name: cluster.evict("default", name), id="evict"),
-        pytest.param(
-            lambda cluster, name: cluster.replace(Ref(PODS, "default", name), {}), id="replace"
-        ),
-    ],
+    {
+        "get": (lambda cluster, name: cluster.get(Ref(PODS, "default", name)),),
+        "namespace": (lambda cluster, name: cluster.get(Ref(PODS, name, "x")),),
+        "delete": (lambda cluster, name: cluster.delete(Ref(PODS, "default", name)),),
+        "evict": (lambda cluster, name: cluster.evict("default", name),),
+        "replace": (lambda cluster, name: cluster.replace(Ref(PODS, "default", name), {}),),
+    },
 )
 def test_names_stay_in_their_place(
     server: ApiServer, cluster: KubeCluster, name: str, call: Callable[[KubeCluster, str], object]

@@ -19,6 +19,7 @@ import yaml
 from app.kube.files import Document, Unreadable, documents
 from app.model.errors import BadSetting
 from tests import make
+from tests.cases import cases
 
 A, B, C = ({"kind": "Thing", "metadata": {"name": name}} for name in "abc")
 LINES = b"".join(json.dumps(item).encode() + b"\n" for item in (A, B, C))
@@ -94,10 +95,10 @@ def test_empty_files(tmp_path: Path, name: str, body: bytes) -> None:
         assert read(written(tmp_path, name, body)) == []
 
 
-@pytest.mark.parametrize(
-    ("name", "body", "found"),
-    [
-        pytest.param(
+@cases(
+    "name body found",
+    {
+        "lines": (
             "x.jsonl",
             b'{"metadata":{"name":"a"}}\n\n{\n{"metadata":{"name":"b"}} x\nnull\n7\n[]\n' + LINES,
             [
@@ -107,10 +108,9 @@ def test_empty_files(tmp_path: Path, name: str, body: bytes) -> None:
                 *((place, NO_OBJECT) for place in "567"),
                 *"abc",
             ],
-            id="lines",
         ),
-        pytest.param("x", b"{\nno\n" + LINES, [("1", ""), ("2", ""), *"abc"], id="first broken"),
-        pytest.param(
+        "first broken": ("x", b"{\nno\n" + LINES, [("1", ""), ("2", ""), *"abc"]),
+        "documents": (
             "x.yaml",
             b"metadata: {name: a}\n---\nx: [\n---\njust text\n---\nmetadata: {name: b}\n",
             [
@@ -119,29 +119,25 @@ def test_empty_files(tmp_path: Path, name: str, body: bytes) -> None:
                 ("4", "holds no object"),
                 "b",
             ],
-            id="documents",
         ),
-        pytest.param("x.json", PRETTY[:-3], ["a", "b", ("13", "")], id="cut off"),
-        pytest.param("x.json", LIST[:-3], [("1", "")], id="a list cut off"),
-        pytest.param("x.json", b"[" * 2000 + b"]" * 2000, [("1", "")], id="deep JSON"),
-        pytest.param("x.json", b'{"a":' * 2000 + b"1" + b"}" * 2000, [("1", "")], id="deeper"),
-        pytest.param("x", b"[" * 900 + b"]" * 900, [("1" + "[0]" * 899, NO_OBJECT)], id="in lists"),
-        pytest.param("x.yaml", b"a: \xff", [("1", "")], id="not UTF-8"),
-        pytest.param("x.yaml", b"\xff\xfea", [("", "")], id="half of UTF-16"),
-        pytest.param("x.gz", PACKED[:-9], [("", "marker was reached")], id="packed, cut off"),
-        pytest.param("x.gz", PACKED[:20] + b"x" * 50, [("", "")], id="packed, damaged"),
-        pytest.param("x.gz", b"\x1f\x8b" + b"x" * 50, [("", "")], id="nothing packed"),
-        pytest.param(
-            "x.gz", b"not packed", [("1", "is no gzip, and holds no object")], id="only named so"
-        ),
-        pytest.param("x", b"\x00\x01\x02", [("1", "")], id="bytes"),
-        pytest.param(
+        "cut off": ("x.json", PRETTY[:-3], ["a", "b", ("13", "")]),
+        "a list cut off": ("x.json", LIST[:-3], [("1", "")]),
+        "deep JSON": ("x.json", b"[" * 2000 + b"]" * 2000, [("1", "")]),
+        "deeper": ("x.json", b'{"a":' * 2000 + b"1" + b"}" * 2000, [("1", "")]),
+        "in lists": ("x", b"[" * 900 + b"]" * 900, [("1" + "[0]" * 899, NO_OBJECT)]),
+        "not UTF-8": ("x.yaml", b"a: \xff", [("1", "")]),
+        "half of UTF-16": ("x.yaml", b"\xff\xfea", [("", "")]),
+        "packed, cut off": ("x.gz", PACKED[:-9], [("", "marker was reached")]),
+        "packed, damaged": ("x.gz", PACKED[:20] + b"x" * 50, [("", "")]),
+        "nothing packed": ("x.gz", b"\x1f\x8b" + b"x" * 50, [("", "")]),
+        "only named so": ("x.gz", b"not packed", [("1", "is no gzip, and holds no object")]),
+        "bytes": ("x", b"\x00\x01\x02", [("1", "")]),
+        "lists": (
             "x.json",
             NESTED,
             [*"ab", ("1.items[1].items[1]", NO_OBJECT), ("1.items[2]", NO_OBJECT)],
-            id="lists",
         ),
-    ],
+    },
 )
 def test_broken_files(tmp_path: Path, name: str, body: bytes, found: list[Any]) -> None:
     """What is broken is told with its place, in its place, and the rest is read."""
@@ -159,17 +155,15 @@ def test_broken_files(tmp_path: Path, name: str, body: bytes, found: list[Any]) 
         assert actual.message.endswith(message)
 
 
-@pytest.mark.parametrize(
-    ("item", "names"),
-    [
-        pytest.param({"kind": "ThingList", "apiVersion": "v1", "items": [A, B]}, "ab", id="typed"),
-        pytest.param({"kind": "List", "items": []}, "", id="empty"),
-        pytest.param(
-            {"kind": "ThingList", "items": None, "metadata": {"name": "x"}}, "x", id="null"
-        ),
-        pytest.param({"kind": "AllowList", "metadata": {"name": "x"}}, "x", id="another kind"),
-        pytest.param({"kind": 7, "items": [A], "metadata": {"name": "x"}}, "x", id="odd"),
-    ],
+@cases(
+    "item names",
+    {
+        "typed": ({"kind": "ThingList", "apiVersion": "v1", "items": [A, B]}, "ab"),
+        "empty": ({"kind": "List", "items": []}, ""),
+        "null": ({"kind": "ThingList", "items": None, "metadata": {"name": "x"}}, "x"),
+        "another kind": ({"kind": "AllowList", "metadata": {"name": "x"}}, "x"),
+        "odd": ({"kind": 7, "items": [A], "metadata": {"name": "x"}}, "x"),
+    },
 )
 def test_lists(tmp_path: Path, item: make.Json, names: str) -> None:
     """A list is opened if it is one."""

@@ -11,6 +11,7 @@ from app.kube.files import Document, RecordedCluster, Unreadable, documents
 from app.model.kinds import owner_key
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from tests import make
+from tests.cases import cases
 from tests.make import Json
 
 
@@ -132,31 +133,27 @@ WRONG = {"targetRef": 7}
 NO_OBJECT = "expected an object, found the number 7"
 
 
-@pytest.mark.parametrize(
-    ("item", "message"),
-    [
-        pytest.param(
+@cases(
+    "item message",
+    {
+        "a spec": (
             make.vpa_json(spec=WRONG),
             f"VerticalPodAutoscaler default/web: spec.targetRef: {NO_OBJECT}",
-            id="a spec",
         ),
-        pytest.param(
+        "spec and status": (
             make.vpa_json(namespace=None, spec=WRONG, status={"conditions": 7}),
             f"VerticalPodAutoscaler web: spec.targetRef: {NO_OBJECT}",
-            id="spec and status",
         ),
-        pytest.param(
+        "an identity": (
             {"kind": "Pod", "apiVersion": 1},
             "an object: apiVersion: expected a string, found the number 1",
-            id="an identity",
         ),
-        pytest.param({}, "an object without kind: kind is missing", id="nothing"),
-        pytest.param(
+        "nothing": ({}, "an object without kind: kind is missing"),
+        "a definition": (
             definition() | {"spec": 7},
             f"CustomResourceDefinition shops.example.com: spec: {NO_OBJECT}",
-            id="a definition",
         ),
-    ],
+    },
 )
 def test_broken_objects(item: Json, message: str) -> None:
     """An object that cannot be used is told with its place and name, and spoils no other."""
@@ -181,33 +178,31 @@ DEFINED = definition()
 ONE = [DEFINED, shop()]
 
 
-@pytest.mark.parametrize(
-    ("items", "asked", "answer"),
-    [
-        pytest.param([], lookup(), NOT_GIVEN, id="no definition"),
-        pytest.param([shop()], lookup(), NOT_GIVEN, id="an object without definition"),
-        pytest.param([definition()], lookup(), Absent(), id="no object"),
-        pytest.param([definition(v1=False), shop()], lookup(), Absent(), id="no scale"),
-        pytest.param([DEFINED, shop(namespace="b")], lookup(), Absent(), id="another namespace"),
-        pytest.param(ONE, lookup(namespace="b"), Absent(), id="the default namespace"),
-        pytest.param(
+@cases(
+    "items asked answer",
+    {
+        "no definition": ([], lookup(), NOT_GIVEN),
+        "an object without definition": ([shop()], lookup(), NOT_GIVEN),
+        "no object": ([definition()], lookup(), Absent()),
+        "no scale": ([definition(v1=False), shop()], lookup(), Absent()),
+        "another namespace": ([DEFINED, shop(namespace="b")], lookup(), Absent()),
+        "the default namespace": (ONE, lookup(namespace="b"), Absent()),
+        "a namespace on an object of the cluster": (
             [definition(scope="Cluster"), shop(namespace="b")],
             lookup(namespace="b"),
             Absent(),
-            id="a namespace on an object of the cluster",
         ),
-        pytest.param([DEFINED, shop() | {"spec": {}}], lookup(), NO_REPLICAS, id="no replicas"),
-        pytest.param(
+        "no replicas": ([DEFINED, shop() | {"spec": {}}], lookup(), NO_REPLICAS),
+        "a wrong selector": (
             [DEFINED, shop() | {"status": {"selector": "a in"}}],
             lookup(),
             NO_SELECTOR,
-            id="a wrong selector",
         ),
-        pytest.param([], lookup("web", "apps/v1", "Deployment"), Absent(), id="a built-in kind"),
-        pytest.param([], lookup("web", "v1", "ConfigMap"), Absent(), id="the core group"),
-        pytest.param([], lookup("web", "node.k8s.io/v1", "X"), Absent(), id="one of Kubernetes"),
-        pytest.param([], lookup("web", "batch/v1", "X"), Absent(), id="an old group"),
-    ],
+        "a built-in kind": ([], lookup("web", "apps/v1", "Deployment"), Absent()),
+        "the core group": ([], lookup("web", "v1", "ConfigMap"), Absent()),
+        "one of Kubernetes": ([], lookup("web", "node.k8s.io/v1", "X"), Absent()),
+        "an old group": ([], lookup("web", "batch/v1", "X"), Absent()),
+    },
 )
 def test_owners_that_are_not_found(items: list[Json], asked: Lookup, answer: LookupResult) -> None:
     """What cannot be scaled is absent; where that is not known, it is a failure."""
@@ -223,24 +218,21 @@ VOLCANO = [definition("Job", "volcano.sh"), shop(api_version="volcano.sh/v1", ki
 LOOKALIKE = [definition(group="x.k8s.io"), shop(api_version="x.k8s.io/v1")]
 
 
-@pytest.mark.parametrize(
-    ("items", "asked"),
-    [
-        pytest.param(ONE, lookup(), id="the object after its definition"),
-        pytest.param(ONE[::-1], lookup(), id="the object before its definition"),
-        pytest.param([DEFINED, shop(namespace="b")], lookup(namespace="b"), id="a namespace"),
-        pytest.param(
-            [definition(scope="Cluster"), shop()], lookup(namespace="b"), id="one of the cluster"
-        ),
-        pytest.param([definition(v1=False, v2=True), shop()], lookup(), id="scaled in another"),
-        pytest.param([DEFINED, BETA], lookup(), id="stored in another version"),
-        pytest.param(LOOKALIKE, lookup(api_version="x.k8s.io/v1"), id="like Kubernetes' groups"),
-        pytest.param(
+@cases(
+    "items asked",
+    {
+        "the object after its definition": (ONE, lookup()),
+        "the object before its definition": (ONE[::-1], lookup()),
+        "a namespace": ([DEFINED, shop(namespace="b")], lookup(namespace="b")),
+        "one of the cluster": ([definition(scope="Cluster"), shop()], lookup(namespace="b")),
+        "scaled in another": ([definition(v1=False, v2=True), shop()], lookup()),
+        "stored in another version": ([DEFINED, BETA], lookup()),
+        "like Kubernetes' groups": (LOOKALIKE, lookup(api_version="x.k8s.io/v1")),
+        "a kind that is called like a built-in one": (
             [*VOLCANO, make.workload_json("Job/web")],
             lookup(api_version="volcano.sh/v1", kind="Job"),
-            id="a kind that is called like a built-in one",
         ),
-    ],
+    },
 )
 def test_custom_owners(items: list[Json], asked: Lookup) -> None:
     """A custom object is scaled as its definition says."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.kube.splitting import yaml_documents
 from app.model.errors import BadObject
+from tests.cases import cases
 
 
 def read(text: str | bytes) -> list[Any]:
@@ -73,29 +74,27 @@ def test_values(text: str, value: object) -> None:
     assert type(found["a"]) is type(value)
 
 
-@pytest.mark.parametrize(
-    ("text", "documents"),
-    [
-        pytest.param("", [], id="empty"),
-        pytest.param("\n  \n# only a comment\n", [], id="comments"),
-        pytest.param("---\n---\n# x\n---\n~\n", [], id="empty documents"),
-        pytest.param("a: 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}], id="two"),
-        pytest.param("---\na: 1\n...\n---\nb: 2\n...\n", [{"a": 1}, {"b": 2}], id="with ends"),
-        pytest.param(
+@cases(
+    "text documents",
+    {
+        "empty": ("", []),
+        "comments": ("\n  \n# only a comment\n", []),
+        "empty documents": ("---\n---\n# x\n---\n~\n", []),
+        "two": ("a: 1\n---\nb: 2\n", [{"a": 1}, {"b": 2}]),
+        "with ends": ("---\na: 1\n...\n---\nb: 2\n...\n", [{"a": 1}, {"b": 2}]),
+        "more on the line": (
             "--- {a: 1}\n--- # c\nb: 2\n---\r\nc: 3\r\n",
             [{"a": 1}, {"b": 2}, {"c": 3}],
-            id="more on the line",
         ),
-        pytest.param("%YAML 1.1\n# c\n---\na: 1\n", [{"a": 1}], id="directives"),
-        pytest.param(
+        "directives": ("%YAML 1.1\n# c\n---\na: 1\n", [{"a": 1}]),
+        "dashes inside": (
             "a: |\n  x\n  ---\n  y\n---\nb: ----\n",
             [{"a": "x\n---\ny\n"}, {"b": "----"}],
-            id="dashes inside",
         ),
-        pytest.param("- 1\n- [2, {a: b}]\n", [[1, [2, {"a": "b"}]]], id="lists"),
-        pytest.param("{a: 1,\n b: 2}\n", [{"a": 1, "b": 2}], id="flow"),
-        pytest.param('{"a": "\\u00e4", "b": [1, null]}', [{"a": "ä", "b": [1, None]}], id="JSON"),
-    ],
+        "lists": ("- 1\n- [2, {a: b}]\n", [[1, [2, {"a": "b"}]]]),
+        "flow": ("{a: 1,\n b: 2}\n", [{"a": 1, "b": 2}]),
+        "JSON": ('{"a": "\\u00e4", "b": [1, null]}', [{"a": "ä", "b": [1, None]}]),
+    },
 )
 def test_documents(text: str, documents: list[object]) -> None:
     """A file holds any number of documents; empty ones are none."""

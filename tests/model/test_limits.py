@@ -17,6 +17,7 @@ from app.model.limits import (
     read_node,
 )
 from tests import make
+from tests.cases import cases
 from tests.junk import objects_like
 
 FULL = make.limit_range_json(
@@ -53,39 +54,35 @@ def test_unset_limits_are_zero() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("ranges", "expected"),
-    [
-        pytest.param([], None, id="none"),
-        pytest.param([make.limit_range()], None, id="one that says nothing"),
-        pytest.param(
+@cases(
+    "ranges expected",
+    {
+        "none": ([], None),
+        "one that says nothing": ([make.limit_range()], None),
+        "one for pods alone": (
             [make.limit_range(make.limits_json("Pod", most={"cpu": "1"}))],
             None,
-            id="one for pods alone",
         ),
-        pytest.param(
+        "highest minimum and lowest maximum": (
             [
                 make.limit_range(name="a", least={"cpu": "1"}, most={"cpu": "8", "memory": "1Gi"}),
                 make.limit_range(name="b", least={"cpu": "2"}, most={"cpu": "4"}),
             ],
             Limits(make.quantities(cpu="2"), make.quantities(cpu="4", memory="1Gi")),
-            id="highest minimum and lowest maximum",
         ),
-        pytest.param(
+        "default of the last by name that has one": (
             [
                 make.limit_range(name="b", default={"cpu": "2"}),
                 make.limit_range(name="c", most={"cpu": "4"}),
                 make.limit_range(name="a", default={"cpu": "1", "memory": "1Gi"}),
             ],
             Limits({}, make.quantities(cpu="4"), make.quantities(cpu="2")),
-            id="default of the last by name that has one",
         ),
-        pytest.param(
+        "other resources are left out": (
             [make.limit_range(least={"ephemeral-storage": "1Gi"})],
             Limits(),
-            id="other resources are left out",
         ),
-    ],
+    },
 )
 def test_together(ranges: list[LimitRange], expected: Limits | None) -> None:
     """The strictest bounds of a namespace hold."""

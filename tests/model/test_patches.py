@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from app.model import patches
 from app.model.errors import Invalid
+from tests.cases import cases
 
 
 @pytest.mark.parametrize(
@@ -57,123 +58,98 @@ def operation(op: str, path: str, **members: object) -> patches.Operation:
 BAR = {"foo": ["bar", "baz"]}
 
 
-@pytest.mark.parametrize(
-    ("document", "change", "changed"),
-    [
-        pytest.param(
+@cases(
+    "document change changed",
+    {
+        "A.1 add a member": (
             {"foo": "bar"},
             operation("add", "/baz", value="qux"),
             {"baz": "qux", "foo": "bar"},
-            id="A.1 add a member",
         ),
-        pytest.param(
+        "A.2 add an element": (
             BAR,
             operation("add", "/foo/1", value="qux"),
             {"foo": ["bar", "qux", "baz"]},
-            id="A.2 add an element",
         ),
-        pytest.param(
+        "A.3 remove a member": (
             {"baz": "qux", "foo": "bar"},
             operation("remove", "/baz"),
             {"foo": "bar"},
-            id="A.3 remove a member",
         ),
-        pytest.param(
+        "A.4 remove an element": (
             {"foo": ["bar", "qux", "baz"]},
             operation("remove", "/foo/1"),
             BAR,
-            id="A.4 remove an element",
         ),
-        pytest.param(
+        "A.5 replace a value": (
             {"baz": "qux", "foo": "bar"},
             operation("replace", "/baz", value="boo"),
             {"baz": "boo", "foo": "bar"},
-            id="A.5 replace a value",
         ),
-        pytest.param(
+        "A.6 move a value": (
             {"foo": {"bar": "baz", "waldo": "fred"}, "qux": {"corge": "grault"}},
             operation("move", "/qux/thud", **{"from": "/foo/waldo"}),
             {"foo": {"bar": "baz"}, "qux": {"corge": "grault", "thud": "fred"}},
-            id="A.6 move a value",
         ),
-        pytest.param(
+        "A.7 move an element": (
             {"foo": ["all", "grass", "cows", "eat"]},
             operation("move", "/foo/3", **{"from": "/foo/1"}),
             {"foo": ["all", "cows", "eat", "grass"]},
-            id="A.7 move an element",
         ),
-        pytest.param(
+        "A.8 test a value": (
             {"baz": "qux", "foo": ["a", 2, "c"]},
             operation("test", "/foo/1", value=2),
             {"baz": "qux", "foo": ["a", 2, "c"]},
-            id="A.8 test a value",
         ),
-        pytest.param(
+        "A.10 add a nested member": (
             {"foo": "bar"},
             operation("add", "/child", value={"grandchild": {}}),
             {"foo": "bar", "child": {"grandchild": {}}},
-            id="A.10 add a nested member",
         ),
-        pytest.param(
+        "A.11 ignore unknown members": (
             {"foo": "bar"},
             operation("add", "/baz", value="qux", xyz=123),
             {"foo": "bar", "baz": "qux"},
-            id="A.11 ignore unknown members",
         ),
-        pytest.param(
+        "A.14 escapes are read from the right": (
             {"/": 9, "~1": 10},
             operation("test", "/~01", value=10),
             {"/": 9, "~1": 10},
-            id="A.14 escapes are read from the right",
         ),
-        pytest.param(
+        "A.16 append to a list": (
             {"foo": ["bar"]},
             operation("add", "/foo/-", value=["abc", "def"]),
             {"foo": ["bar", ["abc", "def"]]},
-            id="A.16 append to a list",
         ),
-        pytest.param(
+        "add behind the last element": (
             BAR,
             operation("add", "/foo/2", value="qux"),
             {"foo": ["bar", "baz", "qux"]},
-            id="add behind the last element",
         ),
-        pytest.param(
-            {"foo": "bar"},
-            operation("add", "/foo", value=None),
-            {"foo": None},
-            id="add replaces",
-        ),
-        pytest.param(BAR, operation("add", "", value=1), 1, id="add the whole document"),
-        pytest.param(BAR, operation("replace", "", value=[]), [], id="replace all"),
-        pytest.param(
+        "add replaces": ({"foo": "bar"}, operation("add", "/foo", value=None), {"foo": None}),
+        "add the whole document": (BAR, operation("add", "", value=1), 1),
+        "replace all": (BAR, operation("replace", "", value=[]), []),
+        "replace an element": (
             BAR,
             operation("replace", "/foo/0", value="x"),
             {"foo": ["x", "baz"]},
-            id="replace an element",
         ),
-        pytest.param(
+        "copy an element": (
             BAR,
             operation("copy", "/foo/-", **{"from": "/foo/0"}),
             {"foo": ["bar", "baz", "bar"]},
-            id="copy an element",
         ),
-        pytest.param(
+        "copy the document into itself": (
             BAR,
             operation("copy", "/all", **{"from": ""}),
             {"foo": ["bar", "baz"], "all": BAR},
-            id="copy the document into itself",
         ),
-        pytest.param(
-            BAR, operation("move", "/foo", **{"from": "/foo"}), BAR, id="move to where it is"
-        ),
-        pytest.param(
-            BAR, operation("test", "", value={"foo": ["bar", "baz"]}), BAR, id="test the document"
-        ),
-        pytest.param({"": {"": 1}}, operation("remove", "//"), {"": {}}, id="empty keys"),
-        pytest.param([[1, 2]], operation("remove", "/0/1"), [[1]], id="a list as document"),
-        pytest.param({"a": 1}, operation("test", "/a", value=1.0), {"a": 1}, id="1 is 1.0"),
-    ],
+        "move to where it is": (BAR, operation("move", "/foo", **{"from": "/foo"}), BAR),
+        "test the document": (BAR, operation("test", "", value={"foo": ["bar", "baz"]}), BAR),
+        "empty keys": ({"": {"": 1}}, operation("remove", "//"), {"": {}}),
+        "a list as document": ([[1, 2]], operation("remove", "/0/1"), [[1]]),
+        "1 is 1.0": ({"a": 1}, operation("test", "/a", value=1.0), {"a": 1}),
+    },
 )
 def test_apply(document: object, change: patches.Operation, changed: object) -> None:
     """The examples of RFC 6902 and what they leave open."""

@@ -19,6 +19,7 @@ from app.model.quantity import (
     scale,
     scale_in_int64,
 )
+from tests.cases import cases
 
 WRONG_FORMAT = (
     "quantities must match the regular expression "
@@ -73,20 +74,18 @@ def test_canonical_text(text: str, printed: str) -> None:
     assert str(Quantity.parse(text)) == printed
 
 
-@pytest.mark.parametrize(
-    ("count", "suffixes", "printed"),
-    [
-        pytest.param(524_288_000, QuantityFormat.BINARY_SI, "500Mi", id="mebibytes"),
-        pytest.param(357_913_941, QuantityFormat.BINARY_SI, "357913941", id="odd bytes"),
-        pytest.param(1000, QuantityFormat.BINARY_SI, "1k", id="too few bytes for a binary suffix"),
-        pytest.param(-1000, QuantityFormat.BINARY_SI, "-1k", id="too few bytes on the other side"),
-        pytest.param(1024, QuantityFormat.BINARY_SI, "1Ki", id="just enough"),
-        pytest.param(2**70, QuantityFormat.BINARY_SI, "1024Ei", id="beyond the last binary suffix"),
-        pytest.param(
-            10**21, QuantityFormat.DECIMAL_SI, "1e21", id="beyond the last decimal suffix"
-        ),
-        pytest.param(1000, QuantityFormat.DECIMAL_EXPONENT, "1e3", id="exponent"),
-    ],
+@cases(
+    "count suffixes printed",
+    {
+        "mebibytes": (524_288_000, QuantityFormat.BINARY_SI, "500Mi"),
+        "odd bytes": (357_913_941, QuantityFormat.BINARY_SI, "357913941"),
+        "too few bytes for a binary suffix": (1000, QuantityFormat.BINARY_SI, "1k"),
+        "too few bytes on the other side": (-1000, QuantityFormat.BINARY_SI, "-1k"),
+        "just enough": (1024, QuantityFormat.BINARY_SI, "1Ki"),
+        "beyond the last binary suffix": (2**70, QuantityFormat.BINARY_SI, "1024Ei"),
+        "beyond the last decimal suffix": (10**21, QuantityFormat.DECIMAL_SI, "1e21"),
+        "exponent": (1000, QuantityFormat.DECIMAL_EXPONENT, "1e3"),
+    },
 )
 def test_canonical_text_of_units(count: int, suffixes: QuantityFormat, printed: str) -> None:
     """A computed amount is printed in the format it was given."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.model.gates import FeatureGate
 from app.model.update_modes import MODES, UNKNOWN_MODE, ModeRules, UpdateMode, mode_rules
+from tests.cases import cases
 
 
 def test_every_mode_has_a_row() -> None:
@@ -13,29 +12,26 @@ def test_every_mode_has_a_row() -> None:
     assert set(MODES) == set(UpdateMode)
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected"),
-    [
-        pytest.param("Off", ModeRules(on_creation=False), id="Off touches no pod at all"),
-        pytest.param("Initial", ModeRules(), id="Initial sizes new pods alone"),
-        pytest.param("Recreate", ModeRules(may_evict=True), id="Recreate evicts"),
-        pytest.param(
+@cases(
+    "mode expected",
+    {
+        "Off touches no pod at all": ("Off", ModeRules(on_creation=False)),
+        "Initial sizes new pods alone": ("Initial", ModeRules()),
+        "Recreate evicts": ("Recreate", ModeRules(may_evict=True)),
+        "InPlaceOrRecreate resizes, or evicts": (
             "InPlaceOrRecreate",
             ModeRules(may_evict=True, may_resize=True),
-            id="InPlaceOrRecreate resizes, or evicts",
         ),
-        pytest.param(
+        "InPlace resizes, behind a gate": (
             "InPlace",
             ModeRules(may_resize=True, gate=FeatureGate.IN_PLACE),
-            id="InPlace resizes, behind a gate",
         ),
-        pytest.param(
+        "UpscaleOnly evicts to give more": (
             "UpscaleOnly",
             ModeRules(may_evict=True, only_upwards=True),
-            id="UpscaleOnly evicts to give more",
         ),
-        pytest.param("Odd", UNKNOWN_MODE, id="an unknown mode sizes new pods alone"),
-    ],
+        "an unknown mode sizes new pods alone": ("Odd", UNKNOWN_MODE),
+    },
 )
 def test_what_a_mode_allows(mode: str, expected: ModeRules) -> None:
     """Each mode allows what its row says."""

@@ -21,6 +21,7 @@ from app.model.vpa import (
     without_status,
 )
 from tests import make
+from tests.cases import cases
 from tests.junk import objects_like
 
 BOOST = make.boost_json(factor=2, duration="15s")
@@ -186,34 +187,29 @@ def test_questions_to_a_policy() -> None:
     assert not ContainerPolicy().is_off
 
 
-@pytest.mark.parametrize(
-    ("vpa", "factor", "mentions"),
-    [
-        pytest.param(make.vpa(), None, False, id="none"),
-        pytest.param(make.vpa(boost=BOOST), 2, True, id="of the VPA"),
-        pytest.param(make.vpa(boost={}), None, True, id="an empty one of the VPA"),
-        pytest.param(
+@cases(
+    "vpa factor mentions",
+    {
+        "none": (make.vpa(), None, False),
+        "of the VPA": (make.vpa(boost=BOOST), 2, True),
+        "an empty one of the VPA": (make.vpa(boost={}), None, True),
+        "of the policy": (
             make.vpa(boost=BOOST, policies=[make.policy_json(boost=make.boost_json(factor=5))]),
             5,
             True,
-            id="of the policy",
         ),
-        pytest.param(
+        "an empty one of the policy says no boost here": (
             make.vpa(boost=BOOST, policies=[make.policy_json(boost={})]),
             None,
             True,
-            id="an empty one of the policy says no boost here",
         ),
-        pytest.param(
-            make.vpa(boost=BOOST, policies=[make.policy_json()]), 2, True, id="policy without one"
-        ),
-        pytest.param(
+        "policy without one": (make.vpa(boost=BOOST, policies=[make.policy_json()]), 2, True),
+        "of another container": (
             make.vpa(policies=[make.policy_json("other", boost=BOOST)]),
             None,
             True,
-            id="of another container",
         ),
-    ],
+    },
 )
 def test_boost(vpa: Vpa, factor: int | None, mentions: bool) -> None:
     """A policy that mentions a boost outranks the VPA's; an empty one switches it off."""

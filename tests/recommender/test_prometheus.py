@@ -21,6 +21,7 @@ from app.model.errors import (
     Unavailable,
 )
 from app.recommender.prometheus import PrometheusConnection, PrometheusServer
+from tests.cases import cases
 from tests.kube.issuing import issued
 from tests.prometheus_server import PrometheusServer as Server
 from tests.prometheus_server import Reply, matrix, prometheus
@@ -88,40 +89,34 @@ def test_servers_that_take_no_post(server: Server) -> None:
     assert client.observed == [("405", "post"), ("200", "get"), ("200", "get")]
 
 
-@pytest.mark.parametrize(
-    ("reply", "kind", "status", "sentence"),
-    [
-        pytest.param(
-            Reply.of(400, "bad_data", "parse error"), Invalid, 400, "parse error", id="bad query"
-        ),
-        pytest.param(
-            Reply.of(422, "execution", "too many samples"), Invalid, 422, "too many", id="too much"
-        ),
-        pytest.param(Reply.of(503, "timeout", "late"), Unavailable, 504, "late", id="its timeout"),
-        pytest.param(Reply(b"no", 401), Refused, 401, "HTTP status 401", id="who are you"),
-        pytest.param(Reply(b"<html>", 404), NotFound, 404, "HTTP status 404", id="not there"),
-        pytest.param(Reply(b"", 500), Unavailable, 500, "HTTP status 500", id="broken"),
-        pytest.param(Reply(b"[1]"), Unavailable, 0, "no JSON object", id="a list"),
-        pytest.param(Reply(b"<html>ok"), Unavailable, 0, "no JSON object", id="not JSON"),
-        pytest.param(Reply(b'{"status":"suc'), Unavailable, 0, "no JSON object", id="cut JSON"),
-        pytest.param(Reply(b"{}"), Unavailable, 200, "HTTP status 200", id="says nothing"),
-        pytest.param(Reply(b'{"st', missing=40), Unavailable, 0, "no connection", id="half a body"),
-        pytest.param(
+@cases(
+    "reply kind status sentence",
+    {
+        "bad query": (Reply.of(400, "bad_data", "parse error"), Invalid, 400, "parse error"),
+        "too much": (Reply.of(422, "execution", "too many samples"), Invalid, 422, "too many"),
+        "its timeout": (Reply.of(503, "timeout", "late"), Unavailable, 504, "late"),
+        "who are you": (Reply(b"no", 401), Refused, 401, "HTTP status 401"),
+        "not there": (Reply(b"<html>", 404), NotFound, 404, "HTTP status 404"),
+        "broken": (Reply(b"", 500), Unavailable, 500, "HTTP status 500"),
+        "a list": (Reply(b"[1]"), Unavailable, 0, "no JSON object"),
+        "not JSON": (Reply(b"<html>ok"), Unavailable, 0, "no JSON object"),
+        "cut JSON": (Reply(b'{"status":"suc'), Unavailable, 0, "no JSON object"),
+        "says nothing": (Reply(b"{}"), Unavailable, 200, "HTTP status 200"),
+        "half a body": (Reply(b'{"st', missing=40), Unavailable, 0, "no connection"),
+        "broken compression": (
             Reply(b"\x1f\x8b none", headers={"Content-Encoding": "gzip"}),
             Unavailable,
             0,
             "no connection",
-            id="broken compression",
         ),
-        pytest.param(Reply(b" " * 1001), Invalid, 413, "larger than 1000 bytes", id="huge"),
-        pytest.param(
+        "huge": (Reply(b" " * 1001), Invalid, 413, "larger than 1000 bytes"),
+        "huge once it is unpacked": (
             Reply(gzip.compress(b" " * 10**6), headers={"Content-Encoding": "gzip"}),
             Invalid,
             413,
             "larger than",
-            id="huge once it is unpacked",
         ),
-    ],
+    },
 )
 def test_faults(
     server: Server, reply: Reply, kind: type[ClusterError], status: int, sentence: str

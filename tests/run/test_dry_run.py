@@ -28,6 +28,7 @@ from app.ports import (
 from app.run.dry_run import Drafts, ReadOnlyCluster, UnsentWrite
 from app.runtime.clock import SystemClock
 from tests import make
+from tests.cases import cases
 from tests.cluster.programs import free_port
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected, kubeconfig, write
@@ -110,28 +111,23 @@ BODY: Json = {"metadata": {"name": "web"}, "spec": {}}
 OPERATION = {"op": "add", "path": "/metadata/labels", "value": {"a": "b"}}
 
 
-@pytest.mark.parametrize(
-    ("act", "verb"),
-    [
-        pytest.param(lambda to: to.create(Ref(VPAS, "default"), BODY), "create", id="create"),
-        pytest.param(
-            lambda to: to.replace(Ref(VPAS, "default", "web"), BODY), "replace", id="replace"
-        ),
-        pytest.param(
-            lambda to: to.patch(Ref(VPAS, "default", "web"), [OPERATION]), "patch", id="patch"
-        ),
-        pytest.param(
+@cases(
+    "act verb",
+    {
+        "create": (lambda to: to.create(Ref(VPAS, "default"), BODY), "create"),
+        "replace": (lambda to: to.replace(Ref(VPAS, "default", "web"), BODY), "replace"),
+        "patch": (lambda to: to.patch(Ref(VPAS, "default", "web"), [OPERATION]), "patch"),
+        "merge a status": (
             lambda to: to.patch(
                 Ref(VPAS, "default", "web", subresource="status"),
                 {"status": {}},
                 kind=PatchKind.MERGE,
             ),
             "patch status",
-            id="merge a status",
         ),
-        pytest.param(lambda to: to.delete(Ref(VPAS, "default", "web")), "delete", id="delete"),
-        pytest.param(lambda to: to.evict("default", "web"), "evict", id="evict"),
-    ],
+        "delete": (lambda to: to.delete(Ref(VPAS, "default", "web")), "delete"),
+        "evict": (lambda to: to.evict("default", "web"), "evict"),
+    },
 )
 def test_no_write_is_sent(told: Told, act: object, verb: str) -> None:
     """Each write is told with what it is for, and the server hears nothing of it."""

@@ -10,6 +10,7 @@ import pytest
 from app.model.errors import BadSetting
 from app.run.world import nodes_for, read_manifests, shop_file
 from tests import make
+from tests.cases import cases
 from tests.make import Json
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
@@ -30,16 +31,15 @@ def test_what_controllers_made_is_left_out(tmp_path: Path) -> None:
     assert [item["metadata"]["name"] for item in read_manifests([path])] == ["web", "bare", "web"]
 
 
-@pytest.mark.parametrize(
-    ("items", "sentence"),
-    [
-        pytest.param([], "--objects: there are no objects to apply in {path}", id="nothing"),
-        pytest.param(
+@cases(
+    "items sentence",
+    {
+        "nothing": ([], "--objects: there are no objects to apply in {path}"),
+        "nothing but what others made": (
             [make.pod_json()],
             "--objects: there are no objects to apply in {path}",
-            id="nothing but what others made",
         ),
-    ],
+    },
 )
 def test_nothing_to_apply_is_told(tmp_path: Path, items: list[Json], sentence: str) -> None:
     """Who names files without objects is told so."""

@@ -17,6 +17,7 @@ from app.admission.app import MOST_BYTES, Webhook
 from app.model.workloads import Lookup, LookupResult
 from app.runtime.protocol import Write
 from tests import make
+from tests.cases import cases
 from tests.runtime.reviewing import UNREADABLE, WEB, desk
 from tests.runtime.serving import HEAD, WAIT_SECONDS, Served, read_all, serving
 from tests.waiting import eventually
@@ -84,20 +85,18 @@ def at(app: Noted) -> Iterator[Served]:
         yield served
 
 
-@pytest.mark.parametrize(
-    ("parts", "ways", "starts"),
-    [
-        pytest.param([request()], ["at once"], [b"200"], id="a review"),
-        pytest.param([request()[:700], request()[700:]], ["at once"], [b"200"], id="in pieces"),
-        pytest.param(
-            [request() * 20], ["at once", *["later"] * 19], [b"200"] * 20, id="without waiting"
-        ),
-        pytest.param([request(head=OTHER)], ["later"], [b"404"], id="another path"),
-        pytest.param([request().replace(b"POST", b"PUT")], ["later"], [b"405"], id="a PUT"),
-        pytest.param([request().replace(b"n/js", b"n/x")], ["later"], [b"415"], id="no JSON"),
-        pytest.param([EXPECTING], ["later"], [b"100", b"200"], id="asked whether to send"),
-        pytest.param([CHUNKED + b"1\r\n{\r\n", b"0\r\n\r\n"], ["at once"], [b"200"], id="chunks"),
-    ],
+@cases(
+    "parts ways starts",
+    {
+        "a review": ([request()], ["at once"], [b"200"]),
+        "in pieces": ([request()[:700], request()[700:]], ["at once"], [b"200"]),
+        "without waiting": ([request() * 20], ["at once", *["later"] * 19], [b"200"] * 20),
+        "another path": ([request(head=OTHER)], ["later"], [b"404"]),
+        "a PUT": ([request().replace(b"POST", b"PUT")], ["later"], [b"405"]),
+        "no JSON": ([request().replace(b"n/js", b"n/x")], ["later"], [b"415"]),
+        "asked whether to send": ([EXPECTING], ["later"], [b"100", b"200"]),
+        "chunks": ([CHUNKED + b"1\r\n{\r\n", b"0\r\n\r\n"], ["at once"], [b"200"]),
+    },
 )
 def test_ways(
     app: Noted, at: Served, parts: list[bytes], ways: list[str], starts: list[bytes]

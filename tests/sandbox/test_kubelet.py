@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.sandbox.scheduler import NodeSize
+from tests.cases import cases
 from tests.sandbox.worlds import SteppedSandbox, container, deployment, pod
 from tests.sandbox_objects import events_in, pods_in
 
@@ -26,29 +25,20 @@ def test_the_stages_of_a_start() -> None:
     assert world.reasons() == ["Scheduled", "Started"]
 
 
-@pytest.mark.parametrize(
-    ("load", "probe", "ready_after"),
-    [
-        pytest.param("startup: 1 20", {}, 2, id="without a probe long before it is warm"),
-        pytest.param(
-            "startup: 1 20", {"readinessProbe": {"periodSeconds": 10}}, 22, id="when it is warm"
-        ),
-        pytest.param(
-            "startup: 1 21", {"readinessProbe": {"periodSeconds": 10}}, 32, id="next probe"
-        ),
-        pytest.param(
-            "startup: 4 20", {"readinessProbe": {"periodSeconds": 5}}, 22, id="held by its limit"
-        ),
-        pytest.param(
+@cases(
+    "load probe ready_after",
+    {
+        "without a probe long before it is warm": ("startup: 1 20", {}, 2),
+        "when it is warm": ("startup: 1 20", {"readinessProbe": {"periodSeconds": 10}}, 22),
+        "next probe": ("startup: 1 21", {"readinessProbe": {"periodSeconds": 10}}, 32),
+        "held by its limit": ("startup: 4 20", {"readinessProbe": {"periodSeconds": 5}}, 22),
+        "after the start-up probe": (
             "startup: 1 3",
             {"startupProbe": {"periodSeconds": 5}, "readinessProbe": {"initialDelaySeconds": 7}},
             9,
-            id="after the start-up probe",
         ),
-        pytest.param(
-            NO_NOISE, {"readinessProbe": {"initialDelaySeconds": 4}}, 6, id="first probe is late"
-        ),
-    ],
+        "first probe is late": (NO_NOISE, {"readinessProbe": {"initialDelaySeconds": 4}}, 6),
+    },
 )
 def test_readiness(load: str, probe: dict[str, object], ready_after: float) -> None:
     """A container is ready at the first probe after its start-up work is done."""

@@ -24,6 +24,7 @@ from app.ports import (
 from app.sandbox.clock import SteppedClock
 from app.sandbox.objects import is_ready
 from app.sandbox.sandbox import RefusedManifest, Sandbox
+from tests.cases import cases
 from tests.contract.building import vpa
 from tests.sandbox.worlds import SteppedSandbox, container, deployment, pod, snapshot_of
 from tests.sandbox_objects import pods_in
@@ -62,15 +63,14 @@ def test_apply() -> None:
     assert not sandbox.cluster.list(VPAS).items
 
 
-@pytest.mark.parametrize(
-    ("item", "why"),
-    [
-        pytest.param(
+@cases(
+    "item why",
+    {
+        "a budget of no pods": (
             {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": "it"}},
             [],
-            id="a budget of no pods",
         ),
-        pytest.param(
+        "a definition of nothing": (
             {
                 "apiVersion": "apiextensions.k8s.io/v1",
                 "kind": "CustomResourceDefinition",
@@ -80,9 +80,8 @@ def test_apply() -> None:
                 "[spec.group: Required value, spec.names.plural: Required value, "
                 "spec.names.kind: Required value]"
             ],
-            id="a definition of nothing",
         ),
-    ],
+    },
 )
 def test_objects_without_a_spec(item: Json, why: list[str]) -> None:
     """What says nothing of itself is taken as empty or refused; all else goes on."""

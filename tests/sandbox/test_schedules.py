@@ -8,6 +8,7 @@ from zoneinfo import ZoneInfo
 import pytest
 
 from app.sandbox.schedules import BadSchedule, CronSchedule, zone_named
+from tests.cases import cases
 
 MONDAY = datetime(2026, 1, 5, 10, 0, 30, tzinfo=UTC)
 
@@ -58,23 +59,15 @@ def test_bad_schedules(text: str) -> None:
         CronSchedule.parse(text)
 
 
-@pytest.mark.parametrize(
-    ("moment", "text", "zone", "expected"),
-    [
-        pytest.param("2026-01-05T10:00", "0 9 * * *", "Asia/Tokyo", "2026-01-06T00:00", id="ahead"),
-        pytest.param(
-            "2026-07-05T10:00", "0 9 * * *", "Europe/Berlin", "2026-07-06T07:00", id="summer"
-        ),
-        pytest.param(
-            "2026-01-05T10:00", "0 9 * * *", "Europe/Berlin", "2026-01-06T08:00", id="winter"
-        ),
-        pytest.param(
-            "2026-10-25T01:10", "15 * * * *", "Europe/Berlin", "2026-10-25T01:15", id="again"
-        ),
-        pytest.param(
-            "2026-03-29T00:40", "30 2 * * *", "Europe/Berlin", "2026-03-29T01:30", id="left out"
-        ),
-    ],
+@cases(
+    "moment text zone expected",
+    {
+        "ahead": ("2026-01-05T10:00", "0 9 * * *", "Asia/Tokyo", "2026-01-06T00:00"),
+        "summer": ("2026-07-05T10:00", "0 9 * * *", "Europe/Berlin", "2026-07-06T07:00"),
+        "winter": ("2026-01-05T10:00", "0 9 * * *", "Europe/Berlin", "2026-01-06T08:00"),
+        "again": ("2026-10-25T01:10", "15 * * * *", "Europe/Berlin", "2026-10-25T01:15"),
+        "left out": ("2026-03-29T00:40", "30 2 * * *", "Europe/Berlin", "2026-03-29T01:30"),
+    },
 )
 def test_time_zones(moment: str, text: str, zone: str, expected: str) -> None:
     """A schedule means the clock of its zone, also in the night when that is changed."""

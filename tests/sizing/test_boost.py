@@ -12,6 +12,7 @@ from app.model.quantity import Quantity
 from app.sizing.boost import Boosted, BoostRefusal, Ceiling
 from tests import make
 from tests.admission.core.worlds import World, worlds
+from tests.cases import cases
 from tests.sizing.shorthand import Admitted, admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]
@@ -43,22 +44,20 @@ def marks(found: Admitted) -> dict[str, str]:
     }
 
 
-@pytest.mark.parametrize(
-    ("has", "target", "boost", "expected"),
-    [
-        pytest.param("1m 1m", "100m", factor(2), "200m 200m", id="a factor of what is recommended"),
-        pytest.param("1m 1m", "100m", more("500m"), "600m 600m", id="more than is recommended"),
-        pytest.param("100m 300m", "150m", factor(2), "300m 900m", id="the limit keeps its ratio"),
-        pytest.param("100m -", "150m", factor(2), "300m -", id="no limit, none written"),
-        pytest.param("100m 100m", "", factor(2), "200m 200m", id="a factor of the request"),
-        pytest.param(
-            "100m/64Mi 300m/64Mi", "", more("2"), "2100m/64Mi 6300m/64Mi", id="memory stays"
-        ),
-        pytest.param("- -", "", more("500m"), "500m -", id="more than no request"),
-        pytest.param("100m 200m", "1", {"cpu": {"factor": 2}}, "2 4", id="no type is a factor"),
-        pytest.param("- 2", "", more("500m"), "500m 2", id="a limit never falls"),
-        pytest.param("100m 1e0", "", factor(2), "200m 2", id="in its format"),
-    ],
+@cases(
+    "has target boost expected",
+    {
+        "a factor of what is recommended": ("1m 1m", "100m", factor(2), "200m 200m"),
+        "more than is recommended": ("1m 1m", "100m", more("500m"), "600m 600m"),
+        "the limit keeps its ratio": ("100m 300m", "150m", factor(2), "300m 900m"),
+        "no limit, none written": ("100m -", "150m", factor(2), "300m -"),
+        "a factor of the request": ("100m 100m", "", factor(2), "200m 200m"),
+        "memory stays": ("100m/64Mi 300m/64Mi", "", more("2"), "2100m/64Mi 6300m/64Mi"),
+        "more than no request": ("- -", "", more("500m"), "500m -"),
+        "no type is a factor": ("100m 200m", "1", {"cpu": {"factor": 2}}, "2 4"),
+        "a limit never falls": ("- 2", "", more("500m"), "500m 2"),
+        "in its format": ("100m 1e0", "", factor(2), "200m 2"),
+    },
 )
 def test_boost(has: str, target: str, boost: Json, expected: str) -> None:
     """The boost builds on the recommendation, else on the spec, and marks what was there."""
@@ -159,46 +158,35 @@ def test_flag_beside_a_limit_that_stays() -> None:
     assert found.containers == ["250m 300m"]
 
 
-@pytest.mark.parametrize(
-    ("policy", "top", "has", "target", "expected", "told"),
-    [
-        pytest.param(
+@cases(
+    "policy top has target expected told",
+    {
+        "the boost of the policy comes before the VPA's": (
             {"boost": factor(3)},
             factor(2),
             "1m",
             "100m",
             "300m -",
             "cpu request",
-            id="the boost of the policy comes before the VPA's",
         ),
-        pytest.param(
-            {"boost": {}},
-            factor(2),
-            "1m",
-            "100m",
-            "100m -",
-            "cpu request",
-            id="an empty one opts out",
-        ),
-        pytest.param(
+        "an empty one opts out": ({"boost": {}}, factor(2), "1m", "100m", "100m -", "cpu request"),
+        "a policy in mode Off still boosts": (
             {"mode": "Off"},
             factor(2),
             "100m",
             "1",
             "200m -",
             "cpu request",
-            id="a policy in mode Off still boosts",
         ),
-        pytest.param(
+        "a policy in mode Off with a boost of its own": (
             {"mode": "Off", "boost": more("2")},
             None,
             "500m/64Mi 1/64Mi",
             "",
             "2500m/64Mi 5/64Mi",
             "cpu request, cpu limit",
-            id="a policy in mode Off with a boost of its own",
         ),
-        pytest.param(
+        "bounds of the policy do not cap the boost": (
             {
                 "min_allowed": two("250m/100Mi"),
                 "max_allowed": two("500m/600Mi"),
@@ -209,9 +197,8 @@ def test_flag_beside_a_limit_that_stays() -> None:
             "800m/300Mi",
             "4500m/300Mi -",
             "cpu capped to maxAllowed, cpu request, memory request",
-            id="bounds of the policy do not cap the boost",
         ),
-        pytest.param(
+        "a resource that is not controlled is boosted": (
             {"resources": ["memory"], "boost": factor(3)},
             None,
             "200m/128Mi 400m/256Mi",
@@ -219,12 +206,9 @@ def test_flag_beside_a_limit_that_stays() -> None:
             "600m/96Mi 1200m/192Mi",
             "cpu: limit NOT set since recommendedRequest is nil or 0, "
             "cpu request, memory request, cpu limit, memory limit",
-            id="a resource that is not controlled is boosted",
         ),
-        pytest.param(
-            {"values": "Other"}, factor(2), "1m 2m", "100m", "200m 2m", "cpu request", id="unknown"
-        ),
-    ],
+        "unknown": ({"values": "Other"}, factor(2), "1m 2m", "100m", "200m 2m", "cpu request"),
+    },
 )
 def test_policy(
     policy: Json, top: Json | None, has: str, target: str, expected: str, told: str
@@ -297,62 +281,55 @@ def pod_range(most: str) -> Json:
     return make.limit_range_json(make.limits_json("Pod", most=two(most)))
 
 
-@pytest.mark.parametrize(
-    ("limits", "has", "target", "count", "values", "expected"),
-    [
-        pytest.param(
+@cases(
+    "limits has target count values expected",
+    {
+        "the limit meets Max of the LimitRange": (
             container_range("1"),
             "200m 400m",
             "300m",
             3,
             None,
             "500m 1",
-            id="the limit meets Max of the LimitRange",
         ),
-        pytest.param(container_range("4"), "200m 400m", "300m", 3, None, "900m 1800m", id="room"),
-        pytest.param(container_range("1"), "500m 1", "500m", 3, None, "500m 1", id="no room"),
-        pytest.param(
-            container_range("1"), "200m 400m", "300m", 3, "Other", "900m 400m", id="apart"
-        ),
-        pytest.param(container_range("1"), "400m 400m", "400m", 3, None, "1 1", id="equal"),
-        pytest.param(container_range("1"), "400m", "400m", 3, None, "1 -", id="no limit"),
-        pytest.param(
+        "room": (container_range("4"), "200m 400m", "300m", 3, None, "900m 1800m"),
+        "no room": (container_range("1"), "500m 1", "500m", 3, None, "500m 1"),
+        "apart": (container_range("1"), "200m 400m", "300m", 3, "Other", "900m 400m"),
+        "equal": (container_range("1"), "400m 400m", "400m", 3, None, "1 1"),
+        "no limit": (container_range("1"), "400m", "400m", 3, None, "1 -"),
+        "a usual limit stays while the request is below it": (
             container_range("2", "500m"),
             "100m",
             "150m",
             4,
             None,
             "600m 750m",
-            id="a usual limit stays while the request is below it",
         ),
-        pytest.param(
+        "and grows no further than Max": (
             container_range("2", "500m"),
             "100m",
             "150m",
             9,
             None,
             "750m 750m",
-            id="and grows no further than Max",
         ),
-        pytest.param(
+        "but grows in proportion below it": (
             container_range("9", "500m"),
             "100m",
             "150m",
             6,
             None,
             "900m 4500m",
-            id="but grows in proportion below it",
         ),
-        pytest.param(
+        "without Max there is no ceiling": (
             make.limit_range_json(default=two("500m")),
             "100m",
             "150m",
             9,
             None,
             "1350m 6750m",
-            id="without Max there is no ceiling",
         ),
-    ],
+    },
 )
 def test_container_limit_range(
     limits: Json, has: str, target: str, count: int, values: str | None, expected: str
@@ -363,62 +340,36 @@ def test_container_limit_range(
     assert admit(make.pod_json(box("c1", *has.split())), vpa, limits).containers == [expected]
 
 
-@pytest.mark.parametrize(
-    ("limits", "resources", "has", "init", "expected", "boosted"),
-    [
-        pytest.param(
-            pod_range("8"), None, ["1 1", "1 1"], [], ["3 3", "3 3"], "ab", id="room for all"
-        ),
-        pytest.param(
-            pod_range("4"), None, ["1 1", "1 1"], [], ["2 2", "2 2"], "ab", id="half of the rise"
-        ),
-        pytest.param(
-            pod_range("5"),
-            None,
-            ["2 2", "1"],
-            [],
-            ["5 5", "2500m -"],
-            "ab",
-            id="limits alone count",
-        ),
-        pytest.param(
-            pod_range("3"), None, ["2 2", "1"], [], ["3 3", "1500m -"], "ab", id="all give way"
-        ),
-        pytest.param(pod_range("2"), None, ["1 1", "1 1"], [], ["1 1", "1 1"], "", id="no room"),
-        pytest.param(
-            pod_range("1"), None, ["1 1", "1 1"], [], ["1 1", "1 1"], "", id="beyond already"
-        ),
-        pytest.param(
+@cases(
+    "limits resources has init expected boosted",
+    {
+        "room for all": (pod_range("8"), None, ["1 1", "1 1"], [], ["3 3", "3 3"], "ab"),
+        "half of the rise": (pod_range("4"), None, ["1 1", "1 1"], [], ["2 2", "2 2"], "ab"),
+        "limits alone count": (pod_range("5"), None, ["2 2", "1"], [], ["5 5", "2500m -"], "ab"),
+        "all give way": (pod_range("3"), None, ["2 2", "1"], [], ["3 3", "1500m -"], "ab"),
+        "no room": (pod_range("2"), None, ["1 1", "1 1"], [], ["1 1", "1 1"], ""),
+        "beyond already": (pod_range("1"), None, ["1 1", "1 1"], [], ["1 1", "1 1"], ""),
+        "a sidecar takes its share": (
             pod_range("4"),
             None,
             ["1 1", "1 1"],
             [box("s", "1", "1") | {"restartPolicy": "Always"}],
             ["1500m 1500m", "1500m 1500m"],
             "ab",
-            id="a sidecar takes its share",
         ),
-        pytest.param(
-            None, {"limits": two("2")}, ["1 1", "1 1"], [], ["2 2", "2 2"], "ab", id="pod's limit"
-        ),
-        pytest.param(
+        "pod's limit": (None, {"limits": two("2")}, ["1 1", "1 1"], [], ["2 2", "2 2"], "ab"),
+        "pod's request": (
             None,
             {"requests": two("4")},
             ["1 1", "1 1"],
             [box("s", "1") | {"restartPolicy": "Always"}, box("i", "9")],
             ["1500m 1500m", "1500m 1500m"],
             "ab",
-            id="pod's request",
         ),
-        pytest.param(
-            None, {"requests": two("2")}, ["1 1", "1 1"], [], ["1 1", "1 1"], "", id="all is taken"
-        ),
-        pytest.param(
-            pod_range("/1Gi"), None, ["1 1", "1"], [], ["3 3", "3 -"], "ab", id="memory alone"
-        ),
-        pytest.param(
-            pod_range("1"), None, ["1", "1"], [], ["3 -", "3 -"], "ab", id="no limits to count"
-        ),
-    ],
+        "all is taken": (None, {"requests": two("2")}, ["1 1", "1 1"], [], ["1 1", "1 1"], ""),
+        "memory alone": (pod_range("/1Gi"), None, ["1 1", "1"], [], ["3 3", "3 -"], "ab"),
+        "no limits to count": (pod_range("1"), None, ["1", "1"], [], ["3 -", "3 -"], "ab"),
+    },
 )
 def test_pod_ceilings(
     limits: Json | None,
@@ -438,42 +389,20 @@ def test_pod_ceilings(
     assert "".join(found.boosts) == boosted
 
 
-@pytest.mark.parametrize(
-    ("limits", "resources", "values", "most", "ceiling", "is_boosted"),
-    [
-        pytest.param(None, None, None, "150m", Ceiling.FLAG, True, id="flag"),
-        pytest.param(None, None, None, "50m", Ceiling.FLAG, False, id="flag below"),
-        pytest.param(None, None, ONLY, None, Ceiling.OWN_LIMIT, True, id="limit"),
-        pytest.param(
-            container_range("220m"),
-            None,
-            None,
-            None,
-            Ceiling.CONTAINER_LIMIT_RANGE,
-            True,
-            id="range",
-        ),
-        pytest.param(
-            container_range("200m"),
-            None,
-            None,
-            "150m",
-            Ceiling.CONTAINER_LIMIT_RANGE,
-            False,
-            id="no",
-        ),
-        pytest.param(pod_range("220m"), None, None, None, Ceiling.POD_LIMIT_RANGE, True, id="sum"),
-        pytest.param(
-            pod_range("200m"), None, None, None, Ceiling.POD_LIMIT_RANGE, False, id="sum taken"
-        ),
-        pytest.param(
-            None, {"limits": two("220m")}, None, None, Ceiling.POD_RESOURCES, True, id="pod limit"
-        ),
-        pytest.param(
-            None, {"requests": two("150m")}, None, None, Ceiling.POD_RESOURCES, True, id="pod"
-        ),
-        pytest.param(container_range("9"), None, None, None, None, True, id="none"),
-    ],
+@cases(
+    "limits resources values most ceiling is_boosted",
+    {
+        "flag": (None, None, None, "150m", Ceiling.FLAG, True),
+        "flag below": (None, None, None, "50m", Ceiling.FLAG, False),
+        "limit": (None, None, ONLY, None, Ceiling.OWN_LIMIT, True),
+        "range": (container_range("220m"), None, None, None, Ceiling.CONTAINER_LIMIT_RANGE, True),
+        "no": (container_range("200m"), None, None, "150m", Ceiling.CONTAINER_LIMIT_RANGE, False),
+        "sum": (pod_range("220m"), None, None, None, Ceiling.POD_LIMIT_RANGE, True),
+        "sum taken": (pod_range("200m"), None, None, None, Ceiling.POD_LIMIT_RANGE, False),
+        "pod limit": (None, {"limits": two("220m")}, None, None, Ceiling.POD_RESOURCES, True),
+        "pod": (None, {"requests": two("150m")}, None, None, Ceiling.POD_RESOURCES, True),
+        "none": (container_range("9"), None, None, None, None, True),
+    },
 )
 def test_ceiling_is_named(
     limits: Json | None,

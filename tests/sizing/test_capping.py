@@ -13,6 +13,7 @@ from app.model.quantity import ZERO, Quantity
 from app.sizing.capping import request_at
 from app.sizing.sizing import capped
 from tests import make
+from tests.cases import cases
 from tests.sizing.shorthand import admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]
@@ -39,64 +40,58 @@ def limit_range(
     return make.limit_range_json(entry, name=name, namespace=namespace)
 
 
-@pytest.mark.parametrize(
-    ("limits", "has", "target", "policy", "expected", "notes"),
-    [
-        pytest.param(
+@cases(
+    "limits has target policy expected notes",
+    {
+        "the request at which the limit meets Max": (
             limit_range(most="300m/1Gi"),
             ("100m/100Mi", "150m/200Mi"),
             "250m/200Mi",
             {},
             "200m/200Mi 300m/400Mi",
             f"cpu {MAX}, {BOTH}",
-            id="the request at which the limit meets Max",
         ),
-        pytest.param(
+        "Min holds for requests too": (
             limit_range(least="50m/250Mi"),
             ("100m/200Mi", "150m/400Mi"),
             "250m/100Mi",
             {},
             "250m/250Mi 375m/500Mi",
             f"memory {MIN}, {BOTH}",
-            id="Min holds for requests too",
         ),
-        pytest.param(
+        "the limit wins over Min": (
             limit_range(least="/500M"),
             ("1/50M", "1/100M"),
             "1/200M",
             ONLY,
             "1/100M 1/100M",
             f"memory {MIN}, memory capped to container limit, cpu request, memory request",
-            id="the limit wins over Min",
         ),
-        pytest.param(
+        "a limit that stays is judged as it is": (
             limit_range(most="300m"),
             ("100m", "200m"),
             "180m",
             ONLY,
             "180m 200m",
             "cpu request",
-            id="a limit that stays is judged as it is",
         ),
-        pytest.param(
+        "and the request still has to fit": (
             limit_range(most="150m"),
             ("100m", "200m"),
             "180m",
             ONLY,
             "150m 200m",
             f"cpu {MAX}, cpu request",
-            id="and the request still has to fit",
         ),
-        pytest.param(
+        "what is equal is written as the request is": (
             limit_range(least="/0.25Gi", most="500m"),
             ("1e0/1G", "1e0/1G"),
             "2/1",
             ONLY,
             "500e-3/268435456 1e0/1G",
             f"cpu {MAX}, memory {MIN}, cpu request, memory request",
-            id="what is equal is written as the request is",
         ),
-        pytest.param(
+        "the policy wins": (
             limit_range(most="300m"),
             ("100m", "200m"),
             "180m",
@@ -104,9 +99,8 @@ def limit_range(
             "400m 800m",
             f"cpu {MAX}, cpu capped to minAllowed, "
             "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
-            id="the policy wins",
         ),
-        pytest.param(
+        "the policy's maximum wins over Min": (
             limit_range(least="200m"),
             ("100m", "100m"),
             "50m",
@@ -114,30 +108,25 @@ def limit_range(
             "150m 150m",
             f"cpu {MIN}, cpu capped to maxAllowed, "
             "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
-            id="the policy's maximum wins over Min",
         ),
-        pytest.param(
+        "the default is the limit": (
             limit_range(default="2/100Mi"),
             ("2/100Mi", ""),
             "2/200Mi",
             {},
             "2/200Mi 2/200Mi",
             BOTH,
-            id="the default is the limit",
         ),
-        pytest.param(
+        "the default grows in proportion": (
             limit_range(default="2"),
             ("1", ""),
             "10",
             {},
             "10 20",
             "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
-            id="the default grows in proportion",
         ),
-        pytest.param(
-            limit_range(most="300m"), ("100m", ""), "1", {}, "1 -", "cpu request", id="no limit"
-        ),
-        pytest.param(
+        "no limit": (limit_range(most="300m"), ("100m", ""), "1", {}, "1 -", "cpu request"),
+        "no request: Max itself": (
             limit_range(most="300m"),
             ("", "200m"),
             "1",
@@ -145,9 +134,8 @@ def limit_range(
             "300m 300m",
             f"cpu {MAX}, "
             "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
-            id="no request: Max itself",
         ),
-        pytest.param(
+        "of equal floors the one of the ratio, in the request's format": (
             limit_range(least="/0.25Gi"),
             ("/100M", "/100M"),
             "/1",
@@ -155,9 +143,8 @@ def limit_range(
             "/268435456 /268435456",
             f"memory {MIN}, "
             "cpu: limit NOT set since originalLimit is nil or 0, memory request, memory limit",
-            id="of equal floors the one of the ratio, in the request's format",
         ),
-    ],
+    },
 )
 def test_limit_range(
     limits: Json, has: tuple[str, str], target: str, policy: Json, expected: str, notes: str
@@ -169,36 +156,23 @@ def test_limit_range(
     assert found.told == f"container 0: {notes}"
 
 
-@pytest.mark.parametrize(
-    ("limits", "has", "policy", "expected", "is_told"),
-    [
-        pytest.param(
-            limit_range(ratio="4/4"), ("1/1Gi", "2/2Gi"), ONLY, "500m/512Mi 2/2Gi", True, id="holds"
-        ),
-        pytest.param(
-            limit_range(ratio="3/3"), ("1/1G", "1/1G"), ONLY, "334m/333333334 1/1G", True, id="up"
-        ),
-        pytest.param(
-            limit_range(ratio="99"), ("1/1Gi", "2/2Gi"), ONLY, "100m/1Mi 2/2Gi", False, id="is far"
-        ),
-        pytest.param(
-            limit_range(ratio="4/4"), ("1/1Gi", ""), ONLY, "100m/1Mi -", False, id="no limit"
-        ),
-        pytest.param(
-            limit_range(ratio="4", default="2"), ("1", ""), ONLY, "500m/1Mi -", True, id="the usual"
-        ),
-        pytest.param(
-            limit_range(ratio="4/4"), ("1/1Gi", "2/2Gi"), {}, "100m/1Mi 200m/2Mi", False, id="both"
-        ),
-        pytest.param(
+@cases(
+    "limits has policy expected is_told",
+    {
+        "holds": (limit_range(ratio="4/4"), ("1/1Gi", "2/2Gi"), ONLY, "500m/512Mi 2/2Gi", True),
+        "up": (limit_range(ratio="3/3"), ("1/1G", "1/1G"), ONLY, "334m/333333334 1/1G", True),
+        "is far": (limit_range(ratio="99"), ("1/1Gi", "2/2Gi"), ONLY, "100m/1Mi 2/2Gi", False),
+        "no limit": (limit_range(ratio="4/4"), ("1/1Gi", ""), ONLY, "100m/1Mi -", False),
+        "the usual": (limit_range(ratio="4", default="2"), ("1", ""), ONLY, "500m/1Mi -", True),
+        "both": (limit_range(ratio="4/4"), ("1/1Gi", "2/2Gi"), {}, "100m/1Mi 200m/2Mi", False),
+        "the policy wins": (
             limit_range(ratio="4/4"),
             ("1/1Gi", "2/2Gi"),
             ONLY | {"max_allowed": two("200m/1Mi")},
             "200m/1Mi 2/2Gi",
             True,
-            id="the policy wins",
         ),
-    ],
+    },
 )
 def test_ratio(
     limits: Json, has: tuple[str, str], policy: Json, expected: str, is_told: bool
@@ -225,17 +199,16 @@ def test_several_limit_ranges() -> None:
     assert [str(amount) for amount in named] == ["1e0", "1500m", "6", "3"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "limits",
-    [
-        pytest.param(limit_range(most="1", namespace="other"), id="another namespace"),
-        pytest.param(limit_range(most="1", kind="PersistentVolumeClaim"), id="another type"),
-        pytest.param(make.limit_range_json({"type": "Container"}), id="says nothing"),
-        pytest.param(
+    {
+        "another namespace": (limit_range(most="1", namespace="other"),),
+        "another type": (limit_range(most="1", kind="PersistentVolumeClaim"),),
+        "says nothing": (make.limit_range_json({"type": "Container"}),),
+        "requests are not its business": (
             make.limit_range_json({"type": "Container", "defaultRequest": {"cpu": "1"}}),
-            id="requests are not its business",
         ),
-    ],
+    },
 )
 def test_other_limit_ranges(limits: Json) -> None:
     """Only what speaks of containers or pods of the namespace counts."""
@@ -284,121 +257,97 @@ def advices(*targets: str) -> list[Json]:
     return [advice(name, target) for name, target in named if target]
 
 
-@pytest.mark.parametrize(
-    ("limits", "has", "targets", "expected"),
-    [
-        pytest.param(
-            pod_range(most="1"), ["1 1", "1 1"], ["1", "1"], ["500m 500m"] * 2, id="halves"
-        ),
-        pytest.param(
+@cases(
+    "limits has targets expected",
+    {
+        "halves": (pod_range(most="1"), ["1 1", "1 1"], ["1", "1"], ["500m 500m"] * 2),
+        "what is not recommended makes room": (
             pod_range(most="400m/1Gi"),
             ["100m/100Mi 100m/100Mi", "400m/600Mi 400m/600Mi"],
             ["400m/600Mi", ""],
             ["200m/512Mi 200m/512Mi"] * 2,
-            id="what is not recommended makes room",
         ),
-        pytest.param(
+        "rounded up": (
             pod_range(least="150m"),
             ["1m 1m"] * 3,
             ["4m", "21m", "90m"],
             ["6m 6m", "28m 28m", "118m 118m"],
-            id="rounded up",
         ),
-        pytest.param(
+        "rounded down": (
             pod_range(most="80m"),
             ["1m 1m"] * 3,
             ["4m", "21m", "90m"],
             ["2m 2m", "14m 14m", "62m 62m"],
-            id="rounded down",
         ),
-        pytest.param(
+        "limits meet Max": (
             pod_range(most="600m/1Gi"),
             ["100m/100Mi 150m/200Mi"] * 2,
             ["250m/200Mi"] * 2,
             ["200m/200Mi 300m/400Mi"] * 2,
-            id="limits meet Max",
         ),
-        pytest.param(
+        "requests meet Min": (
             pod_range(least="100m/500Mi"),
             ["100m/200Mi 150m/400Mi"] * 2,
             ["120m/100Mi"] * 2,
             ["120m/250Mi 180m/500Mi"] * 2,
-            id="requests meet Min",
         ),
-        pytest.param(
+        "memory down": (
             pod_range(most="/1Gi"),
             ["/50M /50M"] * 2,
             ["/1Gi", "/2Gi"],
             ["/357913941 /357913941", "/715827882 /715827882"],
-            id="memory down",
         ),
-        pytest.param(
+        "memory up": (
             pod_range(least="/4Gi"),
             ["/50M /50M"] * 2,
             ["/1Gi", "/2Gi"],
             ["/1431655765 /1431655765", "/2863311530 /2863311530"],
-            id="memory up",
         ),
-        pytest.param(
+        "what is not recommended grows too": (
             pod_range(least="/500M"),
             ["1/50M 1/100M", "1/50M 1/100M"],
             ["1/200M", ""],
             ["1/400M 1/800M", "1/100M 1/200M"],
-            id="what is not recommended grows too",
         ),
-        pytest.param(
+        "nothing is made zero": (
             pod_range(most="500m"),
             ["100m 200m", "100m 200m"],
             ["400m", "/1Gi"],
             ["250m 500m", "100m/1Gi 200m"],
-            id="nothing is made zero",
         ),
-        pytest.param(
-            pod_range(least="1", most="2"),
-            ["1m 2m"] * 2,
-            ["500m", "500m"],
-            ["500m 1"] * 2,
-            id="within",
-        ),
-        pytest.param(
-            pod_range(least="100m", most="2"), ["1m", "1m"], ["2", "2"], ["2 -"] * 2, id="no limits"
-        ),
-        pytest.param(
+        "within": (pod_range(least="1", most="2"), ["1m 2m"] * 2, ["500m", "500m"], ["500m 1"] * 2),
+        "no limits": (pod_range(least="100m", most="2"), ["1m", "1m"], ["2", "2"], ["2 -"] * 2),
+        "Min of requests comes first": (
             pod_range(least="3", most="2"),
             ["1 2"] * 2,
             ["1", "1"],
             ["1500m 3"] * 2,
-            id="Min of requests comes first",
         ),
-        pytest.param(
+        "limits below requests meet Min": (
             pod_range(least="300m"),
             ["100m 50m"] * 2,
             ["200m"] * 2,
             ["300m 150m"] * 2,
-            id="limits below requests meet Min",
         ),
-        pytest.param(
+        "a usual limit counts": (
             pod_range(most="1", default="1"),
             ["500m", "500m"],
             ["1", "1"],
             ["250m -"] * 2,
-            id="a usual limit counts",
         ),
-        pytest.param(
+        "nothing requested, nothing counted": (
             pod_range(most="1"),
             ["1 1", "- 1"],
             ["800m", ""],
             ["800m 800m", "- 1"],
-            id="nothing requested, nothing counted",
         ),
-        pytest.param(
+        "what asks for nothing breaks nothing": (
             pod_range(most="1"),
             ["1 1", "-", "- 1"],
             ["2", "", ""],
             ["1 1", "- -", "- 1"],
-            id="what asks for nothing breaks nothing",
         ),
-    ],
+    },
 )
 def test_pod_range(limits: Json, has: list[str], targets: list[str], expected: list[str]) -> None:
     """What does not fit is scaled by one factor, and limits follow."""
@@ -418,40 +367,35 @@ def test_sums_are_not_told() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("pod", "limits", "expected"),
-    [
-        pytest.param(
+@cases(
+    "pod limits expected",
+    {
+        "room beside it": (
             make.pod_json(box("a", "1", "1"), box("off", "1", "1")),
             pod_range(most="3"),
             ["2 2", "1 1"],
-            id="room beside it",
         ),
-        pytest.param(
+        "takes its share": (
             make.pod_json(box("a", "1", "1"), box("off", "1", "1")),
             pod_range(most="1500m"),
             ["500m 500m", "1 1"],
-            id="takes its share",
         ),
-        pytest.param(
+        "leaves no room: nothing can be done": (
             make.pod_json(box("a", "1", "1"), box("off", "1", "1")),
             pod_range(most="1"),
             ["2 2", "1 1"],
-            id="leaves no room: nothing can be done",
         ),
-        pytest.param(
+        "counts for Min": (
             make.pod_json(box("a", "1", "1"), box("off", "1", "1")),
             pod_range(least="5"),
             ["4 4", "1 1"],
-            id="counts for Min",
         ),
-        pytest.param(
+        "asks for nothing": (
             make.pod_json(box("a", "1", "1"), box("off")),
             pod_range(most="1"),
             ["1 1", "- -"],
-            id="asks for nothing",
         ),
-    ],
+    },
 )
 def test_off_container(pod: Json, limits: Json, expected: list[str]) -> None:
     """A container in mode Off is never resized, and others fit beside it."""
@@ -459,15 +403,13 @@ def test_off_container(pod: Json, limits: Json, expected: list[str]) -> None:
     assert admit(pod, vpa, limits).containers == expected
 
 
-@pytest.mark.parametrize(
-    ("init", "expected"),
-    [
-        pytest.param([box("s", "1", "1") | {"restartPolicy": "Always"}], "500m 500m", id="sidecar"),
-        pytest.param(
-            [box("s") | {"restartPolicy": "Always"}], "1500m 1500m", id="asks for nothing"
-        ),
-        pytest.param([box("s", "1", "1")], "1500m 1500m", id="gone before the others start"),
-    ],
+@cases(
+    "init expected",
+    {
+        "sidecar": ([box("s", "1", "1") | {"restartPolicy": "Always"}], "500m 500m"),
+        "asks for nothing": ([box("s") | {"restartPolicy": "Always"}], "1500m 1500m"),
+        "gone before the others start": ([box("s", "1", "1")], "1500m 1500m"),
+    },
 )
 def test_sidecars(init: list[Json], expected: str) -> None:
     """Sidecars among the init containers take their share, and are left alone."""
@@ -531,24 +473,20 @@ def test_pod_resources_are_told() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("pod_has", "has", "targets", "policy", "expected"),
-    [
-        pytest.param("/ 2", ["1 1"], ["3"], {}, ["2 2"], id="no limit above the pod's"),
-        pytest.param("/ 2", ["1 4"], ["3"], {}, ["500m 2"], id="in proportion"),
-        pytest.param("/ 2", ["1"], ["3"], {}, ["2 -"], id="nor a request"),
-        pytest.param(
-            "/ 2", ["1 3"], ["3"], {"values": "RequestsOnly"}, ["2 3"], id="a limit that stays"
-        ),
-        pytest.param("/ 2", ["1 1", "1 1"], ["3", ""], {}, ["2 2", "1 1"], id="each for itself"),
-        pytest.param("3 4", ["1", "1"], ["2", "4"], {}, ["1 -", "2 -"], id="requests together"),
-        pytest.param("3 4", ["1", "1"], ["2", ""], {}, ["2 -", "1 -"], id="they fit"),
-        pytest.param("3 4", ["1", "1"], ["4", ""], {}, ["2 -", "1 -"], id="others stay"),
-        pytest.param(
-            "/1Gi /1Gi", ["1/1Mi"], ["2/2Gi"], {}, ["2/1Gi -"], id="memory alone is limited"
-        ),
-        pytest.param("3 4", ["1"], ["/1Gi"], {}, ["1/1Gi -"], id="cpu is not recommended"),
-    ],
+@cases(
+    "pod_has has targets policy expected",
+    {
+        "no limit above the pod's": ("/ 2", ["1 1"], ["3"], {}, ["2 2"]),
+        "in proportion": ("/ 2", ["1 4"], ["3"], {}, ["500m 2"]),
+        "nor a request": ("/ 2", ["1"], ["3"], {}, ["2 -"]),
+        "a limit that stays": ("/ 2", ["1 3"], ["3"], {"values": "RequestsOnly"}, ["2 3"]),
+        "each for itself": ("/ 2", ["1 1", "1 1"], ["3", ""], {}, ["2 2", "1 1"]),
+        "requests together": ("3 4", ["1", "1"], ["2", "4"], {}, ["1 -", "2 -"]),
+        "they fit": ("3 4", ["1", "1"], ["2", ""], {}, ["2 -", "1 -"]),
+        "others stay": ("3 4", ["1", "1"], ["4", ""], {}, ["2 -", "1 -"]),
+        "memory alone is limited": ("/1Gi /1Gi", ["1/1Mi"], ["2/2Gi"], {}, ["2/1Gi -"]),
+        "cpu is not recommended": ("3 4", ["1"], ["/1Gi"], {}, ["1/1Gi -"]),
+    },
 )
 def test_pod_resources(
     pod_has: str, has: list[str], targets: list[str], policy: Json, expected: list[str]

@@ -23,6 +23,7 @@ from app.model.workloads import (
 )
 from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod, selects, topmost
 from tests import make
+from tests.cases import cases
 
 Json = dict[str, Any]
 
@@ -67,11 +68,11 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
     return scaled_workload("default", "example.com/v1", "Robot", scale)
 
 
-@pytest.mark.parametrize(
-    ("objects", "pod", "expected"),
-    [
-        pytest.param([vpa()], make.pod_json(owner=None), "NoController", id="nobody owns the pod"),
-        pytest.param(
+@cases(
+    "objects pod expected",
+    {
+        "nobody owns the pod": ([vpa()], make.pod_json(owner=None), "NoController"),
+        "an owner that does not control": (
             [vpa()],
             make.pod_json(
                 metadata={
@@ -79,16 +80,14 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
                 }
             ),
             "NoController",
-            id="an owner that does not control",
         ),
-        pytest.param([vpa("v"), DEPLOYMENT, REPLICA_SET], POD, "v", id="the topmost is meant"),
-        pytest.param(
+        "the topmost is meant": ([vpa("v"), DEPLOYMENT, REPLICA_SET], POD, "v"),
+        "not what stands between": (
             [vpa(target="ReplicaSet/web-1"), DEPLOYMENT, REPLICA_SET],
             POD,
             "NoVPAForOwner",
-            id="not what stands between",
         ),
-        pytest.param(
+        "a CronJob by the labels of its template": (
             [
                 vpa("v", target="CronJob/nightly"),
                 make.workload_json("CronJob/nightly"),
@@ -96,10 +95,9 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             ],
             make.pod_json(owner="Job/nightly-1"),
             "v",
-            id="a CronJob by the labels of its template",
         ),
-        pytest.param([vpa()], make.pod_json(owner="Node/node-1"), "OwnedByNode", id="a mirror pod"),
-        pytest.param(
+        "a mirror pod": ([vpa()], make.pod_json(owner="Node/node-1"), "OwnedByNode"),
+        "a node further up": (
             [
                 vpa(),
                 DEPLOYMENT
@@ -111,9 +109,8 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             ],
             POD,
             "OwnedByNode",
-            id="a node further up",
         ),
-        pytest.param(
+        "a circle": (
             [
                 vpa(),
                 make.workload_json("ReplicaSet/web-1", owner="ReplicaSet/web-2"),
@@ -121,18 +118,14 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             ],
             POD,
             "OwnershipCycle",
-            id="a circle",
         ),
-        pytest.param(
-            [vpa(mode="Off"), DEPLOYMENT, REPLICA_SET], POD, "ModeOff", id="the only one is Off"
-        ),
-        pytest.param(
+        "the only one is Off": ([vpa(mode="Off"), DEPLOYMENT, REPLICA_SET], POD, "ModeOff"),
+        "Off with a boost": (
             [vpa("v", mode="Off", boost=BOOST), DEPLOYMENT, REPLICA_SET],
             POD,
             "v",
-            id="Off with a boost",
         ),
-        pytest.param(
+        "Off with an empty boost for a container": (
             [
                 vpa("v", mode="Off", policies=[make.policy_json(boost={})]),
                 DEPLOYMENT,
@@ -140,49 +133,37 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             ],
             POD,
             "v",
-            id="Off with an empty boost for a container",
         ),
-        pytest.param([vpa("v", mode="Initial"), DEPLOYMENT, REPLICA_SET], POD, "v", id="Initial"),
-        pytest.param(
-            [vpa("v", mode="UpscaleOnly"), DEPLOYMENT, REPLICA_SET], POD, "v", id="UpscaleOnly"
-        ),
-        pytest.param(
+        "Initial": ([vpa("v", mode="Initial"), DEPLOYMENT, REPLICA_SET], POD, "v"),
+        "UpscaleOnly": ([vpa("v", mode="UpscaleOnly"), DEPLOYMENT, REPLICA_SET], POD, "v"),
+        "no update policy": (
             [vpa("v", mode="Recreate", spec={"updatePolicy": None}), DEPLOYMENT, REPLICA_SET],
             POD,
             "v",
-            id="no update policy",
         ),
-        pytest.param(
+        "the target does not select the pod": (
             [vpa(), make.workload_json("Deployment/web", labels={"app": "other"}), REPLICA_SET],
             POD,
             "NoTargetSelectorMatch",
-            id="the target does not select the pod",
         ),
-        pytest.param(
+        "the VPA lives elsewhere": (
             [vpa(namespace="other"), DEPLOYMENT, REPLICA_SET],
             POD,
             "NoVPAInNamespace",
-            id="the VPA lives elsewhere",
         ),
-        pytest.param(
-            [vpa(target=None), DEPLOYMENT, REPLICA_SET], POD, "NoVPAForOwner", id="no target"
-        ),
-        pytest.param(
+        "no target": ([vpa(target=None), DEPLOYMENT, REPLICA_SET], POD, "NoVPAForOwner"),
+        "the VPA itself does not select the pod": (
             [vpa(selector=LEADER), DEPLOYMENT, REPLICA_SET],
             POD,
             "NoVPASelectorMatch",
-            id="the VPA itself does not select the pod",
         ),
-        pytest.param(
+        "the VPA itself selects the pod": (
             [vpa("v", selector=LEADER), DEPLOYMENT, REPLICA_SET],
             make.pod_json(owner="ReplicaSet/web-1", labels={"app": "web", "role": "leader"}),
             "v",
-            id="the VPA itself selects the pod",
         ),
-        pytest.param(
-            [vpa("v", selector={}), DEPLOYMENT, REPLICA_SET], POD, "v", id="an empty selector"
-        ),
-    ],
+        "an empty selector": ([vpa("v", selector={}), DEPLOYMENT, REPLICA_SET], POD, "v"),
+    },
 )
 def test_match(objects: list[Json], pod: Json, expected: str) -> None:
     """A pod is controlled through its topmost controller, and both selectors must agree."""
@@ -221,22 +202,20 @@ def test_custom_target(looked_up: LookupResult, expected: str) -> None:
     assert told(found) == expected
 
 
-@pytest.mark.parametrize(
-    ("objects", "wanted"),
-    [
-        pytest.param(
+@cases(
+    "objects wanted",
+    {
+        "the ReplicaSet is not known yet": (
             [vpa()],
             Lookup(
                 "default", "apps/v1", "ReplicaSet", "web-1", ObjectKey("", "ReplicaSet", "web-1")
             ),
-            id="the ReplicaSet is not known yet",
         ),
-        pytest.param(
+        "nor the Deployment above it": (
             [vpa(), REPLICA_SET],
             Lookup("default", "apps/v1", "Deployment", "web", ObjectKey("", "Deployment", "web")),
-            id="nor the Deployment above it",
         ),
-    ],
+    },
 )
 def test_look_up(objects: list[Json], wanted: Lookup) -> None:
     """What the snapshot does not hold is asked for, not guessed."""
@@ -297,36 +276,32 @@ def test_namesake_of_another_group() -> None:
 OLD, NEW = timedelta(days=10), timedelta(days=5)
 
 
-@pytest.mark.parametrize(
-    ("vpas", "winner", "weaker"),
-    [
-        pytest.param([vpa("a", created=NEW), vpa("b", created=OLD)], "b", ["a"], id="the older"),
-        pytest.param([vpa("b", created=OLD), vpa("a", created=OLD)], "a", ["b"], id="the name"),
-        pytest.param(
+@cases(
+    "vpas winner weaker",
+    {
+        "the older": ([vpa("a", created=NEW), vpa("b", created=OLD)], "b", ["a"]),
+        "the name": ([vpa("b", created=OLD), vpa("a", created=OLD)], "a", ["b"]),
+        "what only boosts comes after what is active": (
             [vpa("old", created=OLD, mode="Off", boost=BOOST), vpa("new", created=NEW)],
             "new",
             ["old"],
-            id="what only boosts comes after what is active",
         ),
-        pytest.param(
+        "what is Off takes no part": (
             [vpa("old", created=OLD, mode="Off"), vpa("new", created=NEW)],
             "new",
             [],
-            id="what is Off takes no part",
         ),
-        pytest.param(
+        "what selects others takes no part": (
             [vpa("old", created=OLD, selector=LEADER), vpa("new", created=NEW)],
             "new",
             [],
-            id="what selects others takes no part",
         ),
-        pytest.param(
+        "three": (
             [vpa("c", created=NEW), vpa("b", created=OLD), vpa("a", created=NEW)],
             "b",
             ["a", "c"],
-            id="three",
         ),
-    ],
+    },
 )
 def test_strongest(vpas: list[Json], winner: str, weaker: list[str]) -> None:
     """Of several VPAs the oldest active one controls the pod, and the others are named."""

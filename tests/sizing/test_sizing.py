@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import HealthCheck, assume, given, reject, settings
 
 from app.model.limits import NO_LIMITS
@@ -15,6 +14,7 @@ from app.sizing.sizing import CappedRecommendation, capped, sizes
 from tests import make
 from tests.admission.core.oracle import Upstream, UpstreamFails
 from tests.admission.core.worlds import World, worlds
+from tests.cases import cases
 from tests.sizing.shorthand import admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]
@@ -29,59 +29,44 @@ REQUESTS, BOTH = (
 CAPPED = "cpu capped to {0}, memory capped to {0}"
 
 
-@pytest.mark.parametrize(
-    ("has", "target", "expected", "notes"),
-    [
-        pytest.param(
+@cases(
+    "has target expected notes",
+    {
+        "limits keep their ratio": (
             ("100m/100Mi", "150m/200Mi"),
             "250m/200Mi",
             "250m/200Mi 375m/400Mi",
             BOTH,
-            id="limits keep their ratio",
         ),
-        pytest.param(
+        "no request, as if equal to the limit": (
             ("", "2/200Mi"),
             "2/200Mi",
             "2/200Mi 2/200Mi",
             BOTH,
-            id="no request, as if equal to the limit",
         ),
-        pytest.param(
+        "no memory limit": (
             ("100m/100Mi", "300m"),
             "250m/200Mi",
             "250m/200Mi 750m",
             f"{NO_MEMORY_LIMIT}, {REQUESTS}, cpu limit",
-            id="no memory limit",
         ),
-        pytest.param(
+        "no memory recommended": (
             ("200m/128Mi", "400m/256Mi"),
             "500m",
             "500m/128Mi 1/256Mi",
             f"{NO_MEMORY_TARGET}, cpu request, cpu limit",
-            id="no memory recommended",
         ),
-        pytest.param(("100m/100Mi", ""), "250m/200Mi", "250m/200Mi -", REQUESTS, id="no limits"),
-        pytest.param(
+        "no limits": (("100m/100Mi", ""), "250m/200Mi", "250m/200Mi -", REQUESTS),
+        "cut off at int64": (
             ("1/100Mi", "10/1000Mi"),
             "1Ei/1Ei",
             "1Ei/1Ei 9223372036854775807m/9223372036854775807",
             f"cpu: {CUT}, memory: {CUT}, {BOTH}",
-            id="cut off at int64",
         ),
-        pytest.param(
-            ("100m", "0"), "250m", "250m 0", "cpu request", id="a limit of zero is left alone"
-        ),
-        pytest.param(
-            ("100m/100Mi", "200m/200Mi"),
-            "0/0",
-            "0/0 200m/200Mi",
-            REQUESTS,
-            id="zero is recommended",
-        ),
-        pytest.param(
-            ("+100m/0100Mi", ""), "0250m/1024Mi", "0250m/1Gi -", REQUESTS, id="odd spellings"
-        ),
-    ],
+        "a limit of zero is left alone": (("100m", "0"), "250m", "250m 0", "cpu request"),
+        "zero is recommended": (("100m/100Mi", "200m/200Mi"), "0/0", "0/0 200m/200Mi", REQUESTS),
+        "odd spellings": (("+100m/0100Mi", ""), "0250m/1024Mi", "0250m/1Gi -", REQUESTS),
+    },
 )
 def test_limits_in_proportion(has: tuple[str, str], target: str, expected: str, notes: str) -> None:
     """The recommendation becomes the request and the limit keeps its ratio."""
@@ -93,88 +78,75 @@ def test_limits_in_proportion(has: tuple[str, str], target: str, expected: str, 
 BOUNDS = {"min_allowed": two("4/300Mi"), "max_allowed": two("5/1Gi")}
 
 
-@pytest.mark.parametrize(
-    ("has", "target", "policy", "expected", "notes"),
-    [
-        pytest.param(
+@cases(
+    "has target policy expected notes",
+    {
+        "RequestsOnly leaves limits alone": (
             ("1/100Mi", "2/200Mi"),
             "2/200Mi",
             {"values": "RequestsOnly"},
             "2/200Mi 2/200Mi",
             REQUESTS,
-            id="RequestsOnly leaves limits alone",
         ),
-        pytest.param(
+        "RequestsOnly stays below the limit": (
             ("1/100Mi", "2/200Mi"),
             "3/500Mi",
             {"values": "RequestsOnly"},
             "2/200Mi 2/200Mi",
             f"{CAPPED.format('container limit')}, {REQUESTS}",
-            id="RequestsOnly stays below the limit",
         ),
-        pytest.param(
+        "raised to minAllowed": (
             ("1/100Mi", ""),
             "3/150Mi",
             BOUNDS,
             "4/300Mi -",
             f"{CAPPED.format('minAllowed')}, {REQUESTS}",
-            id="raised to minAllowed",
         ),
-        pytest.param(
+        "lowered to maxAllowed": (
             ("1/100Mi", ""),
             "7/2Gi",
             BOUNDS,
             "5/1Gi -",
             f"{CAPPED.format('maxAllowed')}, {REQUESTS}",
-            id="lowered to maxAllowed",
         ),
-        pytest.param(
+        "the maximum wins": (
             ("100m", ""),
             "50m",
             {"min_allowed": two("2"), "max_allowed": two("1")},
             "1 -",
             "cpu capped to minAllowed, cpu capped to maxAllowed, cpu request",
-            id="the maximum wins",
         ),
-        pytest.param(
+        "bounds of zero are none": (
             ("100m", ""),
             "50m",
             {"min_allowed": two("0"), "max_allowed": two("0")},
             "50m -",
             "cpu request",
-            id="bounds of zero are none",
         ),
-        pytest.param(
+        "equal is not capped": (
             ("100m", ""),
             "0.05",
             {"min_allowed": two("50m"), "max_allowed": two("5e-2")},
             "50m -",
             "cpu request",
-            id="equal is not capped",
         ),
-        pytest.param(
-            ("100m", ""), "50m", {"max_allowed": two("-1")}, "50m -", "cpu request", id="negative"
-        ),
-        pytest.param(
+        "negative": (("100m", ""), "50m", {"max_allowed": two("-1")}, "50m -", "cpu request"),
+        "a limit of zero is a limit": (
             ("1", "0"),
             "50m",
             {"values": "RequestsOnly"},
             "0 0",
             "cpu capped to container limit, cpu request",
-            id="a limit of zero is a limit",
         ),
-        pytest.param(
-            ("1/1Gi", "2/2Gi"), "3/3Gi", {"values": "Other"}, "3/3Gi 2/2Gi", REQUESTS, id="unknown"
-        ),
-        pytest.param(
+        "unknown": (("1/1Gi", "2/2Gi"), "3/3Gi", {"values": "Other"}, "3/3Gi 2/2Gi", REQUESTS),
+        "thousandths beyond int64": (
             ("/1Gi", "/1Pi"),
             "/8Ei",
             {"values": "RequestsOnly"},
             "/9223372036854775807 /1Pi",
             "memory request",
-            id="thousandths beyond int64",
         ),
-    ],
+    },
 )
 def test_policy(has: tuple[str, str], target: str, policy: Json, expected: str, notes: str) -> None:
     """The policy bounds requests, and RequestsOnly keeps them below the limit."""

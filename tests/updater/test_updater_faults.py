@@ -173,18 +173,17 @@ def test_a_pod_of_the_same_name_that_the_watch_does_not_show() -> None:
     assert stage.uids() == fresh != uids
 
 
-@pytest.mark.parametrize(
-    ("change", "evictions", "reason"),
-    [
-        pytest.param(
+@cases(
+    "change evictions reason",
+    {
+        "deleted": (
             lambda stage: stage.sandbox.cluster.delete(Ref(VPAS, "default", "web")),
             1,
             "PlanOutdated",
-            id="deleted",
         ),
-        pytest.param(lambda stage: stage.apply(vpa(mode="Off")), 1, "PlanOutdated", id="off"),
-        pytest.param(lambda stage: stage.recommend("201m/200Mi = ="), 3, "Evicted", id="status"),
-    ],
+        "off": (lambda stage: stage.apply(vpa(mode="Off")), 1, "PlanOutdated"),
+        "status": (lambda stage: stage.recommend("201m/200Mi = ="), 3, "Evicted"),
+    },
 )
 def test_a_vpa_that_changes_between_plan_and_call(
     change: Callable[[Stage], None], evictions: int, reason: str

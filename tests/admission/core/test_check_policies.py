@@ -13,6 +13,7 @@ from app.admission.core.check_policies import (
 from app.admission.core.field_errors import FieldError, FieldWarning, ratchet
 from app.model.vpa import StartupBoost
 from tests import make
+from tests.cases import cases
 from tests.make import ALL_GATES, NO_GATES, Json
 
 BOOST_JSON = make.boost_json(factor=2)
@@ -23,44 +24,34 @@ IN_PLACE, STARTUP_BOOST, PER_VPA_CONFIG = (
 )
 
 
-@pytest.mark.parametrize(
-    ("stored", "expected"),
-    [
-        pytest.param({}, Allowance(), id="nothing"),
-        pytest.param({"mode": "InPlace"}, IN_PLACE, id="InPlace"),
-        pytest.param({"mode": "InPlaceOrRecreate"}, Allowance(), id="InPlaceOrRecreate"),
-        pytest.param({"boost": BOOST_JSON}, STARTUP_BOOST, id="a boost"),
-        pytest.param({"boost": {}}, Allowance(), id="an empty boost"),
-        pytest.param(
-            {"policies": [make.policy_json(boost={})]}, STARTUP_BOOST, id="a policy's empty boost"
-        ),
-        pytest.param(
+@cases(
+    "stored expected",
+    {
+        "nothing": ({}, Allowance()),
+        "InPlace": ({"mode": "InPlace"}, IN_PLACE),
+        "InPlaceOrRecreate": ({"mode": "InPlaceOrRecreate"}, Allowance()),
+        "a boost": ({"boost": BOOST_JSON}, STARTUP_BOOST),
+        "an empty boost": ({"boost": {}}, Allowance()),
+        "a policy's empty boost": ({"policies": [make.policy_json(boost={})]}, STARTUP_BOOST),
+        "evictAfterOOMSeconds": (
             {"spec": {"updatePolicy": {"updateMode": "Off", "evictAfterOOMSeconds": 5}}},
             PER_VPA_CONFIG,
-            id="evictAfterOOMSeconds",
         ),
-        pytest.param({"mode": "Off"}, Allowance(), id="an update policy without it"),
-        pytest.param(
+        "an update policy without it": ({"mode": "Off"}, Allowance()),
+        "oomMinBumpUp": (
             {"policies": [make.policy_json(), make.policy_json(oomMinBumpUp="0")]},
             PER_VPA_CONFIG,
-            id="oomMinBumpUp",
         ),
-        pytest.param(
-            {"policies": [make.policy_json(oomBumpUpRatio="1")]},
-            PER_VPA_CONFIG,
-            id="oomBumpUpRatio",
-        ),
-        pytest.param(
+        "oomBumpUpRatio": ({"policies": [make.policy_json(oomBumpUpRatio="1")]}, PER_VPA_CONFIG),
+        "memoryAggregationIntervalSeconds": (
             {"policies": [make.policy_json(memoryAggregationIntervalSeconds=1)]},
             PER_VPA_CONFIG,
-            id="memoryAggregationIntervalSeconds",
         ),
-        pytest.param(
+        "memoryAggregationIntervalCount": (
             {"policies": [make.policy_json(memoryAggregationIntervalCount=1)]},
             PER_VPA_CONFIG,
-            id="memoryAggregationIntervalCount",
         ),
-        pytest.param(
+        "odd resources of all policies": (
             {
                 "policies": [
                     make.policy_json(resources=["cpu", "a"]),
@@ -68,9 +59,8 @@ IN_PLACE, STARTUP_BOOST, PER_VPA_CONFIG = (
                 ]
             },
             Allowance(odd_resources=frozenset({"a", "b"})),
-            id="odd resources of all policies",
         ),
-    ],
+    },
 )
 def test_stored_objects_keep_gates_open(stored: Json, expected: Allowance) -> None:
     """With all gates off, only what the stored object uses may be used on."""
@@ -110,32 +100,28 @@ def texts(policies: list[Json], allowed: Allowance = ALL) -> list[str]:
     return [str(item).removeprefix(AT) for item in findings(policies, allowed)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "policy",
-    [
-        pytest.param(make.policy_json(), id="nothing said"),
-        pytest.param(make.policy_json(mode="Off", values="RequestsOnly"), id="Off, requests only"),
-        pytest.param(
-            make.policy_json(mode="Auto", values="RequestsAndLimits"), id="Auto, both values"
-        ),
-        pytest.param(make.policy_json(resources=["cpu", "memory"]), id="both resources"),
-        pytest.param(make.policy_json(resources=[]), id="no resource"),
-        pytest.param(
+    {
+        "nothing said": (make.policy_json(),),
+        "Off, requests only": (make.policy_json(mode="Off", values="RequestsOnly"),),
+        "Auto, both values": (make.policy_json(mode="Auto", values="RequestsAndLimits"),),
+        "both resources": (make.policy_json(resources=["cpu", "memory"]),),
+        "no resource": (make.policy_json(resources=[]),),
+        "equal bounds": (
             make.policy_json(
                 min_allowed={"cpu": "1m", "memory": "1"}, max_allowed={"cpu": "1m", "memory": "1"}
             ),
-            id="equal bounds",
         ),
-        pytest.param(make.policy_json(max_allowed={"gpu": "1500u"}), id="other resources"),
-        pytest.param(make.policy_json(oomBumpUpRatio=1), id="ratio 1"),
-        pytest.param(make.policy_json(oomBumpUpRatio="999999999n"), id="a ratio in thousandths"),
-        pytest.param(make.policy_json(oomMinBumpUp="0"), id="no least bump"),
-        pytest.param(
+        "other resources": (make.policy_json(max_allowed={"gpu": "1500u"}),),
+        "ratio 1": (make.policy_json(oomBumpUpRatio=1),),
+        "a ratio in thousandths": (make.policy_json(oomBumpUpRatio="999999999n"),),
+        "no least bump": (make.policy_json(oomMinBumpUp="0"),),
+        "short history": (
             make.policy_json(memoryAggregationIntervalSeconds=1, memoryAggregationIntervalCount=1),
-            id="short history",
         ),
-        pytest.param(make.policy_json(boost=make.boost_json(factor=2)), id="boost"),
-    ],
+        "boost": (make.policy_json(boost=make.boost_json(factor=2)),),
+    },
 )
 def test_policy_allowed(policy: Json) -> None:
     """A policy that makes sense passes without a word."""
@@ -147,37 +133,33 @@ BYTES = "must be a whole number of bytes"
 RESOURCES = 'supported values: "cpu", "memory"'
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        pytest.param({}, ["[0].containerName: Required value"], id="no name"),
-        pytest.param(
+@cases(
+    "policy expected",
+    {
+        "no name": ({}, ["[0].containerName: Required value"]),
+        "an unknown mode": (
             make.policy_json(mode="bad"),
             ['[0].mode: Unsupported value: "bad": supported values: "Auto", "Off"'],
-            id="an unknown mode",
         ),
-        pytest.param(
+        "bounds crossed": (
             make.policy_json(min_allowed={"cpu": "100"}, max_allowed={"cpu": "10"}),
             [
                 '[0].maxAllowed[cpu]: Invalid value: "10": '
                 'maxAllowed is below minAllowed, which is "100"'
             ],
-            id="bounds crossed",
         ),
-        pytest.param(
+        "bounds of another resource crossed": (
             make.policy_json(min_allowed={"gpu": "2"}, max_allowed={"gpu": "1"}),
             [
                 '[0].maxAllowed[gpu]: Invalid value: "1": '
                 'maxAllowed is below minAllowed, which is "2"'
             ],
-            id="bounds of another resource crossed",
         ),
-        pytest.param(
+        "part of a millicore at most": (
             make.policy_json(max_allowed={"cpu": "187500u"}),
             [f'[0].maxAllowed[cpu]: Invalid value: "187500u": {MILLI}'],
-            id="part of a millicore at most",
         ),
-        pytest.param(
+        "all that is wrong with bounds, minAllowed first": (
             make.policy_json(
                 min_allowed={"memory": "1500m", "cpu": "1500u"}, max_allowed={"memory": "100m"}
             ),
@@ -188,63 +170,53 @@ RESOURCES = 'supported values: "cpu", "memory"'
                 f'[0].minAllowed[cpu]: Invalid value: "1500u": {MILLI}',
                 f'[0].maxAllowed[memory]: Invalid value: "100m": {BYTES}',
             ],
-            id="all that is wrong with bounds, minAllowed first",
         ),
-        pytest.param(
+        "a negative bound": (
             make.policy_json(min_allowed={"cpu": "-1"}),
             ['[0].minAllowed[cpu]: Invalid value: "-1": must not be negative'],
-            id="a negative bound",
         ),
-        pytest.param(
+        "values where nothing is scaled": (
             make.policy_json(mode="Off", values="RequestsAndLimits"),
             ["[0].controlledValues: Forbidden: must not be RequestsAndLimits where mode is Off"],
-            id="values where nothing is scaled",
         ),
-        pytest.param(
+        "unknown values": (
             make.policy_json(values="Limits"),
             [
                 '[0].controlledValues: Unsupported value: "Limits": '
                 'supported values: "RequestsAndLimits", "RequestsOnly"'
             ],
-            id="unknown values",
         ),
-        pytest.param(
+        "unknown resources": (
             make.policy_json(resources=["cpu", "broken", "CPU"]),
             [
                 f'[0].controlledResources[1]: Unsupported value: "broken": {RESOURCES}',
                 f'[0].controlledResources[2]: Unsupported value: "CPU": {RESOURCES}',
             ],
-            id="unknown resources",
         ),
-        pytest.param(
+        "ratio 0.5": (
             make.policy_json(oomBumpUpRatio="0.5"),
             ["[0].oomBumpUpRatio: Invalid value: 0.5: must be at least 1"],
-            id="ratio 0.5",
         ),
-        pytest.param(
+        "a ratio beyond all measure": (
             make.policy_json(oomBumpUpRatio="-1e999"),
             ["[0].oomBumpUpRatio: Invalid value: -9.223372036854776e+15: must be at least 1"],
-            id="a ratio beyond all measure",
         ),
-        pytest.param(
+        "least bump -1": (
             make.policy_json(oomMinBumpUp=-1),
             ["[0].oomMinBumpUp: Invalid value: -1: must be at least 0"],
-            id="least bump -1",
         ),
-        pytest.param(
+        "no intervals": (
             make.policy_json(memoryAggregationIntervalSeconds=0, memoryAggregationIntervalCount=0),
             [
                 "[0].memoryAggregationIntervalSeconds: Invalid value: 0: must be at least 1",
                 "[0].memoryAggregationIntervalCount: Invalid value: 0: must be at least 1",
             ],
-            id="no intervals",
         ),
-        pytest.param(
+        "a broken boost": (
             make.policy_json(boost={"cpu": {}}),
             ["[0].startupBoost.cpu.type: Required value: Factor or Quantity"],
-            id="a broken boost",
         ),
-    ],
+    },
 )
 def test_policy_refused(policy: Json, expected: list[str]) -> None:
     """What makes no sense is refused at its field, with all that is wrong with it."""
@@ -362,77 +334,63 @@ def test_boost_allowed(json: Json) -> None:
 NO_UNIT = '"10" has no unit at its end; write "10s" for ten seconds'
 
 
-@pytest.mark.parametrize(
-    ("cpu", "expected"),
-    [
-        pytest.param({}, [".type: Required value: Factor or Quantity"], id="no type"),
-        pytest.param(
+@cases(
+    "cpu expected",
+    {
+        "no type": ({}, [".type: Required value: Factor or Quantity"]),
+        "an empty type ends the questions": (
             {"type": "", "duration": "abc", "factor": 0},
             [".type: Required value: Factor or Quantity"],
-            id="an empty type ends the questions",
         ),
-        pytest.param(
+        "an unknown type": (
             {"type": "bad"},
             ['.type: Unsupported value: "bad": supported values: "Factor", "Quantity"'],
-            id="an unknown type",
         ),
-        pytest.param(
-            {"type": "Factor"}, [".factor: Required value: type Factor needs it"], id="no factor"
-        ),
-        pytest.param(
+        "no factor": ({"type": "Factor"}, [".factor: Required value: type Factor needs it"]),
+        "factor 0": (
             {"type": "Factor", "factor": 0},
             [".factor: Invalid value: 0: must be at least 1, which boosts nothing"],
-            id="factor 0",
         ),
-        pytest.param(
+        "a quantity beside a factor": (
             {"type": "Factor", "factor": 2, "quantity": "1"},
             [".quantity: Forbidden: it belongs to type Quantity"],
-            id="a quantity beside a factor",
         ),
-        pytest.param(
+        "no quantity": (
             {"type": "Quantity"},
             [".quantity: Required value: type Quantity needs it"],
-            id="no quantity",
         ),
-        pytest.param(
+        "parts of a millicore": (
             {"type": "Quantity", "quantity": "187500u"},
             ['.quantity: Invalid value: "187500u": must be a whole number of millicores'],
-            id="parts of a millicore",
         ),
-        pytest.param(
+        "a negative quantity": (
             {"type": "Quantity", "quantity": "-1"},
             [
                 '.quantity: Invalid value: "-1": '
                 "must not be negative: a boost never lowers a request"
             ],
-            id="a negative quantity",
         ),
-        pytest.param(
+        "a factor beside a quantity": (
             {"type": "Quantity", "quantity": "1", "factor": 2},
             [".factor: Forbidden: it belongs to type Factor"],
-            id="a factor beside a quantity",
         ),
-        pytest.param(
+        "a duration without unit": (
             {"type": "Factor", "factor": 2, "duration": "10"},
             [f'.duration: Invalid value: "10": {NO_UNIT}'],
-            id="a duration without unit",
         ),
-        pytest.param(
+        "a negative duration": (
             {"type": "Factor", "factor": 2, "duration": "-1s"},
             ['.duration: Invalid value: "-1s": must not be negative'],
-            id="a negative duration",
         ),
-        pytest.param(
+        "negative seconds": (
             {"type": "Factor", "factor": 2, "durationSeconds": -1},
             [".durationSeconds: Invalid value: -1: must not be negative"],
-            id="negative seconds",
         ),
-        pytest.param(
+        "both durations": (
             {"type": "Factor", "factor": 2, "duration": "1s", "durationSeconds": 1},
             [".durationSeconds: Forbidden: duration says the same; set only one of them"],
-            id="both durations",
         ),
-        pytest.param(
+        "everything at once": (
             {"type": "bad", "duration": "-1s", "durationSeconds": -1},
             [
                 '.type: Unsupported value: "bad": supported values: "Factor", "Quantity"',
@@ -440,9 +398,8 @@ NO_UNIT = '"10" has no unit at its end; write "10s" for ten seconds'
                 ".durationSeconds: Invalid value: -1: must not be negative",
                 ".durationSeconds: Forbidden: duration says the same; set only one of them",
             ],
-            id="everything at once",
         ),
-    ],
+    },
 )
 def test_boost_refused(cpu: Json, expected: list[str]) -> None:
     """What can never be meant is refused, at its field, with the reason."""

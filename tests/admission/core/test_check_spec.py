@@ -11,6 +11,7 @@ from app.admission.core.vpa_review import VpaVersion, read_vpa_review
 from app.model.gates import FeatureGates
 from app.model.vpa import UpdatePolicy
 from tests import make
+from tests.cases import cases
 from tests.make import ALL_GATES, NO_GATES, Json
 
 
@@ -38,66 +39,60 @@ def aiming(api_version: str | None, kind: str | None, name: str | None = "web") 
 NO_TARGET = make.vpa_json(target=None)
 
 
-@pytest.mark.parametrize(
-    ("new", "stored", "expected"),
-    [
-        pytest.param(
+@cases(
+    "new stored expected",
+    {
+        "a new one without target": (
             NO_TARGET,
             None,
             ["spec.targetRef: Required value: name the workload to scale, as objects of v1 must"],
-            id="a new one without target",
         ),
-        pytest.param(NO_TARGET, NO_TARGET, [], id="a stored one without target"),
-        pytest.param(aiming("apps/v1", "Deployment"), None, [], id="a built-in kind"),
-        pytest.param(aiming(None, "Deployment"), None, [], id="a built-in kind alone"),
-        pytest.param(aiming("example.com/v1", "Rollout"), None, [], id="a custom kind"),
-        pytest.param(
+        "a stored one without target": (NO_TARGET, NO_TARGET, []),
+        "a built-in kind": (aiming("apps/v1", "Deployment"), None, []),
+        "a built-in kind alone": (aiming(None, "Deployment"), None, []),
+        "a custom kind": (aiming("example.com/v1", "Rollout"), None, []),
+        "empty words": (
             aiming("apps/v1", "", ""),
             None,
             ["spec.targetRef.kind: Required value", "spec.targetRef.name: Required value"],
-            id="empty words",
         ),
-        pytest.param(
+        "a stored one without kind": (
             aiming("apps/v1", None),
             aiming("apps/v1", None),
             [
                 "spec.targetRef.kind: Required value; tolerated, the stored object has it too",
             ],
-            id="a stored one without kind",
         ),
-        pytest.param(
+        "a kind misspelled": (
             aiming("apps/v1", "deployment"),
             None,
             [
                 'spec.targetRef.kind: "deployment" with apiVersion "apps/v1" is nothing that can '
                 'be scaled; did you mean "Deployment"?'
             ],
-            id="a kind misspelled",
         ),
-        pytest.param(
+        "a kind that is not there": (
             aiming("v1", "Xyz"),
             None,
             ['spec.targetRef.kind: "Xyz" with apiVersion "v1" is nothing that can be scaled'],
-            id="a kind that is not there",
         ),
-    ],
+    },
 )
 def test_target(new: Json, stored: Json | None, expected: list[str]) -> None:
     """A target must be named; one that is named oddly is told of."""
     assert [str(item) for item in findings(new, stored)] == expected
 
 
-@pytest.mark.parametrize(
-    ("recommenders", "expected"),
-    [
-        pytest.param([], [], id="none"),
-        pytest.param([{"name": "a"}], [], id="one"),
-        pytest.param(
+@cases(
+    "recommenders expected",
+    {
+        "none": ([], []),
+        "one": ([{"name": "a"}], []),
+        "two": (
             [{"name": "a"}, {"name": "b"}],
             ["spec.recommenders: Too many: 2: must have at most 1 item"],
-            id="two",
         ),
-    ],
+    },
 )
 def test_recommenders(recommenders: list[dict[str, str]], expected: list[str]) -> None:
     """One recommender is enough."""
@@ -114,18 +109,17 @@ CONTRADICTION = {"matchExpressions": [exists("a"), exists("a", "DoesNotExist")]}
 FLAWED = {"matchLabels": {"-a": "b"}, "matchExpressions": [exists("b", "Like")]}
 
 
-@pytest.mark.parametrize(
-    ("selector", "paths"),
-    [
-        pytest.param({}, [], id="empty"),
-        pytest.param({"matchLabels": {"a": "b"}}, [], id="labels"),
-        pytest.param(CONTRADICTION, ["spec.selector"], id="a contradiction"),
-        pytest.param(
+@cases(
+    "selector paths",
+    {
+        "empty": ({}, []),
+        "labels": ({"matchLabels": {"a": "b"}}, []),
+        "a contradiction": (CONTRADICTION, ["spec.selector"]),
+        "flaws": (
             FLAWED,
             ["spec.selector.matchLabels", "spec.selector.matchExpressions[0].operator"],
-            id="flaws",
         ),
-    ],
+    },
 )
 def test_selector(selector: Json, paths: list[str]) -> None:
     """A selector must be well formed and possible; if it is stored, it stays with a warning."""
@@ -223,87 +217,73 @@ MODES = '"InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate", "UpscaleO
 ONCE = ", and a resource may be named only once"
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        pytest.param(
-            {},
-            [".updateMode: Required value: an updatePolicy must say its updateMode"],
-            id="no mode",
-        ),
-        pytest.param(
+@cases(
+    "policy expected",
+    {
+        "no mode": ({}, [".updateMode: Required value: an updatePolicy must say its updateMode"]),
+        "an unknown mode": (
             {"updateMode": "bad"},
             [f'.updateMode: Unsupported value: "bad": supported values: {MODES}'],
-            id="an unknown mode",
         ),
-        pytest.param(
+        "an empty mode": (
             {"updateMode": ""},
             [f'.updateMode: Unsupported value: "": supported values: {MODES}'],
-            id="an empty mode",
         ),
-        pytest.param(
+        "several fields": (
             {"updateMode": "bad", "minReplicas": 0, "evictAfterOOMSeconds": -1},
             [
                 f'.updateMode: Unsupported value: "bad": supported values: {MODES}',
                 ".minReplicas: Invalid value: 0: must be at least 1",
                 ".evictAfterOOMSeconds: Invalid value: -1: must be at least 1",
             ],
-            id="several fields",
         ),
-        pytest.param(
+        "a resource in two requirements": (
             requiring((["cpu"], HIGHER), (["cpu"], LOWER)),
             [
                 '.evictionRequirements[1].resources[0]: Duplicate value: "cpu": '
                 f"it stands at evictionRequirements[0].resources[0]{ONCE}"
             ],
-            id="a resource in two requirements",
         ),
-        pytest.param(
+        "a resource spelled otherwise": (
             requiring((["cpu", "memory"], HIGHER), (["Memory"], HIGHER)),
             [
                 '.evictionRequirements[1].resources[0]: Duplicate value: "Memory": '
                 f"it stands at evictionRequirements[0].resources[1]{ONCE}"
             ],
-            id="a resource spelled otherwise",
         ),
-        pytest.param(
+        "a resource twice in one requirement": (
             requiring((["cpu", "cpu"], HIGHER)),
             [
                 '.evictionRequirements[0].resources[1]: Duplicate value: "cpu": '
                 f"it stands at evictionRequirements[0].resources[0]{ONCE}"
             ],
-            id="a resource twice in one requirement",
         ),
-        pytest.param(
+        "no resource": (
             requiring(([], HIGHER)),
             [".evictionRequirements[0].resources: Required value: name cpu, memory or both"],
-            id="no resource",
         ),
-        pytest.param(
+        "a resource that is not recommended": (
             requiring((["storage"], HIGHER)),
             [
                 '.evictionRequirements[0].resources[0]: Unsupported value: "storage": '
                 'supported values: "cpu", "memory"'
             ],
-            id="a resource that is not recommended",
         ),
-        pytest.param(
+        "no change": (
             requiring((["cpu"], None)),
             [
                 ".evictionRequirements[0].changeRequirement: Required value: "
                 "TargetHigherThanRequests or TargetLowerThanRequests"
             ],
-            id="no change",
         ),
-        pytest.param(
+        "an unknown change": (
             requiring((["cpu"], "Higher")),
             [
                 '.evictionRequirements[0].changeRequirement: Unsupported value: "Higher": '
                 f'supported values: "{HIGHER}", "{LOWER}"'
             ],
-            id="an unknown change",
         ),
-    ],
+    },
 )
 def test_update_policy_refused(policy: Json, expected: list[str]) -> None:
     """What makes no sense is refused at its field, with all that is wrong with it."""
@@ -346,18 +326,14 @@ def test_upscale_only_beside_lower() -> None:
 CONFLICTING = requiring((["cpu"], HIGHER), (["cpu"], LOWER))
 
 
-@pytest.mark.parametrize(
-    ("policy", "is_refused"),
-    [
-        pytest.param(CONFLICTING, False, id="the same"),
-        pytest.param({**CONFLICTING, "minReplicas": 3}, False, id="the same beside a change"),
-        pytest.param(
-            requiring((["cpu"], HIGHER), (["cpu"], LOWER), (["memory"], LOWER)),
-            True,
-            id="one more",
-        ),
-        pytest.param(requiring((["cpu"], LOWER), (["cpu"], HIGHER)), True, id="another order"),
-    ],
+@cases(
+    "policy is_refused",
+    {
+        "the same": (CONFLICTING, False),
+        "the same beside a change": ({**CONFLICTING, "minReplicas": 3}, False),
+        "one more": (requiring((["cpu"], HIGHER), (["cpu"], LOWER), (["memory"], LOWER)), True),
+        "another order": (requiring((["cpu"], LOWER), (["cpu"], HIGHER)), True),
+    },
 )
 def test_stored_requirements(policy: Json, is_refused: bool) -> None:
     """Requirements that are stored already pass with a warning, but only unchanged."""

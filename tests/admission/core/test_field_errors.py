@@ -22,59 +22,45 @@ from app.admission.core.field_errors import (
     too_many,
     unreadable,
 )
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("error", "reason", "body"),
-    [
-        pytest.param(
-            required("a", "say it"), "FieldValueRequired", "Required value: say it", id="required"
-        ),
-        pytest.param(required("a"), "FieldValueRequired", "Required value", id="no detail"),
-        pytest.param(
+@cases(
+    "error reason body",
+    {
+        "required": (required("a", "say it"), "FieldValueRequired", "Required value: say it"),
+        "no detail": (required("a"), "FieldValueRequired", "Required value"),
+        "text": (
             invalid("a", "10", "too low"),
             "FieldValueInvalid",
             'Invalid value: "10": too low',
-            id="text",
         ),
-        pytest.param(
-            invalid("a", 0, "too low"), "FieldValueInvalid", "Invalid value: 0: too low", id="zero"
-        ),
-        pytest.param(
-            invalid("a", 0.5, "x"), "FieldValueInvalid", "Invalid value: 0.5: x", id="fraction"
-        ),
-        pytest.param(
-            invalid("a", -1.0, "x"), "FieldValueInvalid", "Invalid value: -1: x", id="whole float"
-        ),
-        pytest.param(
+        "zero": (invalid("a", 0, "too low"), "FieldValueInvalid", "Invalid value: 0: too low"),
+        "fraction": (invalid("a", 0.5, "x"), "FieldValueInvalid", "Invalid value: 0.5: x"),
+        "whole float": (invalid("a", -1.0, "x"), "FieldValueInvalid", "Invalid value: -1: x"),
+        "not supported": (
             not_supported("a", "x", ("B", "A")),
             "FieldValueNotSupported",
             'Unsupported value: "x": supported values: "A", "B"',
-            id="not supported",
         ),
-        pytest.param(
-            forbidden("a", "gate"), "FieldValueForbidden", "Forbidden: gate", id="forbidden"
-        ),
-        pytest.param(
+        "forbidden": (forbidden("a", "gate"), "FieldValueForbidden", "Forbidden: gate"),
+        "more than one": (
             too_many("a", 2, 1),
             "FieldValueTooMany",
             "Too many: 2: must have at most 1 item",
-            id="more than one",
         ),
-        pytest.param(
+        "more than three": (
             too_many("a", 9, 3),
             "FieldValueTooMany",
             "Too many: 9: must have at most 3 items",
-            id="more than three",
         ),
-        pytest.param(
+        "duplicate": (
             duplicate("a", "cpu", "twice"),
             "FieldValueDuplicate",
             'Duplicate value: "cpu": twice',
-            id="duplicate",
         ),
-        pytest.param(unreadable("odd"), "InternalError", "Internal error: odd", id="internal"),
-    ],
+        "internal": (unreadable("odd"), "InternalError", "Internal error: odd"),
+    },
 )
 def test_body(error: FieldError, reason: str, body: str) -> None:
     """A error is told by the kind's words, the value if there is one, and the detail."""
@@ -130,25 +116,21 @@ FIRST = required("spec.a", "x")
 SECOND = invalid("spec.b", "v", "y")
 
 
-@pytest.mark.parametrize(
-    ("problems", "message", "causes"),
-    [
-        pytest.param(
+@cases(
+    "problems message causes",
+    {
+        "several stand in brackets": (
             [FIRST, SECOND],
             '[spec.a: Required value: x, spec.b: Invalid value: "v": y]',
             2,
-            id="several stand in brackets",
         ),
-        pytest.param(
-            [FIRST, FIRST], "spec.a: Required value: x", 2, id="the same twice is told once"
-        ),
-        pytest.param(
+        "the same twice is told once": ([FIRST, FIRST], "spec.a: Required value: x", 2),
+        "repeated among others": (
             [FIRST, SECOND, FIRST],
             '[spec.a: Required value: x, spec.b: Invalid value: "v": y]',
             3,
-            id="repeated among others",
         ),
-    ],
+    },
 )
 def test_denial_message(problems: list[FieldError], message: str, causes: int) -> None:
     """The message tells each text once; every error is a cause."""

@@ -29,6 +29,7 @@ from app.sizing.sizing import NO_SIZES, Sizes
 from tests import make
 from tests.admission.core.oracle import Upstream, UpstreamFails
 from tests.admission.core.worlds import World, worlds
+from tests.cases import cases
 from tests.make import ALL_GATES
 from tests.sizing.shorthand import admit, advice, box, two, vpa_json
 
@@ -46,10 +47,10 @@ def bare(name: str) -> Json:
     return {"name": name}
 
 
-@pytest.mark.parametrize(
-    ("pod", "vpa", "expected"),
-    [
-        pytest.param(
+@cases(
+    "pod vpa expected",
+    {
+        "requests of an ordinary pod": (
             make.pod_json(HAMSTER),
             vpa_json(advice("hamster", "250m/200Mi")),
             [
@@ -59,9 +60,8 @@ def bare(name: str) -> Json:
                 TOLD + "container 0: cpu request, memory request",
                 f"{OBSERVED} hamster",
             ],
-            id="requests of an ordinary pod",
         ),
-        pytest.param(
+        "annotations are there": (
             make.pod_json(HAMSTER, annotations={}),
             vpa_json(advice("hamster", "250m/200Mi")),
             [
@@ -70,9 +70,8 @@ def bare(name: str) -> Json:
                 TOLD + "container 0: cpu request, memory request",
                 f"{OBSERVED} hamster",
             ],
-            id="annotations are there",
         ),
-        pytest.param(
+        "no resources": (
             make.pod_json(bare("app")),
             vpa_json(advice("app", "1")),
             [
@@ -83,9 +82,8 @@ def bare(name: str) -> Json:
                 TOLD + "container 0: cpu request",
                 f"{OBSERVED} app",
             ],
-            id="no resources",
         ),
-        pytest.param(
+        "two containers": (
             make.pod_json(box("a", "0"), bare("b"), annotations={}),
             vpa_json(advice("a", "1"), advice("b", "2")),
             [
@@ -96,33 +94,28 @@ def bare(name: str) -> Json:
                 TOLD + "container 0: cpu request; container 1: cpu request",
                 f"{OBSERVED} a, b",
             ],
-            id="two containers",
         ),
-        pytest.param(
+        "nothing recommended": (
             make.pod_json(box("app", "100m"), annotations={}),
             vpa_json(),
             [f"{OBSERVED} app"],
-            id="nothing recommended",
         ),
-        pytest.param(
+        "an empty recommendation": (
             make.pod_json(bare("app"), annotations={}),
             make.vpa_json("v", status={"recommendation": {}}),
             [f"{OBSERVED} app"],
-            id="an empty recommendation",
         ),
-        pytest.param(
+        "a recommendation without a target": (
             make.pod_json(bare("app"), annotations={}),
             vpa_json({"containerName": "app"}),
             [f"{OBSERVED} app"],
-            id="a recommendation without a target",
         ),
-        pytest.param(
+        "no containers": (
             make.pod_json(spec={"containers": None}, annotations={}),
             vpa_json(),
             [f"{OBSERVED} "],
-            id="no containers",
         ),
-        pytest.param(
+        "what does not change is written too": (
             make.pod_json(box("app", "", "1"), annotations={}),
             vpa_json(advice("app", "1")),
             [
@@ -132,9 +125,8 @@ def bare(name: str) -> Json:
                 "cpu request, cpu limit",
                 f"{OBSERVED} app",
             ],
-            id="what does not change is written too",
         ),
-        pytest.param(
+        "only one map is missing": (
             make.pod_json(
                 {"name": "app", "resources": {"limits": {"cpu": 1}, "requests": None}},
                 annotations={},
@@ -148,25 +140,23 @@ def bare(name: str) -> Json:
                 "cpu request, cpu limit",
                 f"{OBSERVED} app",
             ],
-            id="only one map is missing",
         ),
-    ],
+    },
 )
 def test_patch(pod: Json, vpa: Json, expected: list[str]) -> None:
     """The operations come in a fixed order and create only what is missing."""
     assert admit(pod, vpa).changes == expected
 
 
-@pytest.mark.parametrize(
-    ("recommendations", "expected"),
-    [
-        pytest.param(
+@cases(
+    "recommendations expected",
+    {
+        "each gets its own": (
             [advice("removed", "500m/500Mi"), advice("hamster", "250m/200Mi")],
             ["250m/200Mi -", "100m/100Mi -"],
-            id="each gets its own",
         ),
-        pytest.param([advice("other", "1/1Gi")], ["100m/100Mi -", "1/1Gi -"], id="only the second"),
-    ],
+        "only the second": ([advice("other", "1/1Gi")], ["100m/100Mi -", "1/1Gi -"]),
+    },
 )
 def test_each_for_itself(recommendations: list[Json], expected: list[str]) -> None:
     """A container without a recommendation is left alone."""
@@ -217,25 +207,23 @@ def test_modes(mode: str | None) -> None:
     assert admit(make.pod_json(box("app", "100m")), vpa).containers == ["50m -"]
 
 
-@pytest.mark.parametrize(
-    ("request_", "reason"),
-    [
-        pytest.param({"operation": "UPDATE"}, "NotACreation", id="an update"),
-        pytest.param({"subresource": "eviction"}, "NotACreation", id="a subresource"),
-        pytest.param(
+@cases(
+    "request_ reason",
+    {
+        "an update": ({"operation": "UPDATE"}, "NotACreation"),
+        "a subresource": ({"subresource": "eviction"}, "NotACreation"),
+        "another version": (
             {"resource": {"group": "", "version": "v2", "resource": "pods"}},
             "UnknownVersion",
-            id="another version",
         ),
-        pytest.param({"object": "x"}, "UnreadablePod", id="no object"),
-        pytest.param(
+        "no object": ({"object": "x"}, "UnreadablePod"),
+        "the wrong shape": (
             {"object": make.pod_json({"name": "a", "resources": {"requests": 1}})},
             "UnreadablePod",
-            id="the wrong shape",
         ),
-        pytest.param({"object": None}, "UnreadablePod", id="nothing"),
-        pytest.param({"operation": ""}, "Sized", id="written by hand"),
-    ],
+        "nothing": ({"object": None}, "UnreadablePod"),
+        "written by hand": ({"operation": ""}, "Sized"),
+    },
 )
 def test_reviews(request_: Json, reason: str) -> None:
     """Only the creation of a readable pod is decided about, and the reason is told."""
@@ -250,16 +238,14 @@ def test_reviews(request_: Json, reason: str) -> None:
     assert bool(verdict.patch) == (reason == "Sized")
 
 
-@pytest.mark.parametrize(
-    ("vpa", "gate", "reason"),
-    [
-        pytest.param(make.vpa_json(cpu="1"), True, "Sized", id="a request"),
-        pytest.param(make.vpa_json(boost=make.boost_json(factor=2)), True, "Sized", id="a boost"),
-        pytest.param(make.vpa_json(), True, "NoRecommendation", id="nothing"),
-        pytest.param(
-            make.vpa_json(boost=make.boost_json(factor=2)), False, "NoRecommendation", id="gate off"
-        ),
-    ],
+@cases(
+    "vpa gate reason",
+    {
+        "a request": (make.vpa_json(cpu="1"), True, "Sized"),
+        "a boost": (make.vpa_json(boost=make.boost_json(factor=2)), True, "Sized"),
+        "nothing": (make.vpa_json(), True, "NoRecommendation"),
+        "gate off": (make.vpa_json(boost=make.boost_json(factor=2)), False, "NoRecommendation"),
+    },
 )
 def test_reason(vpa: Json, gate: bool, reason: str) -> None:
     """The verdict says whether anything was sized."""
@@ -455,22 +441,20 @@ def changes(pod: Json, patched: ContainerVerdict) -> list[str]:
     return [f"{operation['path']} {operation['value']}" for operation in operations[:-1]]
 
 
-@pytest.mark.parametrize(
-    ("resources", "found", "expected"),
-    [
-        pytest.param(
+@cases(
+    "resources found expected",
+    {
+        "a limit alone": (
             {"limits": {"cpu": "0"}},
             sizes({}, {"cpu": "1"}),
             [f"{RESOURCES_AT}/limits/cpu 1", f"{TOLD_FIRST}cpu limit"],
-            id="a limit alone",
         ),
-        pytest.param(
+        "a name with a slash": (
             {"limits": {"nvidia.com/gpu": "2"}},
             sizes({}, {"nvidia.com/gpu": "1"}),
             [f"{RESOURCES_AT}/limits/nvidia.com~1gpu 1", f"{TOLD_FIRST}nvidia.com/gpu limit"],
-            id="a name with a slash",
         ),
-        pytest.param(
+        "all in order": (
             None,
             sizes({"z": "1", "memory": "1", "a": "1", "cpu": "1"}, {"cpu": "2"}, "cpu is fine"),
             [
@@ -485,10 +469,9 @@ def changes(pod: Json, patched: ContainerVerdict) -> list[str]:
                 f"{TOLD_FIRST}cpu is fine, cpu request, memory request, a request, z request, "
                 "cpu limit",
             ],
-            id="all in order",
         ),
-        pytest.param(None, sizes({}, {}, "a note alone"), [], id="nothing to write"),
-        pytest.param(
+        "nothing to write": (None, sizes({}, {}, "a note alone"), []),
+        "an empty object is made anew": (
             {},
             sizes({"cpu": "1"}, {}),
             [
@@ -497,9 +480,8 @@ def changes(pod: Json, patched: ContainerVerdict) -> list[str]:
                 f"{RESOURCES_AT}/requests/cpu 1",
                 f"{TOLD_FIRST}cpu request",
             ],
-            id="an empty object is made anew",
         ),
-    ],
+    },
 )
 def test_sizes(resources: Json | None, found: Sizes, expected: list[str]) -> None:
     """Maps are created where they are missing, and values come in order."""
@@ -510,16 +492,15 @@ def test_sizes(resources: Json | None, found: Sizes, expected: list[str]) -> Non
 MARK = "/metadata/annotations/vpaCpuStartupBoost~1app {}"
 
 
-@pytest.mark.parametrize(
-    ("found", "boosted", "expected"),
-    [
-        pytest.param(
+@cases(
+    "found boosted expected",
+    {
+        "a boost alone": (
             NO_SIZES,
             boost("2", None),
             [MARK, f"{RESOURCES_AT}/requests/cpu 2", f"{TOLD_FIRST}cpu request"],
-            id="a boost alone",
         ),
-        pytest.param(
+        "the limit stays what it is": (
             sizes({"memory": "1", "cpu": "1"}, {"cpu": "3"}),
             boost("2", None),
             [
@@ -529,9 +510,8 @@ MARK = "/metadata/annotations/vpaCpuStartupBoost~1app {}"
                 f"{RESOURCES_AT}/limits/cpu 3",
                 f"{TOLD_FIRST}cpu request, memory request, cpu limit",
             ],
-            id="the limit stays what it is",
         ),
-        pytest.param(
+        "the limit follows": (
             sizes({"memory": "1"}, {"memory": "3"}),
             boost("2", "4"),
             [
@@ -542,9 +522,8 @@ MARK = "/metadata/annotations/vpaCpuStartupBoost~1app {}"
                 f"{RESOURCES_AT}/limits/memory 3",
                 f"{TOLD_FIRST}cpu request, memory request, cpu limit, memory limit",
             ],
-            id="the limit follows",
         ),
-    ],
+    },
 )
 def test_boost(found: Sizes, boosted: Boosted, expected: list[str]) -> None:
     """A boost stands in for the cpu, and its mark comes first."""

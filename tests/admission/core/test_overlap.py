@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import timedelta
 from typing import Any
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -24,6 +23,7 @@ from app.model.review import AdmissionRequest
 from app.model.selectors import Selector
 from app.model.vpa import Vpa
 from tests import make
+from tests.cases import cases
 
 LEADER: dict[str, Any] = {"matchLabels": {"role": "leader"}}
 FOLLOWER: dict[str, Any] = {"matchLabels": {"role": "follower"}}
@@ -44,21 +44,20 @@ def role(operator: str, *values: str) -> dict[str, Any]:
 CATCH_ALL, KEYS, VALUES = "(catch-all)", "(different keys)", "(overlapping values)"
 
 
-@pytest.mark.parametrize(
-    ("stored", "new", "path", "why"),
-    [
-        pytest.param(None, None, "spec.targetRef", CATCH_ALL, id="both take all"),
-        pytest.param(None, LEADER, "spec.selector", CATCH_ALL, id="the stored takes all"),
-        pytest.param(LEADER, None, "spec.selector", CATCH_ALL, id="the new takes all"),
-        pytest.param(PROD, LEADER, "spec.selector", KEYS, id="different keys"),
-        pytest.param(
+@cases(
+    "stored new path why",
+    {
+        "both take all": (None, None, "spec.targetRef", CATCH_ALL),
+        "the stored takes all": (None, LEADER, "spec.selector", CATCH_ALL),
+        "the new takes all": (LEADER, None, "spec.selector", CATCH_ALL),
+        "different keys": (PROD, LEADER, "spec.selector", KEYS),
+        "same value, other keys": (
             labels(role="leader", env="prod"),
             labels(role="leader", tier="x"),
             "spec.selector",
             VALUES,
-            id="same value, other keys",
         ),
-    ],
+    },
 )
 def test_conflict(
     stored: dict[str, Any] | None, new: dict[str, Any] | None, path: str, why: str
@@ -78,34 +77,31 @@ def test_disjoint() -> None:
     assert not list(conflicts(leader, [follower]))
 
 
-@pytest.mark.parametrize(
-    ("other", "is_sibling"),
-    [
-        pytest.param(make.vpa("old"), True, id="same target"),
-        pytest.param(make.vpa("new"), False, id="itself"),
-        pytest.param(make.vpa("old", namespace="other"), False, id="another namespace"),
-        pytest.param(make.vpa("old", target="StatefulSet/db"), False, id="another name"),
-        pytest.param(make.vpa("old", target="Deployment/web"), False, id="another kind"),
-        pytest.param(make.vpa("old", target="apps/v1beta1/StatefulSet/web"), True, id="version"),
-        pytest.param(make.vpa("old", target="x.io/v1/StatefulSet/web"), False, id="another group"),
-        pytest.param(make.vpa("old", target="v1/StatefulSet/web"), True, id="a forgotten group"),
-        pytest.param(
+@cases(
+    "other is_sibling",
+    {
+        "same target": (make.vpa("old"), True),
+        "itself": (make.vpa("new"), False),
+        "another namespace": (make.vpa("old", namespace="other"), False),
+        "another name": (make.vpa("old", target="StatefulSet/db"), False),
+        "another kind": (make.vpa("old", target="Deployment/web"), False),
+        "version": (make.vpa("old", target="apps/v1beta1/StatefulSet/web"), True),
+        "another group": (make.vpa("old", target="x.io/v1/StatefulSet/web"), False),
+        "a forgotten group": (make.vpa("old", target="v1/StatefulSet/web"), True),
+        "no apiVersion": (
             make.vpa("old", spec={"targetRef": {"kind": "StatefulSet", "name": "web"}}),
             True,
-            id="no apiVersion",
         ),
-        pytest.param(make.vpa("old", target=None), False, id="no target"),
-        pytest.param(
+        "no target": (make.vpa("old", target=None), False),
+        "on its way out": (
             make.vpa("old", metadata={"deletionTimestamp": "2026-01-05T10:00:00Z"}),
             False,
-            id="on its way out",
         ),
-        pytest.param(
+        "one that selects nothing": (
             make.vpa("old", selector={**LEADER, **role("In", "follower")}),
             False,
-            id="one that selects nothing",
         ),
-    ],
+    },
 )
 def test_siblings(other: Vpa, is_sibling: bool) -> None:
     """Only VPAs of the same target in the same namespace count, and only while they stay."""
@@ -144,54 +140,42 @@ BASE = make.vpa_json("new", selector=LEADER)
 WITHOUT_API_VERSION = {"kind": "StatefulSet", "name": "web"}
 
 
-@pytest.mark.parametrize(
-    ("request_", "mode", "is_decisive"),
-    [
-        pytest.param(create(), ENFORCE, True, id="creation"),
-        pytest.param(create(), WARN, False, id="creation, only warned of"),
-        pytest.param(
-            update(make.vpa_json("new", selector=FOLLOWER), BASE), ENFORCE, True, id="selector"
-        ),
-        pytest.param(update(make.vpa_json("new"), BASE), ENFORCE, True, id="selector taken away"),
-        pytest.param(
+@cases(
+    "request_ mode is_decisive",
+    {
+        "creation": (create(), ENFORCE, True),
+        "creation, only warned of": (create(), WARN, False),
+        "selector": (update(make.vpa_json("new", selector=FOLLOWER), BASE), ENFORCE, True),
+        "selector taken away": (update(make.vpa_json("new"), BASE), ENFORCE, True),
+        "target": (
             update(make.vpa_json("new", selector=LEADER, target="StatefulSet/db"), BASE),
             ENFORCE,
             True,
-            id="target",
         ),
-        pytest.param(
+        "target that was missing": (
             update(BASE, make.vpa_json("new", selector=LEADER, target=None)),
             ENFORCE,
             True,
-            id="target that was missing",
         ),
-        pytest.param(
+        "selector that was broken": (
             update(make.vpa_json("new"), make.vpa_json("new", selector=role("Like"))),
             ENFORCE,
             True,
-            id="selector that was broken",
         ),
-        pytest.param(
-            update(make.vpa_json("new", selector=LEADER, mode="Off"), BASE),
-            ENFORCE,
-            False,
-            id="mode",
-        ),
-        pytest.param(
+        "mode": (update(make.vpa_json("new", selector=LEADER, mode="Off"), BASE), ENFORCE, False),
+        "version of the target": (
             update(
                 make.vpa_json("new", selector=LEADER, target="apps/v1beta1/StatefulSet/web"), BASE
             ),
             ENFORCE,
             False,
-            id="version of the target",
         ),
-        pytest.param(
+        "spelling of the selector": (
             update(make.vpa_json("new", selector=role("In", "leader")), BASE),
             ENFORCE,
             False,
-            id="spelling of the selector",
         ),
-    ],
+    },
 )
 def test_needs_siblings(request_: AdmissionRequest, mode: Disjointness, is_decisive: bool) -> None:
     """Siblings decide when pods are claimed anew; otherwise they only cause warnings."""
@@ -200,30 +184,26 @@ def test_needs_siblings(request_: AdmissionRequest, mode: Disjointness, is_decis
     assert asked == SiblingsWanted("default", "StatefulSet", target["name"], is_decisive)
 
 
-@pytest.mark.parametrize(
-    ("request_", "mode"),
-    [
-        pytest.param(create(), OFF, id="not asked for"),
-        pytest.param(create(subresource="status"), ENFORCE, id="status"),
-        pytest.param(make.review(None, old=BASE, operation="DELETE"), ENFORCE, id="deletion"),
-        pytest.param(create(make.vpa_json(target=None)), ENFORCE, id="no target"),
-        pytest.param(create(make.vpa_json(target="StatefulSet/")), ENFORCE, id="no name"),
-        pytest.param(create(make.vpa_json(target="v1//web")), ENFORCE, id="no kind"),
-        pytest.param(
-            create(make.vpa_json(mode="Off", spec={"recommenders": 5})), ENFORCE, id="odd"
-        ),
-        pytest.param(create(make.vpa_json(selector=role("Like"))), ENFORCE, id="broken selector"),
-        pytest.param(
+@cases(
+    "request_ mode",
+    {
+        "not asked for": (create(), OFF),
+        "status": (create(subresource="status"), ENFORCE),
+        "deletion": (make.review(None, old=BASE, operation="DELETE"), ENFORCE),
+        "no target": (create(make.vpa_json(target=None)), ENFORCE),
+        "no name": (create(make.vpa_json(target="StatefulSet/")), ENFORCE),
+        "no kind": (create(make.vpa_json(target="v1//web")), ENFORCE),
+        "odd": (create(make.vpa_json(mode="Off", spec={"recommenders": 5})), ENFORCE),
+        "broken selector": (create(make.vpa_json(selector=role("Like"))), ENFORCE),
+        "selects nothing": (
             create(make.vpa_json(selector={**LEADER, **role("In", "follower")})),
             ENFORCE,
-            id="selects nothing",
         ),
-        pytest.param(
+        "on its way out": (
             create(make.vpa_json(metadata={"deletionTimestamp": "2026-01-05T10:00:00Z"})),
             ENFORCE,
-            id="on its way out",
         ),
-    ],
+    },
 )
 def test_needs_no_siblings(request_: AdmissionRequest, mode: Disjointness) -> None:
     """What claims no pods, or is refused anyway, asks for nobody."""
@@ -236,19 +216,18 @@ def test_needs_no_siblings(request_: AdmissionRequest, mode: Disjointness) -> No
 RIVAL = make.vpa("old", selector=LEADER)
 
 
-@pytest.mark.parametrize(
-    ("request_", "mode", "kind"),
-    [
-        pytest.param(create(), ENFORCE, FieldError, id="a new one is refused"),
-        pytest.param(create(), WARN, FieldWarning, id="a new one is warned of"),
-        pytest.param(update(BASE, make.vpa_json("new")), ENFORCE, FieldError, id="changed"),
-        pytest.param(
+@cases(
+    "request_ mode kind",
+    {
+        "a new one is refused": (create(), ENFORCE, FieldError),
+        "a new one is warned of": (create(), WARN, FieldWarning),
+        "changed": (update(BASE, make.vpa_json("new")), ENFORCE, FieldError),
+        "labelled": (
             update(BASE, make.vpa_json("new", selector=LEADER, metadata={"labels": {}})),
             ENFORCE,
             FieldWarning,
-            id="labelled",
         ),
-    ],
+    },
 )
 def test_ratchet(request_: AdmissionRequest, mode: Disjointness, kind: type) -> None:
     """VPAs that overlap already stay editable, with a warning."""

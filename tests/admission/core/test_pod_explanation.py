@@ -6,13 +6,13 @@ from datetime import timedelta
 from typing import Any
 
 import orjson
-import pytest
 from hypothesis import HealthCheck, given, settings
 
 from app.admission.core.mutate import PodVerdict
 from app.admission.core.pod_explanation import explain
 from tests import make
 from tests.admission.core.worlds import World, worlds
+from tests.cases import cases
 from tests.sizing.shorthand import admit, advice, box, two, vpa_json
 
 Json = dict[str, Any]
@@ -89,21 +89,19 @@ def test_whole_story() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("vpas", "why"),
-    [
-        pytest.param([make.vpa_json("a")], ["no other VPA wants the pod"], id="alone"),
-        pytest.param(
+@cases(
+    "vpas why",
+    {
+        "alone": ([make.vpa_json("a")], ["no other VPA wants the pod"]),
+        "as old": (
             [make.vpa_json("a"), make.vpa_json("b")],
             ["it is the oldest active one", "it is as old, and later by name"],
-            id="as old",
         ),
-        pytest.param(
+        "both in mode Off": (
             [make.vpa_json(name, mode="Off", boost={}) for name in "ab"],
             ["it is the oldest that boosts it", "it is as old, and later by name"],
-            id="both in mode Off",
         ),
-    ],
+    },
 )
 def test_choice(vpas: list[Json], why: list[str]) -> None:
     """It is told why this VPA and not another one controls the pod."""
@@ -111,21 +109,18 @@ def test_choice(vpas: list[Json], why: list[str]) -> None:
     assert [told["why"], *(other["why"] for other in told.get("weaker", ()))] == why
 
 
-@pytest.mark.parametrize(
-    ("vpa", "expected"),
-    [
-        pytest.param(vpa_json(mode="Off", boost={}), OFF, id="off"),
-        pytest.param(vpa_json(), "the VPA has none yet", id="none yet"),
-        pytest.param(
+@cases(
+    "vpa expected",
+    {
+        "off": (vpa_json(mode="Off", boost={}), OFF),
+        "none yet": (vpa_json(), "the VPA has none yet"),
+        "container off": (
             vpa_json(advice("app", "1"), policies=[make.policy_json(mode="Off")]),
             "the container's policy is in mode Off",
-            id="container off",
         ),
-        pytest.param(
-            vpa_json(advice("other", "1")), "the VPA has none for this container", id="for others"
-        ),
-        pytest.param(vpa_json(advice("app", "1")), None, id="there is one"),
-    ],
+        "for others": (vpa_json(advice("other", "1")), "the VPA has none for this container"),
+        "there is one": (vpa_json(advice("app", "1")), None),
+    },
 )
 def test_silence(vpa: Json, expected: str | None) -> None:
     """Where nothing is recommended or applied, it is told why."""
@@ -133,19 +128,16 @@ def test_silence(vpa: Json, expected: str | None) -> None:
     assert told.get("recommendation") == expected
 
 
-@pytest.mark.parametrize(
-    ("most", "expected", "gets"),
-    [
-        pytest.param(
+@cases(
+    "most expected gets",
+    {
+        "it has to": (
             "1",
             "the VPA has none for this container, which makes room for others",
             {"request": "500m", "limit": "500m"},
-            id="it has to",
         ),
-        pytest.param(
-            "9", "the VPA has none for this container, and the pod has room for it", None, id="not"
-        ),
-    ],
+        "not": ("9", "the VPA has none for this container, and the pod has room for it", None),
+    },
 )
 def test_making_room(most: str, expected: str, gets: Json | None) -> None:
     """A container without a recommendation may still have to give way."""
@@ -158,31 +150,22 @@ def test_making_room(most: str, expected: str, gets: Json | None) -> None:
     assert told["cpu"].get("caps") == (scaled if gets else None)
 
 
-@pytest.mark.parametrize(
-    ("has", "boost", "gate", "most", "expected"),
-    [
-        pytest.param(
-            "1", {"factor": 2}, True, None, {"from": "1", "wanted": "2", "to": "2"}, id="y"
-        ),
-        pytest.param(
-            "1", {"factor": 1}, True, None, "refused: it would not raise the request", id="rise"
-        ),
-        pytest.param(
-            "-", {"factor": 2}, True, None, "refused: the container asks for no cpu", id="nothing"
-        ),
-        pytest.param("1", {"kind": "X"}, True, None, "refused: its type is unknown", id="type"),
-        pytest.param(
-            "1", {"factor": 2}, False, None, "refused: the feature gate is off", id="gate"
-        ),
-        pytest.param(
+@cases(
+    "has boost gate most expected",
+    {
+        "y": ("1", {"factor": 2}, True, None, {"from": "1", "wanted": "2", "to": "2"}),
+        "rise": ("1", {"factor": 1}, True, None, "refused: it would not raise the request"),
+        "nothing": ("-", {"factor": 2}, True, None, "refused: the container asks for no cpu"),
+        "type": ("1", {"kind": "X"}, True, None, "refused: its type is unknown"),
+        "gate": ("1", {"factor": 2}, False, None, "refused: the feature gate is off"),
+        "flag": (
             "1",
             {"factor": 2},
             True,
             "500m",
             "refused: --max-allowed-cpu-boost leaves no room",
-            id="flag",
         ),
-    ],
+    },
 )
 def test_boost(has: str, boost: Json, gate: bool, most: str | None, expected: object) -> None:
     """A boost is told with its base, and a refusal with its reason."""
@@ -192,23 +175,22 @@ def test_boost(has: str, boost: Json, gate: bool, most: str | None, expected: ob
     assert told["cpu"]["boost"] == expected
 
 
-@pytest.mark.parametrize(
-    ("has", "target", "policy", "expected"),
-    [
-        pytest.param("1 2", "3", {}, RATIO, id="in proportion"),
-        pytest.param("1 1", "3", {}, "equals the request", id="equal"),
-        pytest.param("- 1", "3", {}, "equals the request", id="no request"),
-        pytest.param("1", "3", {}, NO_LIMIT, id="no limit"),
-        pytest.param("1 0", "3", {}, NO_LIMIT, id="a limit of zero"),
-        pytest.param("1 2", "0", {}, "left as it is: the request is zero", id="nothing"),
-        pytest.param(
+@cases(
+    "has target policy expected",
+    {
+        "in proportion": ("1 2", "3", {}, RATIO),
+        "equal": ("1 1", "3", {}, "equals the request"),
+        "no request": ("- 1", "3", {}, "equals the request"),
+        "no limit": ("1", "3", {}, NO_LIMIT),
+        "a limit of zero": ("1 0", "3", {}, NO_LIMIT),
+        "nothing": ("1 2", "0", {}, "left as it is: the request is zero"),
+        "not controlled": (
             "1 2",
             "1",
             {"values": "RequestsOnly"},
             "left as it is: the policy does not control limits",
-            id="not controlled",
         ),
-    ],
+    },
 )
 def test_limit(has: str, target: str, policy: Json, expected: str) -> None:
     """It is told how a limit came about, or why there is none."""
@@ -247,19 +229,18 @@ def test_other_resources() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("pod", "expected"),
-    [
-        pytest.param(
+@cases(
+    "pod expected",
+    {
+        "no owner": (
             make.pod_json(owner=None),
             {
                 "reason": "NoController",
                 "message": "no controller owns the pod",
                 "pod": "default/web-0",
             },
-            id="no owner",
         ),
-        pytest.param(
+        "not selected": (
             make.pod_json(labels={}, metadata={"name": None, "generateName": "web-"}),
             {
                 "reason": "NoTargetSelectorMatch",
@@ -267,17 +248,15 @@ def test_other_resources() -> None:
                 "pod": "default/web-%",
                 "owner": "StatefulSet/web",
             },
-            id="not selected",
         ),
-        pytest.param(
+        "not readable": (
             make.pod_json(spec={"containers": 7}),
             {
                 "reason": "UnreadablePod",
                 "message": "spec.containers: expected a list, found the number 7",
             },
-            id="not readable",
         ),
-    ],
+    },
 )
 def test_untouched(pod: Json, expected: Json) -> None:
     """What is not controlled is told as far as it was looked at."""

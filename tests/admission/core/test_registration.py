@@ -6,9 +6,8 @@ from copy import deepcopy
 from datetime import UTC, datetime
 from typing import Any
 
-import pytest
-
 from app.admission.core.registration import align, drift_event
+from tests.cases import cases
 
 OURS: dict[str, Any] = {
     "name": "vpa.k8s.io",
@@ -43,31 +42,25 @@ def live(**changes: object) -> dict[str, Any]:
     }
 
 
-@pytest.mark.parametrize(
-    ("changes", "differences"),
-    [
-        pytest.param({}, (), id="as wanted"),
-        pytest.param({"failurePolicy": "Fail"}, ("failurePolicy",), id="policy"),
-        pytest.param({"rules": None}, ("rules",), id="rules gone"),
-        pytest.param({"namespaceSelector": None}, (), id="empty is absent"),
-        pytest.param({"matchConditions": [{"name": "never"}]}, ("matchConditions",), id="muted"),
-        pytest.param({"reinvocationPolicy": "Never"}, (), id="a field that we do not name"),
-        pytest.param(
+@cases(
+    "changes differences",
+    {
+        "as wanted": ({}, ()),
+        "policy": ({"failurePolicy": "Fail"}, ("failurePolicy",)),
+        "rules gone": ({"rules": None}, ("rules",)),
+        "empty is absent": ({"namespaceSelector": None}, ()),
+        "muted": ({"matchConditions": [{"name": "never"}]}, ("matchConditions",)),
+        "a field that we do not name": ({"reinvocationPolicy": "Never"}, ()),
+        "another CA": (
             {"clientConfig": {**OURS["clientConfig"], "caBundle": "eA=="}},
             ("clientConfig.caBundle",),
-            id="another CA",
         ),
-        pytest.param(
+        "sent elsewhere": (
             {"clientConfig": {"url": "https://elsewhere", "caBundle": "Q0E="}},
             ("clientConfig.service", "clientConfig.url"),
-            id="sent elsewhere",
         ),
-        pytest.param(
-            {"clientConfig": "?"},
-            ("clientConfig.caBundle", "clientConfig.service"),
-            id="not an object",
-        ),
-    ],
+        "not an object": ({"clientConfig": "?"}, ("clientConfig.caBundle", "clientConfig.service")),
+    },
 )
 def test_align(changes: dict[str, Any], differences: tuple[str, ...]) -> None:
     """Ours becomes as wanted, and the rest of the object is as it was."""
@@ -81,17 +74,16 @@ def test_align(changes: dict[str, Any], differences: tuple[str, ...]) -> None:
     assert align(alignment.body, WANTED).differences == ()
 
 
-@pytest.mark.parametrize(
-    ("found", "differences"),
-    [
-        pytest.param({}, ("metadata.labels[team]", "webhooks[vpa.k8s.io]"), id="nothing there"),
-        pytest.param(
+@cases(
+    "found differences",
+    {
+        "nothing there": ({}, ("metadata.labels[team]", "webhooks[vpa.k8s.io]")),
+        "other label and entries": (
             {"metadata": {"labels": {"team": "b"}}, "webhooks": ["?", THEIRS]},
             ("metadata.labels[team]", "webhooks[vpa.k8s.io]"),
-            id="other label and entries",
         ),
-        pytest.param({**live(), "webhooks": []}, ("webhooks[vpa.k8s.io]",), id="emptied"),
-    ],
+        "emptied": ({**live(), "webhooks": []}, ("webhooks[vpa.k8s.io]",)),
+    },
 )
 def test_align_missing(found: dict[str, Any], differences: tuple[str, ...]) -> None:
     """What is missing is added beside what is there."""

@@ -21,6 +21,7 @@ from app.admission.core.rotation import (
     plan,
     renewal_time,
 )
+from tests.cases import cases
 
 NOTHING, ISSUE_FIRST, ISSUE_NEXT, PUBLISH_CA, SWAP_SERVING, RETIRE_CA = Rotation
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
@@ -147,21 +148,19 @@ def test_issuing(
     assert reason in planned.reason
 
 
-@pytest.mark.parametrize(
-    ("situation", "until"),
-    [
-        pytest.param(known(OLD), renewal_time(OLD, RULES), id="until the renewal"),
-        pytest.param(
+@cases(
+    "situation until",
+    {
+        "until the renewal": (known(OLD), renewal_time(OLD, RULES)),
+        "until settled": (
             known(DUE, NEW, (BOTH, BOTH), age_seconds=10),
             NOW + timedelta(seconds=20),
-            id="until settled",
         ),
-        pytest.param(
+        "until the grace is over": (
             known(NEW, bundles=(BOTH,), age_seconds=600),
             NOW + timedelta(seconds=3000),
-            id="until the grace is over",
         ),
-    ],
+    },
 )
 def test_wait(situation: RotationState, until: datetime) -> None:
     """A wait names its end."""

@@ -24,6 +24,7 @@ from app.model.gates import FeatureGate, FeatureGates
 from app.model.review import AdmissionRequest
 from app.model.vpa import Vpa
 from tests import make
+from tests.cases import cases
 from tests.junk import ANYTHING, objects_like
 from tests.make import ALL_GATES, NO_GATES
 
@@ -86,19 +87,18 @@ FACTOR = make.boost_json(factor=2)
 BROKEN_RESOURCE = vpa(POLICY_JSON(resources=["cpu", "broken"]))
 
 
-@pytest.mark.parametrize(
-    ("new", "gates", "expected", "warnings"),
-    [
-        pytest.param(vpa(), NO_GATES, [], 0, id="valid"),
-        pytest.param(vpa(mode="Auto"), NO_GATES, [], 1, id="a deprecated mode is warned of"),
-        pytest.param(
+@cases(
+    "new gates expected warnings",
+    {
+        "valid": (vpa(), NO_GATES, [], 0),
+        "a deprecated mode is warned of": (vpa(mode="Auto"), NO_GATES, [], 1),
+        "InPlace with its gate off": (
             vpa(mode="InPlace"),
             NO_GATES,
             [(f"{UPDATE}.updateMode", FORBIDDEN)],
             0,
-            id="InPlace with its gate off",
         ),
-    ],
+    },
 )
 def test_created(new: Json, gates: FeatureGates, expected: Errors, warnings: int) -> None:
     """A new VPA is refused for what is wrong with it, at the field where it is."""
@@ -110,36 +110,31 @@ def test_created(new: Json, gates: FeatureGates, expected: Errors, warnings: int
 WAS_BOOSTED = vpa(boost=FACTOR)
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "expected", "warnings"),
-    [
-        pytest.param(
+@cases(
+    "new old expected warnings",
+    {
+        "a mode whose gate was closed": (
             updating(updateMode="InPlace", minReplicas=2),
             vpa(mode="InPlace"),
             [],
             0,
-            id="a mode whose gate was closed",
         ),
-        pytest.param(
+        "a boost whose gate was closed is still checked": (
             vpa(boost=make.boost_json(factor=0)),
             WAS_BOOSTED,
             [("spec.startupBoost.cpu.factor", INVALID)],
             0,
-            id="a boost whose gate was closed is still checked",
         ),
-        pytest.param(
+        "one field of the gate keeps all of them open": (
             updating(updateMode="Off", evictAfterOOMSeconds=0),
             vpa(POLICY_JSON(oomMinBumpUp="1Mi")),
             [(f"{UPDATE}.evictAfterOOMSeconds", INVALID)],
             0,
-            id="one field of the gate keeps all of them open",
         ),
-        pytest.param(
-            make.vpa_json(target=None), vpa(), [], 0, id="a target is only required of new ones"
-        ),
-        pytest.param(vpa(), {"spec": 5}, [(".", INTERNAL)], 0, id="unreadable before"),
-        pytest.param({"spec": 5}, vpa(), [(".", INTERNAL)], 0, id="unreadable now"),
-    ],
+        "a target is only required of new ones": (make.vpa_json(target=None), vpa(), [], 0),
+        "unreadable before": (vpa(), {"spec": 5}, [(".", INTERNAL)], 0),
+        "unreadable now": ({"spec": 5}, vpa(), [(".", INTERNAL)], 0),
+    },
 )
 def test_updated(new: Json, old: Json, expected: Errors, warnings: int) -> None:
     """With gates off, an update may keep what it found, but the rules still hold."""
@@ -178,21 +173,19 @@ RECREATE = {"op": "add", "path": "/spec/updatePolicy", "value": {"updateMode": "
 PLAIN = vpa(mode=None)
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "phase", "is_patched"),
-    [
-        pytest.param(PLAIN, None, Phase.MUTATING, True, id="created"),
-        pytest.param(PLAIN, vpa(), Phase.MUTATING, True, id="updated"),
-        pytest.param(PLAIN, PLAIN, Phase.MUTATING, True, id="labelled"),
-        pytest.param(PLAIN, None, Phase.VALIDATING, False, id="too late to change it"),
-        pytest.param(vpa(), None, Phase.MUTATING, False, id="it has one"),
-        pytest.param(
-            vpa(spec={"updatePolicy": None}), None, Phase.MUTATING, True, id="null is absent"
-        ),
-        pytest.param(updating(), None, Phase.MUTATING, False, id="empty is refused"),
-        pytest.param(vpa({}, mode=None), None, Phase.MUTATING, False, id="refused otherwise"),
-        pytest.param({}, vpa(), Phase.MUTATING, False, id="no spec to put it into"),
-    ],
+@cases(
+    "new old phase is_patched",
+    {
+        "created": (PLAIN, None, Phase.MUTATING, True),
+        "updated": (PLAIN, vpa(), Phase.MUTATING, True),
+        "labelled": (PLAIN, PLAIN, Phase.MUTATING, True),
+        "too late to change it": (PLAIN, None, Phase.VALIDATING, False),
+        "it has one": (vpa(), None, Phase.MUTATING, False),
+        "null is absent": (vpa(spec={"updatePolicy": None}), None, Phase.MUTATING, True),
+        "empty is refused": (updating(), None, Phase.MUTATING, False),
+        "refused otherwise": (vpa({}, mode=None), None, Phase.MUTATING, False),
+        "no spec to put it into": ({}, vpa(), Phase.MUTATING, False),
+    },
 )
 def test_default(new: Json, old: Json | None, phase: Phase, is_patched: bool) -> None:
     """A valid VPA without an update policy gets one that says what is meant anyway."""
@@ -204,15 +197,14 @@ def test_default(new: Json, old: Json | None, phase: Phase, is_patched: bool) ->
 TERMINATING = {"metadata": {"name": "web", "deletionTimestamp": "2026-01-05T10:00:00Z"}}
 
 
-@pytest.mark.parametrize(
+@cases(
     "request_",
-    [
-        pytest.param(make.review(None, old=VERY_BROKEN, operation="DELETE"), id="deletion"),
-        pytest.param(
+    {
+        "deletion": (make.review(None, old=VERY_BROKEN, operation="DELETE"),),
+        "a finalizer on the way out": (
             make.review(VERY_BROKEN | TERMINATING, old=VERY_BROKEN, operation="UPDATE"),
-            id="a finalizer on the way out",
         ),
-    ],
+    },
 )
 def test_exempt(request_: AdmissionRequest) -> None:
     """What writes no spec is never refused, never warned of, and never changed."""
@@ -248,36 +240,32 @@ FOLLOWER = make.vpa_json("new", mode="Off", selector={"matchLabels": {"role": "f
 WARN, OFF = Disjointness.WARN, Disjointness.OFF
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "siblings", "rules", "reason", "warnings"),
-    [
-        pytest.param(LEADER, None, [RIVAL], RULES, VpaReason.OVERLAPPING, 0, id="refused"),
-        pytest.param(FOLLOWER, None, [RIVAL], RULES, VpaReason.ACCEPTED, 0, id="kept apart"),
-        pytest.param(LEADER, None, [RIVAL], WARN, VpaReason.ACCEPTED, 1, id="only warned of"),
-        pytest.param(LEADER, None, [RIVAL], OFF, VpaReason.ACCEPTED, 0, id="not looked at"),
-        pytest.param(LEADER, None, None, OFF, VpaReason.ACCEPTED, 0, id="not looked at, unknown"),
-        pytest.param(
-            LEADER, None, None, RULES, VpaReason.SIBLINGS_UNKNOWN, 1, id="siblings unknown"
-        ),
-        pytest.param(
+@cases(
+    "new old siblings rules reason warnings",
+    {
+        "refused": (LEADER, None, [RIVAL], RULES, VpaReason.OVERLAPPING, 0),
+        "kept apart": (FOLLOWER, None, [RIVAL], RULES, VpaReason.ACCEPTED, 0),
+        "only warned of": (LEADER, None, [RIVAL], WARN, VpaReason.ACCEPTED, 1),
+        "not looked at": (LEADER, None, [RIVAL], OFF, VpaReason.ACCEPTED, 0),
+        "not looked at, unknown": (LEADER, None, None, OFF, VpaReason.ACCEPTED, 0),
+        "siblings unknown": (LEADER, None, None, RULES, VpaReason.SIBLINGS_UNKNOWN, 1),
+        "labelled": (
             {**LEADER, "metadata": {"name": "new", "namespace": "default", "labels": {}}},
             LEADER,
             [RIVAL],
             RULES,
             VpaReason.ACCEPTED,
             1,
-            id="labelled",
         ),
-        pytest.param(
+        "something else is wrong too": (
             {**LEADER, "spec": {**LEADER["spec"], "recommenders": [{}, {}]}},
             None,
             [RIVAL],
             RULES,
             VpaReason.INVALID,
             0,
-            id="something else is wrong too",
         ),
-    ],
+    },
 )
 def test_overlap(
     new: Json,
@@ -294,23 +282,20 @@ def test_overlap(
     assert verdict.allowed is (reason not in (VpaReason.OVERLAPPING, VpaReason.INVALID))
 
 
-@pytest.mark.parametrize(
-    ("request_", "rules", "claims"),
-    [
-        pytest.param(make.review(LEADER), RULES, True, id="created"),
-        pytest.param(make.review(LEADER, dry_run=True), RULES, False, id="never stored"),
-        pytest.param(make.review(LEADER), WARN, False, id="refuses nobody"),
-        pytest.param(
-            make.review(LEADER, old=LEADER, operation="UPDATE"), RULES, False, id="as before"
-        ),
-        pytest.param(
+@cases(
+    "request_ rules claims",
+    {
+        "created": (make.review(LEADER), RULES, True),
+        "never stored": (make.review(LEADER, dry_run=True), RULES, False),
+        "refuses nobody": (make.review(LEADER), WARN, False),
+        "as before": (make.review(LEADER, old=LEADER, operation="UPDATE"), RULES, False),
+        "not named yet": (
             make.review(make.vpa_json("", mode="Off"))._replace(name=""),
             RULES,
             False,
-            id="not named yet",
         ),
-        pytest.param(make.review(VERY_BROKEN), RULES, False, id="refused"),
-    ],
+        "refused": (make.review(VERY_BROKEN), RULES, False),
+    },
 )
 def test_claim(request_: AdmissionRequest, rules: Disjointness, claims: bool) -> None:
     """Whoever takes pods anew is handed back, to be noted until it is stored."""

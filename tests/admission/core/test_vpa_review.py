@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
-
 from app.admission.core.field_errors import ErrorKind, FieldError, invalid
 from app.admission.core.vpa_review import is_exempt, read_vpa_review
 from app.model.review import AdmissionRequest
 from tests import make
+from tests.cases import cases
 
 TERMINATING = {"deletionTimestamp": "2026-01-05T10:00:00Z", "finalizers": ["a/b"]}
 
@@ -27,48 +26,39 @@ def deep(levels: int) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("request_", "expected"),
-    [
-        pytest.param(make.review(make.vpa_json()), False, id="creation"),
-        pytest.param(update(make.vpa_json(), make.vpa_json()), False, id="update"),
-        pytest.param(
-            make.review(None, old=make.vpa_json(), operation="DELETE"), True, id="deletion"
-        ),
-        pytest.param(make.review(make.vpa_json(), operation="CONNECT"), True, id="connection"),
-        pytest.param(make.review(make.vpa_json(), subresource="status"), True, id="status"),
-        pytest.param(make.review(make.vpa_json(), subresource="scale"), True, id="scale"),
-        pytest.param(
+@cases(
+    "request_ expected",
+    {
+        "creation": (make.review(make.vpa_json()), False),
+        "update": (update(make.vpa_json(), make.vpa_json()), False),
+        "deletion": (make.review(None, old=make.vpa_json(), operation="DELETE"), True),
+        "connection": (make.review(make.vpa_json(), operation="CONNECT"), True),
+        "status": (make.review(make.vpa_json(), subresource="status"), True),
+        "scale": (make.review(make.vpa_json(), subresource="scale"), True),
+        "metadata of an object that stays": (
             update({"metadata": {}, "spec": 5}, {"metadata": TERMINATING, "spec": 5}),
             False,
-            id="metadata of an object that stays",
         ),
-        pytest.param(
+        "metadata of an object on its way out": (
             update({"metadata": TERMINATING, "spec": 5}, {"metadata": {}, "spec": 5}),
             True,
-            id="metadata of an object on its way out",
         ),
-        pytest.param(
+        "spec of an object on its way out": (
             update({"metadata": TERMINATING, "spec": 5}, {"metadata": TERMINATING, "spec": 6}),
             False,
-            id="spec of an object on its way out",
         ),
-        pytest.param(
-            update({"metadata": TERMINATING}, None), False, id="on its way out, old one missing"
-        ),
-        pytest.param(
+        "on its way out, old one missing": (update({"metadata": TERMINATING}, None), False),
+        "created on its way out": (
             update({"metadata": TERMINATING}, {"metadata": {}}, "CREATE"),
             False,
-            id="created on its way out",
         ),
-        pytest.param(update({"metadata": 5}, {"metadata": 5}), False, id="odd metadata"),
-        pytest.param(update([], []), False, id="no objects at all"),
-        pytest.param(
+        "odd metadata": (update({"metadata": 5}, {"metadata": 5}), False),
+        "no objects at all": (update([], []), False),
+        "too deep to compare": (
             update({"metadata": TERMINATING, "x": deep(9999)}, {"metadata": {}, "x": deep(9999)}),
             False,
-            id="too deep to compare",
         ),
-    ],
+    },
 )
 def test_is_exempt(request_: AdmissionRequest, expected: bool) -> None:
     """Only what writes no spec, or none that matters, is left alone."""
@@ -78,27 +68,23 @@ def test_is_exempt(request_: AdmissionRequest, expected: bool) -> None:
 NO_OBJECT = "the review carries no object"
 
 
-@pytest.mark.parametrize(
-    ("new", "message"),
-    [
-        pytest.param(None, NO_OBJECT, id="no object"),
-        pytest.param([], "expected an object, found a list", id="a list"),
-        pytest.param("x", 'expected an object, found the string "x"', id="a string"),
-        pytest.param(
-            {"spec": []}, "spec: expected an object, found a list", id="a spec that is a list"
-        ),
-        pytest.param(
+@cases(
+    "new message",
+    {
+        "no object": (None, NO_OBJECT),
+        "a list": ([], "expected an object, found a list"),
+        "a string": ("x", 'expected an object, found the string "x"'),
+        "a spec that is a list": ({"spec": []}, "spec: expected an object, found a list"),
+        "a quantity of an API server's words": (
             make.vpa_json(policies=[make.policy_json(oomBumpUpRatio="not-a-number")]),
             "quantities must match the regular expression "
             "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-            id="a quantity of an API server's words",
         ),
-        pytest.param(
+        "garbage in status": (
             make.vpa_json(status={"conditions": {}}),
             "status.conditions: expected a list, found an object",
-            id="garbage in status",
         ),
-    ],
+    },
 )
 def test_unreadable(new: object, message: str) -> None:
     """What cannot be read is a error of the object as a whole."""
@@ -122,18 +108,16 @@ def test_both_unreadable() -> None:
     assert len(read_vpa_review(update(None, 5)).unreadable) == 2
 
 
-@pytest.mark.parametrize(
-    ("new", "old", "expected"),
-    [
-        pytest.param(make.vpa_json(), make.vpa_json(metadata={"labels": {}}), True, id="labels"),
-        pytest.param(make.vpa_json(), make.vpa_json(mode="Off"), False, id="spec"),
-        pytest.param(make.vpa_json(), make.vpa_json(status={}), False, id="status"),
-        pytest.param({"spec": 5}, {"spec": 5, "metadata": {}}, True, id="broken before"),
-        pytest.param(
-            {"metadata": 5, "spec": {}}, {"metadata": {}, "spec": {}}, False, id="broken now"
-        ),
-        pytest.param(make.vpa_json(), None, False, id="no stored object"),
-    ],
+@cases(
+    "new old expected",
+    {
+        "labels": (make.vpa_json(), make.vpa_json(metadata={"labels": {}}), True),
+        "spec": (make.vpa_json(), make.vpa_json(mode="Off"), False),
+        "status": (make.vpa_json(), make.vpa_json(status={}), False),
+        "broken before": ({"spec": 5}, {"spec": 5, "metadata": {}}, True),
+        "broken now": ({"metadata": 5, "spec": {}}, {"metadata": {}, "spec": {}}, False),
+        "no stored object": (make.vpa_json(), None, False),
+    },
 )
 def test_is_tolerable(new: object, old: object, expected: bool) -> None:
     """Only metadata may change, and what cannot be read must have been so before."""

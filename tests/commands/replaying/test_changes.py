@@ -9,36 +9,33 @@ from app.model.errors import BadObject
 from app.model.kinds import ObjectKey
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from tests import make
+from tests.cases import cases
 
 CHECKPOINT = Checkpoint("default", "web-app", "web", "app")
 EVENT = {"kind": "Event", "metadata": {"name": "e"}, "reason": "Evicted"}
 CUSTOM = {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "web"}}
 
 
-@pytest.mark.parametrize(
-    ("item", "subject", "key"),
-    [
-        pytest.param(make.vpa_json("web"), RecordedKind.VPA, "web", id="a VPA"),
-        pytest.param(make.pod_json(), RecordedKind.POD, "web-0", id="a pod"),
-        pytest.param(
+@cases(
+    "item subject key",
+    {
+        "a VPA": (make.vpa_json("web"), RecordedKind.VPA, "web"),
+        "a pod": (make.pod_json(), RecordedKind.POD, "web-0"),
+        "a pod without apiVersion": (
             {"kind": "Pod", "metadata": {"name": "web-0"}},
             RecordedKind.POD,
             "web-0",
-            id="a pod without apiVersion",
         ),
-        pytest.param(
+        "an owner": (
             make.workload_json("Job/load"),
             RecordedKind.WORKLOAD,
             ObjectKey("", "Job", "load"),
-            id="an owner",
         ),
-        pytest.param(to_json(CHECKPOINT), RecordedKind.CHECKPOINT, "web-app", id="a checkpoint"),
-        pytest.param(EVENT, RecordedKind.EVENT, "e", id="an eviction"),
-        pytest.param(
-            EVENT | {"metadata": {}}, RecordedKind.EVENT, "", id="an eviction without a name"
-        ),
-        pytest.param(CUSTOM, RecordedKind.CUSTOM, ("Shop", "web"), id="a custom object"),
-    ],
+        "a checkpoint": (to_json(CHECKPOINT), RecordedKind.CHECKPOINT, "web-app"),
+        "an eviction": (EVENT, RecordedKind.EVENT, "e"),
+        "an eviction without a name": (EVENT | {"metadata": {}}, RecordedKind.EVENT, ""),
+        "a custom object": (CUSTOM, RecordedKind.CUSTOM, ("Shop", "web")),
+    },
 )
 def test_what_plays_a_part(item: make.Json, subject: RecordedKind, key: object) -> None:
     """An object is known by kind, namespace and name; no namespace is `default`."""
@@ -47,39 +44,35 @@ def test_what_plays_a_part(item: make.Json, subject: RecordedKind, key: object) 
     assert (found.subject, found.namespace, found.key, left_out) == (subject, "default", key, "")
 
 
-@pytest.mark.parametrize(
+@cases(
     "item",
-    [
-        pytest.param(make.node_json(), id="a node"),
-        pytest.param(make.limit_range_json(), id="a LimitRange"),
-        pytest.param(
-            {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}}, id="settings"
-        ),
-        pytest.param(EVENT | {"reason": "Killing"}, id="another event"),
-    ],
+    {
+        "a node": (make.node_json(),),
+        "a LimitRange": (make.limit_range_json(),),
+        "settings": ({"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": "c"}},),
+        "another event": (EVENT | {"reason": "Killing"},),
+    },
 )
 def test_what_plays_none(item: make.Json) -> None:
     """Whatever a recommender never looks at is no change."""
     assert read_change(item) == (None, "")
 
 
-@pytest.mark.parametrize(
-    ("item", "sentence"),
-    [
-        pytest.param({}, "kind: is missing", id="nothing"),
-        pytest.param({"kind": "Shop"}, "apiVersion: is missing", id="a kind nobody knows"),
-        pytest.param({"kind": "Pod"}, "metadata.name: is missing", id="no name"),
-        pytest.param(
+@cases(
+    "item sentence",
+    {
+        "nothing": ({}, "kind: is missing"),
+        "a kind nobody knows": ({"kind": "Shop"}, "apiVersion: is missing"),
+        "no name": ({"kind": "Pod"}, "metadata.name: is missing"),
+        "a checkpoint of another version": (
             make.with_value(to_json(CHECKPOINT), "status.version", "v2"),
             'status.version: "v2" is not "v3"',
-            id="a checkpoint of another version",
         ),
-        pytest.param(
+        "a broken event": (
             EVENT | {"involvedObject": "web-0"},
             'involvedObject: expected an object, found the string "web-0"',
-            id="a broken event",
         ),
-    ],
+    },
 )
 def test_what_cannot_be_read(item: make.Json, sentence: str) -> None:
     """The sentence names the field."""
@@ -88,36 +81,31 @@ def test_what_cannot_be_read(item: make.Json, sentence: str) -> None:
     assert str(caught.value) == sentence
 
 
-@pytest.mark.parametrize(
-    ("item", "expected"),
-    [
-        pytest.param(
+@cases(
+    "item expected",
+    {
+        "a pod": (
             {"kind": "Pod", "namespace": "shop", "name": "web-0"},
             RecordedChange(RecordedKind.POD, "shop", "web-0", None),
-            id="a pod",
         ),
-        pytest.param(
+        "a whole object": (
             make.vpa_json("web"),
             RecordedChange(RecordedKind.VPA, "default", "web", None),
-            id="a whole object",
         ),
-        pytest.param(
+        "event": (
             {"kind": "Event", "name": "e"},
             RecordedChange(RecordedKind.EVENT, "default", "e", None),
-            id="event",
         ),
-        pytest.param(
+        "a checkpoint": (
             {"kind": "VerticalPodAutoscalerCheckpoint", "name": "web-app"},
             RecordedChange(RecordedKind.CHECKPOINT, "default", "web-app", None),
-            id="a checkpoint",
         ),
-        pytest.param(
+        "a custom object": (
             {"kind": "Shop", "name": "web"},
             RecordedChange(RecordedKind.CUSTOM, "default", ("Shop", "web"), None),
-            id="a custom object",
         ),
-        pytest.param({"kind": "Node", "apiVersion": "v1", "name": "n"}, None, id="a node"),
-    ],
+        "a node": ({"kind": "Node", "apiVersion": "v1", "name": "n"}, None),
+    },
 )
 def test_what_goes(item: make.Json, expected: RecordedChange | None) -> None:
     """Kind, namespace and name tell which object goes."""

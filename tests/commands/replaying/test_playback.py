@@ -12,6 +12,7 @@ import pytest
 
 from app.recommender.core.rules import AggregationRules, EstimatorRules, RecommenderRules
 from tests import make
+from tests.cases import cases
 from tests.commands.replaying.story import (
     DAY,
     MI,
@@ -173,33 +174,27 @@ def peaks(*mib: float) -> list[str]:
 
 
 @both
-@pytest.mark.parametrize(
-    ("steps", "seen"),
-    [
-        pytest.param(
+@cases(
+    "steps seen",
+    {
+        "one peak an interval": (
             [(0, "100Mi"), (1, "90Mi"), (2, "150Mi"), (1439, "120Mi")],
             {0: 100, 1: 100, 2: 150, 1439: 150},
-            id="one peak an interval",
         ),
-        pytest.param(
+        "the next one weighs twice": (
             [(0, "150Mi"), (1440, "80Mi"), (1441, "200Mi")],
             {1439: 150, 1440: 150, 1441: 200},
-            id="the next one weighs twice",
         ),
-        pytest.param(
-            [(0, "100Mi"), (5040, "90Mi")], {0: 100, 5040: 100}, id="after days without samples"
-        ),
-        pytest.param(
+        "after days without samples": ([(0, "100Mi"), (5040, "90Mi")], {0: 100, 5040: 100}),
+        "more is seen at once": (
             [(day * DAY, "1000Mi" if day == 8 else "200Mi") for day in range(9)],
             {7 * DAY: 200, 8 * DAY: 1000},
-            id="more is seen at once",
         ),
-        pytest.param(
+        "less on the fourth day": (
             [(day * DAY, "1000Mi" if day < 8 else "200Mi") for day in range(13)],
             {10 * DAY: 1000, 11 * DAY: 200},
-            id="less on the fourth day",
         ),
-    ],
+    },
 )
 def test_memory_peaks(steps: Sequence[Step], seen: Mapping[int, float], upstream: bool) -> None:
     """Each container gives one peak an interval, which counts from its first moment on."""
@@ -321,10 +316,10 @@ Told = Callable[[Story], object]
 
 
 @both
-@pytest.mark.parametrize(
-    ("told", "seen", "by_upstream"),
-    [
-        pytest.param(
+@cases(
+    "told seen by_upstream",
+    {
+        "kills build up, but upstream's only by a larger request": (
             [
                 lambda story: story.kill(0.5, "1000Mi"),
                 lambda story: story.kill(1.5, "999Mi"),
@@ -333,9 +328,8 @@ Told = Callable[[Story], object]
             ],
             [1200, 1440, 1728, 2400],
             [1200, 1200, 1200, 2400],
-            id="kills build up, but upstream's only by a larger request",
         ),
-        pytest.param(
+        "usage counts beside them": (
             [
                 lambda story: story.use(0.5, "100m", "400Mi"),
                 lambda story: story.kill(1.5, "500Mi"),
@@ -344,9 +338,8 @@ Told = Callable[[Story], object]
             ],
             [400, 600, 650, 780],
             [400, 600, 650, 780],
-            id="usage counts beside them",
         ),
-    ],
+    },
 )
 def test_several_kills(
     told: Sequence[Told], seen: Sequence[float], by_upstream: Sequence[float], upstream: bool

@@ -25,6 +25,7 @@ from app.recommender.core.usage import ABSENT, REFUSED
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make
+from tests.cases import cases
 from tests.commands.replaying.story import (
     MINUTE_NS,
     WEB,
@@ -66,18 +67,17 @@ def test_amounts(told: Json, cpu: int, memory: int) -> None:
     assert (usage.cpu_millicores.tolist(), usage.memory_bytes.tolist()) == ([cpu], [memory])
 
 
-@pytest.mark.parametrize(
-    ("told", "stamp_ns", "window_ns"),
-    [
-        pytest.param({}, TIME_NS, 0, id="neither"),
-        pytest.param(
+@cases(
+    "told stamp_ns window_ns",
+    {
+        "neither": ({}, TIME_NS, 0),
+        "both": (
             {"timestamp": "2026-01-05T09:59:30Z", "window": "15s"},
             TIME_NS - 30 * 10**9,
             15 * 10**9,
-            id="both",
         ),
-        pytest.param({"timestamp": "2026-01-05T11:00:00+01:00"}, TIME_NS, 0, id="another zone"),
-    ],
+        "another zone": ({"timestamp": "2026-01-05T11:00:00+01:00"}, TIME_NS, 0),
+    },
 )
 def test_times(told: Json, stamp_ns: int, window_ns: int) -> None:
     """A sample stands for its timestamp, and is seen at its time."""
@@ -87,26 +87,23 @@ def test_times(told: Json, stamp_ns: int, window_ns: int) -> None:
     assert usage.between(0, 1).containers == [("shop", "web-0", "app")]
 
 
-@pytest.mark.parametrize(
-    ("told", "expected"),
-    [
-        pytest.param(
+@cases(
+    "told expected",
+    {
+        "a kill": (
             line("oom", memory="1Gi", finishedAt="2026-01-05T09:59:30Z"),
             OomRecord("shop", "web-0", "app", TIME_NS - 30 * 10**9, 2**30),
-            id="a kill",
         ),
-        pytest.param(
+        "a kill without request": (
             line("oom", namespace=None),
             OomRecord("default", "web-0", "app", TIME_NS, 0),
-            id="a kill without request",
         ),
-        pytest.param(line("restart"), Restart(), id="a restart"),
-        pytest.param(
+        "a restart": (line("restart"), Restart()),
+        "a pod that goes": (
             line("delete", object={"kind": "Pod", "namespace": "shop", "name": "web-0"}),
             RecordedChange(RecordedKind.POD, "shop", "web-0", None),
-            id="a pod that goes",
         ),
-    ],
+    },
 )
 def test_other_events(told: bytes, expected: object) -> None:
     """Kills, restarts and deletions are kept with their time."""
@@ -122,47 +119,39 @@ def test_objects_are_created_when_they_come() -> None:
     assert found.what.value.created.isoformat() == "2026-01-05T10:00:00+00:00"
 
 
-@pytest.mark.parametrize(
-    ("told", "sentence"),
-    [
-        pytest.param(b"{", "no JSON: ", id="no JSON"),
-        pytest.param(b"[]", "event: expected an object, found a list", id="no object"),
-        pytest.param(line(time=None), "time: is missing", id="no time"),
-        pytest.param(line(time=1), "time: expected a time, found the number 1", id="no text"),
-        pytest.param(line(time="noon"), 'time: "noon" is no RFC 3339 time', id="some time"),
-        pytest.param(
+@cases(
+    "told sentence",
+    {
+        "no JSON": (b"{", "no JSON: "),
+        "no object": (b"[]", "event: expected an object, found a list"),
+        "no time": (line(time=None), "time: is missing"),
+        "no text": (line(time=1), "time: expected a time, found the number 1"),
+        "some time": (line(time="noon"), 'time: "noon" is no RFC 3339 time'),
+        "unknown": (
             line("use"),
             'type: expected usage, oom, apply, delete or restart, found the string "use"',
-            id="unknown",
         ),
-        pytest.param(orjson.dumps({"time": TIME}), "type: is missing", id="no type"),
-        pytest.param(line(pod=None), "pod: is missing", id="no pod"),
-        pytest.param(line(pod=[]), "pod: expected a string, found a list", id="a list for a pod"),
-        pytest.param(line(container=""), "container: is missing", id="no container"),
-        pytest.param(
-            line(namespace=3), "namespace: expected a string, found the number 3", id="a number"
-        ),
-        pytest.param(line(cpu="lots"), "cpu: quantities must match", id="no quantity"),
-        pytest.param(line(cpu=True), "cpu: quantities must match", id="a boolean"),
-        pytest.param(line(memory={}), "memory: expected a text, found an object", id="an object"),
-        pytest.param(line(timestamp="x"), 'timestamp: "x" is no RFC 3339', id="no timestamp"),
-        pytest.param(line(window="1"), 'window: "1" has no unit', id="no window"),
-        pytest.param(line(window=30), "window: expected a text, found the number", id="seconds"),
-        pytest.param(line("oom", memory="-1"), "memory: -1 is negative", id="a negative request"),
-        pytest.param(line("oom", memory="1e30"), "memory: 1e30 is too much", id="a huge request"),
-        pytest.param(line("apply"), "object: is missing", id="no object to apply"),
-        pytest.param(
-            line("apply", object={"kind": "Pod"}), "object.metadata.name: is missing", id="no name"
-        ),
-        pytest.param(
+        "no type": (orjson.dumps({"time": TIME}), "type: is missing"),
+        "no pod": (line(pod=None), "pod: is missing"),
+        "a list for a pod": (line(pod=[]), "pod: expected a string, found a list"),
+        "no container": (line(container=""), "container: is missing"),
+        "a number": (line(namespace=3), "namespace: expected a string, found the number 3"),
+        "no quantity": (line(cpu="lots"), "cpu: quantities must match"),
+        "a boolean": (line(cpu=True), "cpu: quantities must match"),
+        "an object": (line(memory={}), "memory: expected a text, found an object"),
+        "no timestamp": (line(timestamp="x"), 'timestamp: "x" is no RFC 3339'),
+        "no window": (line(window="1"), 'window: "1" has no unit'),
+        "seconds": (line(window=30), "window: expected a text, found the number"),
+        "a negative request": (line("oom", memory="-1"), "memory: -1 is negative"),
+        "a huge request": (line("oom", memory="1e30"), "memory: 1e30 is too much"),
+        "no object to apply": (line("apply"), "object: is missing"),
+        "no name": (line("apply", object={"kind": "Pod"}), "object.metadata.name: is missing"),
+        "a broken pod": (
             line("apply", object={"kind": "Pod", "metadata": {"name": "a", "labels": 1}}),
             "object.metadata.labels: expected an object, found the number 1",
-            id="a broken pod",
         ),
-        pytest.param(
-            line("delete", object={"kind": "Pod"}), "object.name: is missing", id="nobody goes"
-        ),
-    ],
+        "nobody goes": (line("delete", object={"kind": "Pod"}), "object.name: is missing"),
+    },
 )
 def test_lines_that_cannot_be_read(told: bytes, sentence: str) -> None:
     """A bad line is told with file, line and field, skipped and counted; the rest is read."""
@@ -212,17 +201,16 @@ def test_a_file_that_ends_too_soon() -> None:
     assert (found.lines, found.problems) == (1, ["x: damaged: too short behind line 1"])
 
 
-@pytest.mark.parametrize(
-    ("lines", "bounds"),
-    [
-        pytest.param([], None, id="nothing"),
-        pytest.param([line("restart")], (TIME_NS, TIME_NS), id="one"),
-        pytest.param(
+@cases(
+    "lines bounds",
+    {
+        "nothing": ([], None),
+        "one": ([line("restart")], (TIME_NS, TIME_NS)),
+        "two kinds": (
             [line(cpu="1", time="2026-01-05T10:00:01Z"), line("restart")],
             (TIME_NS, TIME_NS + 10**9),
-            id="two kinds",
         ),
-    ],
+    },
 )
 def test_bounds(lines: list[bytes], bounds: tuple[int, int] | None) -> None:
     """The first and the last event are known, whatever they are."""

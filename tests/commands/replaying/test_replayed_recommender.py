@@ -16,6 +16,7 @@ from app.recommender.core.usage import UsageBatch
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make
+from tests.cases import cases
 from tests.commands.replaying.story import (
     DAY,
     OWNER,
@@ -155,25 +156,23 @@ SHOP_KIND = {
 }
 
 
-@pytest.mark.parametrize(
-    ("target", "owner", "objects", "problem"),
-    [
-        pytest.param("Deployment/web", OWNER, WORKLOADS, "", id="the topmost"),
-        pytest.param(
+@cases(
+    "target owner objects problem",
+    {
+        "the topmost": ("Deployment/web", OWNER, WORKLOADS, ""),
+        "missing": (
             "Deployment/web",
             OWNER,
             [],
             "Cannot read targetRef. Reason: Deployment default/web does not exist",
-            id="missing",
         ),
-        pytest.param(
+        "a custom kind": (
             "example.com/v1/Shop/web",
             "example.com/v1/Shop/web",
             [SHOP_KIND, SHOP | {"spec": {"replicas": 1}, "status": {"selector": "app=web"}}],
             "",
-            id="a custom kind",
         ),
-    ],
+    },
 )
 @both
 def test_targets(
@@ -205,20 +204,18 @@ def test_a_target_that_is_gone_for_a_while(upstream: bool, target: str) -> None:
 # --- statuses
 
 
-@pytest.mark.parametrize(
-    ("objects", "expected"),
-    [
-        pytest.param(
+@cases(
+    "objects expected",
+    {
+        "neither pods nor history": (
             [VPA],
             {"RecommendationProvided": ("False", *NO_PODS[1:]), "NoPodsMatched": NO_PODS},
-            id="neither pods nor history",
         ),
-        pytest.param(
+        "history alone": (
             [VPA, STORED],
             {"RecommendationProvided": ("True", "", ""), "NoPodsMatched": NO_PODS},
-            id="history alone",
         ),
-        pytest.param(
+        "pods that are left alone": (
             [
                 make.vpa_json(
                     "web",
@@ -228,10 +225,9 @@ def test_a_target_that_is_gone_for_a_while(upstream: bool, target: str) -> None:
                 pod_json(),
             ],
             {"RecommendationProvided": ("False", "", "")},
-            id="pods that are left alone",
         ),
-        pytest.param([VPA, pod_json()], {"RecommendationProvided": ("True", "", "")}, id="pods"),
-    ],
+        "pods": ([VPA, pod_json()], {"RecommendationProvided": ("True", "", "")}),
+    },
 )
 def test_conditions_of_upstream(objects: Sequence[Json], expected: Json) -> None:
     """Conditions tell whether there are pods and a recommendation."""

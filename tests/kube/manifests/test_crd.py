@@ -6,6 +6,7 @@ import pytest
 
 from app.kube.manifests.documents import objects
 from app.ports import Json
+from tests.cases import cases
 from tests.kube.manifests.definitions import QUANTITY
 from tests.kube.manifests.structural import fields
 
@@ -17,14 +18,12 @@ VERSIONS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("crd", "plural", "short_name"),
-    [
-        pytest.param(VPA, "verticalpodautoscalers", "vpa", id="vpa"),
-        pytest.param(
-            CHECKPOINT, "verticalpodautoscalercheckpoints", "vpacheckpoint", id="checkpoint"
-        ),
-    ],
+@cases(
+    "crd plural short_name",
+    {
+        "vpa": (VPA, "verticalpodautoscalers", "vpa"),
+        "checkpoint": (CHECKPOINT, "verticalpodautoscalercheckpoints", "vpacheckpoint"),
+    },
 )
 def test_names(crd: dict[str, Any], plural: str, short_name: str) -> None:
     """An API server asks for matching names, and for an approval of groups under k8s.io."""

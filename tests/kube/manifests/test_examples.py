@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
 
 from app.ports import Json
+from tests.cases import cases
 from tests.kube.manifests.definitions import VPA as V1
 from tests.kube.manifests.structural import problems
 
@@ -43,55 +43,47 @@ def requiring(texts: str) -> str:
     return f"updatePolicy: {{updateMode: Recreate, evictionRequirements: [{texts}]}}"
 
 
-@pytest.mark.parametrize(
+@cases(
     "spec",
-    [
-        pytest.param("{}", id="only a target"),
-        pytest.param(f"updatePolicy: {{updateMode: 'Off'}}\n{TRIPLE}", id="boost alone"),
-        pytest.param("updatePolicy: {updateMode: Auto}", id="scaling alone"),
-        pytest.param(f"updatePolicy: {{updateMode: Auto}}\n{TRIPLE}", id="scaling and boost"),
-        pytest.param(
+    {
+        "only a target": ("{}",),
+        "boost alone": (f"updatePolicy: {{updateMode: 'Off'}}\n{TRIPLE}",),
+        "scaling alone": ("updatePolicy: {updateMode: Auto}",),
+        "scaling and boost": (f"updatePolicy: {{updateMode: Auto}}\n{TRIPLE}",),
+        "one container is boosted and not scaled": (
             policies(f"containerName: a, mode: 'Off', {boost('type: Quantity, quantity: 2')}"),
-            id="one container is boosted and not scaled",
         ),
-        pytest.param(
+        "one container opts out with factor 1": (
             f"{boost('type: Factor, factor: 2')}\n"
             + policies(f"containerName: not-me, {boost('type: Factor, factor: 1')}"),
-            id="one container opts out with factor 1",
         ),
-        pytest.param(
+        "a boost beyond maxAllowed": (
             policies(
                 "containerName: a, minAllowed: {cpu: 250m, memory: 100Mi}, "
                 f"maxAllowed: {{cpu: 500m, memory: 600Mi}}, {boost('type: Quantity, quantity: 4')}"
             ),
-            id="a boost beyond maxAllowed",
         ),
-        pytest.param(
-            boost("type: Factor, factor: 2, durationSeconds: 0"), id="a duration in seconds"
-        ),
-        pytest.param(policies("containerName: '*', startupBoost: {}"), id="an empty boost"),
-        pytest.param("selector: {matchLabels: {role: leader}}", id="the leader"),
-        pytest.param(
+        "a duration in seconds": (boost("type: Factor, factor: 2, durationSeconds: 0"),),
+        "an empty boost": (policies("containerName: '*', startupBoost: {}"),),
+        "the leader": ("selector: {matchLabels: {role: leader}}",),
+        "hot shards by expression": (
             "selector: {matchExpressions: [{key: load, operator: In, values: [high]}, "
             "{key: canary, operator: DoesNotExist}]}\n"
             "updatePolicy: {updateMode: InPlaceOrRecreate, minReplicas: 1}",
-            id="hot shards by expression",
         ),
-        pytest.param("selector: {}", id="an empty selector"),
-        pytest.param("updatePolicy: {updateMode: UpscaleOnly}", id="upscale only"),
-        pytest.param(
+        "an empty selector": ("selector: {}",),
+        "upscale only": ("updatePolicy: {updateMode: UpscaleOnly}",),
+        "evict only for more": (
             requiring("{resources: [cpu, memory], changeRequirement: TargetHigherThanRequests}"),
-            id="evict only for more",
         ),
-        pytest.param(
+        "resource names are left to the webhook": (
             requiring(
                 "{resources: [CPU], changeRequirement: TargetHigherThanRequests}, "
                 "{resources: [], changeRequirement: TargetLowerThanRequests}"
             ),
-            id="resource names are left to the webhook",
         ),
-        pytest.param("updatePolicy: {}", id="a missing mode is left to the webhook"),
-        pytest.param(
+        "a missing mode is left to the webhook": ("updatePolicy: {}",),
+        "everything else": (
             "recommenders: [{name: default}]\n"
             "updatePolicy: {updateMode: InPlace, evictAfterOOMSeconds: 300}\n"
             + policies(
@@ -100,66 +92,57 @@ def requiring(texts: str) -> str:
                 "oomBumpUpRatio: '1.5', oomMinBumpUp: 200Mi, "
                 "memoryAggregationIntervalSeconds: 3600, memoryAggregationIntervalCount: 24"
             ),
-            id="everything else",
         ),
-    ],
+    },
 )
 def test_accepted(spec: str) -> None:
     """What people write passes, and no field of it would be dropped."""
     assert problems(V1, vpa(spec)) == []
 
 
-@pytest.mark.parametrize(
-    ("spec", "expected"),
-    [
-        pytest.param("targetRef: null", "targetRef: type", id="a target of null"),
-        pytest.param(
+@cases(
+    "spec expected",
+    {
+        "a target of null": ("targetRef: null", "targetRef: type"),
+        "half a target": (
             "targetRef: {apiVersion: apps/v1}",
             "targetRef.kind: required, targetRef.name: required",
-            id="half a target",
         ),
-        pytest.param("updatePolicy: {updateMode: Sometimes}", f"{MODE}: enum", id="unknown mode"),
-        pytest.param("updatePolicy: {updateMode: ''}", f"{MODE}: enum", id="an empty mode"),
-        pytest.param(
+        "unknown mode": ("updatePolicy: {updateMode: Sometimes}", f"{MODE}: enum"),
+        "an empty mode": ("updatePolicy: {updateMode: ''}", f"{MODE}: enum"),
+        "numbers of an update policy": (
             "updatePolicy: {minReplicas: two, evictAfterOOMSeconds: 0}",
             "updatePolicy.minReplicas: type, updatePolicy.evictAfterOOMSeconds: invalid",
-            id="numbers of an update policy",
         ),
-        pytest.param(
+        "an eviction requirement": (
             "updatePolicy: {evictionRequirements: [{changeRequirement: More}]}",
             "updatePolicy.evictionRequirements[0].resources: required, "
             "updatePolicy.evictionRequirements[0].changeRequirement: enum",
-            id="an eviction requirement",
         ),
-        pytest.param(
+        "a boost without a type": (
             boost("factor: 2"),
             f"{BOOST}.type: required, {BOOST}: invalid, {BOOST}: invalid",
-            id="a boost without a type",
         ),
-        pytest.param(boost("type: Factor, factor: 500m"), f"{BOOST}.factor: type", id="an amount"),
-        pytest.param(boost("type: Factor, factor: 1.5"), f"{BOOST}.factor: type", id="not whole"),
-        pytest.param(
+        "an amount": (boost("type: Factor, factor: 500m"), f"{BOOST}.factor: type"),
+        "not whole": (boost("type: Factor, factor: 1.5"), f"{BOOST}.factor: type"),
+        "a boost that is all wrong": (
             boost("type: Double, factor: 0, durationSeconds: -1"),
             f"{BOOST}.type: enum, {BOOST}.factor: invalid, {BOOST}.durationSeconds: invalid, "
             f"{BOOST}: invalid",
-            id="a boost that is all wrong",
         ),
-        pytest.param(
+        "patterns of a boost": (
             boost("type: Quantity, quantity: lots, duration: -1s"),
             f"{BOOST}.quantity: invalid, {BOOST}.duration: invalid",
-            id="patterns of a boost",
         ),
-        pytest.param(
+        "memory is never boosted": (
             "startupBoost: {memory: {type: Factor, factor: 2}}",
             "startupBoost.memory: unknown",
-            id="memory is never boosted",
         ),
-        pytest.param(
+        "a bound that is no amount": (
             policies("minAllowed: {requests: {cpu: 50m}}"),
             f"{POLICIES}[0].minAllowed.requests: type",
-            id="a bound that is no amount",
         ),
-        pytest.param(
+        "container policies": (
             policies(
                 "mode: 'On', controlledValues: Limits, controlledResources: cpu",
                 "memoryAggregationIntervalSeconds: 0, memoryAggregationIntervalCount: 0",
@@ -168,17 +151,15 @@ def test_accepted(spec: str) -> None:
             f"{POLICIES}[0].controlledResources: type, "
             f"{POLICIES}[1].memoryAggregationIntervalSeconds: invalid, "
             f"{POLICIES}[1].memoryAggregationIntervalCount: invalid",
-            id="container policies",
         ),
-        pytest.param(
+        "a selector": (
             "selector: {matchLabels: {role: 1}, matchExpressions: [{values: []}]}",
             "selector.matchLabels.role: type, selector.matchExpressions[0].key: required, "
             "selector.matchExpressions[0].operator: required",
-            id="a selector",
         ),
-        pytest.param("selector: role=leader", "selector: type", id="a selector in words"),
-        pytest.param("recommenders: [{}]", "recommenders[0].name: required", id="a recommender"),
-    ],
+        "a selector in words": ("selector: role=leader", "selector: type"),
+        "a recommender": ("recommenders: [{}]", "recommenders[0].name: required"),
+    },
 )
 def test_refused(spec: str, expected: str) -> None:
     """What is wrong by itself is refused without the webhook, field by field."""

@@ -11,6 +11,7 @@ import pytest
 from app.kube.manifests.registration import Registration, webhook_configurations, webhook_url
 from app.model.errors import BadSetting
 from app.ports import Json
+from tests.cases import cases
 
 CA = "-----BEGIN CERTIFICATE-----\n"
 
@@ -82,30 +83,27 @@ def namespaces(operator: str, *values: str) -> Json:
     return {"matchExpressions": [{"key": key, "operator": operator, "values": [*values]}]}
 
 
-@pytest.mark.parametrize(
-    ("registration", "path", "expected"),
-    [
-        pytest.param(Registration(fail_closed=True), "failurePolicy", "Fail", id="fail closed"),
-        pytest.param(Registration(timeout_seconds=30), "timeoutSeconds", 30, id="timeout"),
-        pytest.param(
+@cases(
+    "registration path expected",
+    {
+        "fail closed": (Registration(fail_closed=True), "failurePolicy", "Fail"),
+        "timeout": (Registration(timeout_seconds=30), "timeoutSeconds", 30),
+        "by URL, without a CA": (
             Registration(url="https://10.0.0.1:8443/base"),
             "clientConfig",
             {"url": "https://10.0.0.1:8443/base/validate"},
-            id="by URL, without a CA",
         ),
-        pytest.param(
+        "ignored namespaces": (
             Registration(ignored_namespaces=("a", "", "b"), selected_namespace="c"),
             "namespaceSelector",
             namespaces("NotIn", "a", "b"),
-            id="ignored namespaces",
         ),
-        pytest.param(
+        "one namespace, and an empty list of ignored ones": (
             Registration(ignored_namespaces=("",), selected_namespace="c"),
             "namespaceSelector",
             namespaces("In", "c"),
-            id="one namespace, and an empty list of ignored ones",
         ),
-    ],
+    },
 )
 def test_registration(registration: Registration, path: str, expected: object) -> None:
     """Each setting ends up in its field."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
 import yaml
 
+from tests.cases import cases
 from tests.kube.manifests.definitions import VPA
 from tests.kube.manifests.structural import problems
 
@@ -26,40 +26,37 @@ recommendation:
 """
 
 
-@pytest.mark.parametrize(
+@cases(
     "status",
-    [
-        pytest.param("{}", id="nothing yet"),
-        pytest.param(WHOLE, id="a recommendation"),
-        pytest.param("recommendation: {}", id="an empty recommendation"),
-        pytest.param(
+    {
+        "nothing yet": ("{}",),
+        "a recommendation": (WHOLE,),
+        "an empty recommendation": ("recommendation: {}",),
+        "conditions have open types": (
             "conditions: [{type: Mine, status: Unknown, reason: R, message: M}]",
-            id="conditions have open types",
         ),
-    ],
+    },
 )
 def test_accepted(status: str) -> None:
     """A status holds a recommendation, conditions and the generation it is about."""
     assert problems(STATUS, yaml.safe_load(status)) == []
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
-        pytest.param(
+@cases(
+    "status expected",
+    {
+        "a recommendation of nothing": (
             "recommendation: {containerRecommendations: [{containerName: app}]}",
             "recommendation.containerRecommendations[0].target: required",
-            id="a recommendation of nothing",
         ),
-        pytest.param(
+        "a broken condition": (
             "conditions: [{type: A, lastTransitionTime: yesterday, observedGeneration: -1}]",
             "conditions[0].status: required, conditions[0].lastTransitionTime: invalid, "
             "conditions[0].observedGeneration: invalid",
-            id="a broken condition",
         ),
-        pytest.param("observedGeneration: -1", "observedGeneration: invalid", id="generation"),
-        pytest.param("phase: Ready", "phase: unknown", id="an unknown field"),
-    ],
+        "generation": ("observedGeneration: -1", "observedGeneration: invalid"),
+        "an unknown field": ("phase: Ready", "phase: unknown"),
+    },
 )
 def test_refused(status: str, expected: str) -> None:
     """What is wrong is told field by field."""

@@ -27,6 +27,7 @@ from app.recommender.core.checkpoints import (
 )
 from app.recommender.core.histograms import CPU_GRID, EMPTY, Bank
 from app.recommender.core.moments import DAY, LATEST, SECOND, UNSET, nanoseconds
+from tests.cases import cases
 
 NOON = nanoseconds(datetime(2026, 1, 5, 12, tzinfo=UTC))
 ROW = np.array([0])
@@ -221,87 +222,73 @@ def altered(path: str, value: object) -> dict[str, Any]:
     return item
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "sentence"),
-    [
-        pytest.param("status/version", "v2", 'status.version: "v2" is not "v3"', id="version"),
-        pytest.param("status", None, 'status.version: "" is not "v3"', id="no status"),
-        pytest.param(
-            "spec/vpaObjectName", None, "spec.vpaObjectName: is missing", id="whose it is"
-        ),
-        pytest.param(
+@cases(
+    "path value sentence",
+    {
+        "version": ("status/version", "v2", 'status.version: "v2" is not "v3"'),
+        "no status": ("status", None, 'status.version: "" is not "v3"'),
+        "whose it is": ("spec/vpaObjectName", None, "spec.vpaObjectName: is missing"),
+        "bucket above": (
             "status/cpuHistogram/bucketWeights/176",
             1,
             'status.cpuHistogram.bucketWeights: "176" is no bucket from 0 to 175',
-            id="bucket above",
         ),
-        pytest.param(
+        "bucket below": (
             "status/cpuHistogram/bucketWeights/-1",
             1,
             'status.cpuHistogram.bucketWeights: "-1" is no bucket from 0 to 175',
-            id="bucket below",
         ),
-        pytest.param(
+        "negative weight": (
             "status/cpuHistogram/bucketWeights/8",
             -1,
             "status.cpuHistogram.bucketWeights.8: the number -1 is out of range",
-            id="negative weight",
         ),
-        pytest.param(
+        "weight in words": (
             "status/cpuHistogram/bucketWeights/8",
             "many",
             'status.cpuHistogram.bucketWeights.8: expected a whole number, found the string "many"',
-            id="weight in words",
         ),
-        pytest.param(
+        "negative total": (
             "status/memoryHistogram/totalWeight",
             -1,
             "status.memoryHistogram.totalWeight: -1 is no weight",
-            id="negative total",
         ),
-        pytest.param(
+        "absurd total": (
             "status/memoryHistogram/totalWeight",
             1e300,
             "status.memoryHistogram.totalWeight: 1e+300 is no weight",
-            id="absurd total",
         ),
-        pytest.param(
+        "undefined total": (
             "status/memoryHistogram/totalWeight",
             float("nan"),
             "status.memoryHistogram.totalWeight: nan is no weight",
-            id="undefined total",
         ),
-        pytest.param(
+        "total in words": (
             "status/memoryHistogram/totalWeight",
             "1",
             'status.memoryHistogram.totalWeight: expected a number, found the string "1"',
-            id="total in words",
         ),
-        pytest.param(
+        "total as truth": (
             "status/memoryHistogram/totalWeight",
             True,
             "status.memoryHistogram.totalWeight: expected a number, found a boolean",
-            id="total as truth",
         ),
-        pytest.param(
+        "no reference": (
             "status/memoryHistogram/referenceTimestamp",
             None,
             "status.memoryHistogram.referenceTimestamp: is missing, so weights mean nothing",
-            id="no reference",
         ),
-        pytest.param(
+        "negative count": (
             "status/totalSamplesCount",
             -5,
             "status.totalSamplesCount: the number -5 is out of range",
-            id="negative count",
         ),
-        pytest.param(
+        "time in words": (
             "status/firstSampleStart",
             "yesterday",
             'status.firstSampleStart: "yesterday" is no RFC 3339 time',
-            id="time in words",
         ),
-    ],
+    },
 )
 def test_garbage_is_refused(path: str, value: object, sentence: str) -> None:
     """What cannot be is named with its field."""

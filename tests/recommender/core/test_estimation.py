@@ -27,6 +27,7 @@ from app.recommender.core.rules import (
 )
 from app.recommender.core.tables import LOWER, TARGET, UPPER, RowTable
 from tests import make
+from tests.cases import cases
 from tests.recommender.core.scene import EAGER, GI, START, Scene
 
 FRACTIONS = (0.9, 0.5, 0.95)
@@ -147,16 +148,12 @@ def test_containers_that_are_off_share_nothing() -> None:
     assert len(scene.store()) == 3
 
 
-@pytest.mark.parametrize(
-    ("omits", "expected"),
-    [
-        pytest.param(True, {"app": "11m -"}, id="left out"),
-        pytest.param(
-            False,
-            {"app": "11m 87381333", "log": "8m 87381333", "proxy": "8m 87381333"},
-            id="floors",
-        ),
-    ],
+@cases(
+    "omits expected",
+    {
+        "left out": (True, {"app": "11m -"}),
+        "floors": (False, {"app": "11m 87381333", "log": "8m 87381333", "proxy": "8m 87381333"}),
+    },
 )
 def test_containers_without_samples(omits: bool, expected: dict[str, str]) -> None:
     """What was never sampled is not shown, but has its share of the floor."""

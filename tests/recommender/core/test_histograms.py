@@ -22,6 +22,7 @@ from app.recommender.core.histograms import (
     shift_factor,
 )
 from app.recommender.core.moments import DAY, HOUR, LATEST, MINUTE, SECOND, UNSET, nanoseconds
+from tests.cases import cases
 
 MI = 2**20
 GI = 2**30
@@ -40,10 +41,10 @@ def test_number_of_buckets() -> None:
     assert (len(CPU_GRID.starts), len(MEMORY_GRID.starts), BUCKETS) == (176, 176, 176)
 
 
-@pytest.mark.parametrize(
-    ("grid", "expected"),
-    [
-        pytest.param(
+@cases(
+    "grid expected",
+    {
+        "cores": (
             CPU_GRID,
             {
                 0: 0.0,
@@ -54,9 +55,8 @@ def test_number_of_buckets() -> None:
                 174: 972.47562752843794,
                 175: 1021.1094089048601,
             },
-            id="cores",
         ),
-        pytest.param(
+        "bytes": (
             MEMORY_GRID,
             {
                 0: 0.0,
@@ -67,9 +67,8 @@ def test_number_of_buckets() -> None:
                 174: 972_475_627_528.43787,
                 175: 1_021_109_408_904.86,
             },
-            id="bytes",
         ),
-    ],
+    },
 )
 def test_starts(grid: Grid, expected: dict[int, float]) -> None:
     """Buckets start where published numbers say."""
@@ -198,25 +197,20 @@ def percentile(bank: Bank, fraction: float, row: int = 0) -> int:
 FRACTIONS = (-0.5, 0.0, 0.5, 0.9, 0.95, 1.0, 1.5)
 
 
-@pytest.mark.parametrize(
-    ("samples", "expected"),
-    [
-        pytest.param([], [0] * 7, id="none"),
-        pytest.param([(1, 200)], [215] * 7, id="one"),
-        pytest.param(
-            [(91, 100), (9, 1000)], [110, 110, 110, 110, 1016, 1016, 1016], id="nine high"
-        ),
-        pytest.param(
-            [(89, 100), (11, 1000)], [110, 110, 110, 1016, 1016, 1016, 1016], id="eleven high"
-        ),
-        pytest.param(
+@cases(
+    "samples expected",
+    {
+        "none": ([], [0] * 7),
+        "one": ([(1, 200)], [215] * 7),
+        "nine high": ([(91, 100), (9, 1000)], [110, 110, 110, 110, 1016, 1016, 1016]),
+        "eleven high": ([(89, 100), (11, 1000)], [110, 110, 110, 1016, 1016, 1016, 1016]),
+        "four levels": (
             [(49, 100), (42, 300), (7, 1000), (2, 3000)],
             [110, 110, 305, 305, 1016, 3027, 3027],
-            id="four levels",
         ),
-        pytest.param([(100, 0)], [10] * 7, id="idle"),
-        pytest.param([(3, 2_000_000)], [1_021_109] * 7, id="beyond the grid"),
-    ],
+        "idle": ([(100, 0)], [10] * 7),
+        "beyond the grid": ([(3, 2_000_000)], [1_021_109] * 7),
+    },
 )
 def test_percentiles(samples: list[tuple[int, int]], expected: list[int]) -> None:
     """A percentile is the end of the bucket where the running sum reaches its share."""

@@ -15,6 +15,7 @@ from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import Why
 from app.recommender.upstream.aggregate_model import UpstreamModel
+from tests.cases import cases
 from tests.recommender.core.past_usage import past
 from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running
 from tests.recommender.core.stories import Story, living
@@ -54,14 +55,12 @@ def test_week_of_usage() -> None:
         assert shown["uncapped"] == target
 
 
-@pytest.mark.parametrize(
-    ("samples", "cpu", "cpu_total", "memory", "memory_total"),
-    [
-        pytest.param(1441, {8: 10000, 32: 1751}, 207.89808989927872, {27: 10000}, 1.0, id="a day"),
-        pytest.param(
-            10081, {8: 10000, 32: 1745}, 26390.457417208327, {27: 10000}, 127.0, id="a week"
-        ),
-    ],
+@cases(
+    "samples cpu cpu_total memory memory_total",
+    {
+        "a day": (1441, {8: 10000, 32: 1751}, 207.89808989927872, {27: 10000}, 1.0),
+        "a week": (10081, {8: 10000, 32: 1745}, 26390.457417208327, {27: 10000}, 127.0),
+    },
 )
 def test_checkpoint_of_usage(
     samples: int, cpu: dict[int, int], cpu_total: float, memory: dict[int, int], memory_total: float

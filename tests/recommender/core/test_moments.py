@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
 
-import pytest
-
 from app.recommender.core.moments import (
     DAY,
     EARLIEST,
@@ -16,19 +14,18 @@ from app.recommender.core.moments import (
     nanoseconds,
     span,
 )
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("when", "expected"),
-    [
-        pytest.param(datetime(1970, 1, 1, tzinfo=UTC), 0, id="the epoch"),
-        pytest.param(datetime(1970, 1, 2, 0, 0, 0, 1, tzinfo=UTC), DAY + 1000, id="a microsecond"),
-        pytest.param(
-            datetime(1970, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))), 0, id="another zone"
-        ),
-        pytest.param(datetime(9999, 12, 31, tzinfo=UTC), LATEST, id="a broken clock ahead"),
-        pytest.param(datetime(1, 1, 1, tzinfo=UTC), EARLIEST, id="a broken clock behind"),
-    ],
+@cases(
+    "when expected",
+    {
+        "the epoch": (datetime(1970, 1, 1, tzinfo=UTC), 0),
+        "a microsecond": (datetime(1970, 1, 2, 0, 0, 0, 1, tzinfo=UTC), DAY + 1000),
+        "another zone": (datetime(1970, 1, 1, 2, tzinfo=timezone(timedelta(hours=2))), 0),
+        "a broken clock ahead": (datetime(9999, 12, 31, tzinfo=UTC), LATEST),
+        "a broken clock behind": (datetime(1, 1, 1, tzinfo=UTC), EARLIEST),
+    },
 )
 def test_nanoseconds(when: datetime, expected: int) -> None:
     """Times are counted exactly; absurd ones are cut off."""

@@ -19,6 +19,7 @@ from app.recommender.core.oom import (
 )
 from app.recommender.core.rules import RecommenderRules
 from tests import make
+from tests.cases import cases
 from tests.recommender.core.scene import EAGER, GI, MI, Scene
 
 KILLED_AT = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
@@ -208,40 +209,33 @@ def event(containers: str, usage: str, starved: str, **more: object) -> dict[str
     } | more
 
 
-@pytest.mark.parametrize(
-    ("blamed", "share", "expected"),
-    [
-        pytest.param(event("c1", "1024Ki", "memory"), False, [("c1", MI)], id="one container"),
-        pytest.param(
+@cases(
+    "blamed share expected",
+    {
+        "one container": (event("c1", "1024Ki", "memory"), False, [("c1", MI)]),
+        "two": (
             event("c1,c2", "1024Ki,2048Ki", "memory,memory"),
             False,
             [("c1", MI), ("c2", 2 * MI)],
-            id="two",
         ),
-        pytest.param(
+        "only one for memory": (
             event("c1,c2", "1024Ki,2048Ki", "memory,evictable"),
             False,
             [("c1", MI)],
-            id="only one for memory",
         ),
-        pytest.param(
-            event("c1,c2", "1024Ki,2048Ki", "memory"), False, [], id="one word, as upstream"
-        ),
-        pytest.param(
+        "one word, as upstream": (event("c1,c2", "1024Ki,2048Ki", "memory"), False, []),
+        "one word stands for all": (
             event("c1,c2", "1024Ki,2048Ki", "memory"),
             True,
             [("c1", MI), ("c2", 2 * MI)],
-            id="one word stands for all",
         ),
-        pytest.param(event("c1,c2", "many,1", "memory"), True, [("c2", 1)], id="no quantity"),
-        pytest.param(event("c1,c2", "1e30,1", "memory"), True, [("c2", 1)], id="too much"),
-        pytest.param(event("c1", "1", "memory", reason="Killing"), True, [], id="another event"),
-        pytest.param(
-            event("c1", "1", "memory", involvedObject={"kind": "Node"}), True, [], id="no pod"
-        ),
-        pytest.param({"reason": "Evicted", "involvedObject": {"kind": "Pod"}}, True, [], id="bare"),
-        pytest.param(event("c1", "1", "memory", metadata=7), True, [], id="garbage"),
-    ],
+        "no quantity": (event("c1,c2", "many,1", "memory"), True, [("c2", 1)]),
+        "too much": (event("c1,c2", "1e30,1", "memory"), True, [("c2", 1)]),
+        "another event": (event("c1", "1", "memory", reason="Killing"), True, []),
+        "no pod": (event("c1", "1", "memory", involvedObject={"kind": "Node"}), True, []),
+        "bare": ({"reason": "Evicted", "involvedObject": {"kind": "Pod"}}, True, []),
+        "garbage": (event("c1", "1", "memory", metadata=7), True, []),
+    },
 )
 def test_evicted(blamed: dict[str, Any], share: bool, expected: list[tuple[str, int]]) -> None:
     """An eviction tells which containers used how much of what was short."""

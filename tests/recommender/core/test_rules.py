@@ -16,6 +16,7 @@ from app.recommender.core.rules import (
     container_rules,
 )
 from tests import make
+from tests.cases import cases
 
 RULES = RecommenderRules(per_vpa_config=True)
 MAX_ALLOWED = RecommenderRules(
@@ -50,25 +51,22 @@ def test_defaults() -> None:
     assert found.aggregation.min_bump_up_bytes == 104_857_600
 
 
-@pytest.mark.parametrize(
-    ("policies", "expected"),
-    [
-        pytest.param(
+@cases(
+    "policies expected",
+    {
+        "completed by the flags": (
             [make.policy_json("app", max_allowed={"cpu": "1"})],
             (cap("", "1"), cap("", "1Gi")),
-            id="completed by the flags",
         ),
-        pytest.param(
+        "entries are not combined": (
             [make.policy_json("*", min_allowed={"memory": "1Gi"}), make.policy_json("app")],
             (cap("", "2"), cap("", "1Gi")),
-            id="entries are not combined",
         ),
-        pytest.param(
+        "zero caps nothing": (
             [make.policy_json("app", max_allowed={"cpu": "0"}, min_allowed={"cpu": "0"})],
             (cap(), cap("", "1Gi")),
-            id="zero caps nothing",
         ),
-    ],
+    },
 )
 def test_caps(policies: list[dict[str, Any]], expected: tuple[Cap, Cap]) -> None:
     """A policy's caps go before those of the flags, resource by resource."""

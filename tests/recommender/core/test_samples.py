@@ -13,6 +13,7 @@ from app.recommender.core.histograms import MEMORY_GRID, Bank
 from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET, nanoseconds
 from app.recommender.core.samples import MANY, NO_STREAM, SampleRoutes, Windows
 from app.recommender.core.tables import file_peaks
+from tests.cases import cases
 
 MI = 2**20
 START = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
@@ -134,16 +135,15 @@ class Container:
         return int(MEMORY_GRID.ends[self.bank.percentiles(ALONE, (fraction,))[0, 0]])
 
 
-@pytest.mark.parametrize(
-    ("interval_ns", "samples", "expected"),
-    [
-        pytest.param(
+@cases(
+    "interval_ns samples expected",
+    {
+        "only the peak counts": (
             DAY,
             [(0, 100), (1, 90), (2, 150), (1439, 120)],
             [("+", 100, 24), ("-", 100, 24), ("+", 150, 24)],
-            id="only the peak counts",
         ),
-        pytest.param(
+        "the next interval starts again": (
             DAY,
             [(0, 100), (2, 150), (1440, 80), (1441, 200)],
             [
@@ -154,19 +154,15 @@ class Container:
                 ("-", 80, 48),
                 ("+", 200, 48),
             ],
-            id="the next interval starts again",
         ),
-        pytest.param(
-            DAY, [(0, 100), (3.5 * 1440, 90)], [("+", 100, 24), ("+", 90, 96)], id="a gap"
-        ),
-        pytest.param(
+        "a gap": (DAY, [(0, 100), (3.5 * 1440, 90)], [("+", 100, 24), ("+", 90, 96)]),
+        "an hour": (
             HOUR,
             [(0, 100), (30, 120), (61, 80), (200, 90)],
             [("+", 100, 1), ("-", 100, 1), ("+", 120, 1), ("+", 80, 2), ("+", 90, 4)],
-            id="an hour",
         ),
-        pytest.param(DAY, [(0, 100), (1, 100)], [("+", 100, 24)], id="an equal value is no peak"),
-    ],
+        "an equal value is no peak": (DAY, [(0, 100), (1, 100)], [("+", 100, 24)]),
+    },
 )
 def test_peaks(
     interval_ns: int, samples: list[tuple[float, int]], expected: list[tuple[str, int, float]]

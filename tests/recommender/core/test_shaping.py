@@ -26,6 +26,7 @@ from app.recommender.core.shaping import (
 )
 from app.recommender.core.tables import LOWER, TARGET, UNCAPPED, UPPER
 from tests import make
+from tests.cases import cases
 from tests.recommender.core.scene import AT_ONCE, EAGER, GI, MI, Scene
 
 
@@ -209,15 +210,13 @@ def test_plain() -> None:
     assert found["target"] == found["uncapped"] == "1168m 2539377048"
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        pytest.param(
-            {"min_allowed": {"cpu": "2", "memory": "5G"}}, "2 5G", id="raised to what was written"
-        ),
-        pytest.param({"max_allowed": {"cpu": "0.5", "memory": "1.5Gi"}}, "500m 1536Mi", id="cut"),
-        pytest.param({"resources": ["cpu"]}, "1168m -", id="one resource"),
-    ],
+@cases(
+    "policy expected",
+    {
+        "raised to what was written": ({"min_allowed": {"cpu": "2", "memory": "5G"}}, "2 5G"),
+        "cut": ({"max_allowed": {"cpu": "0.5", "memory": "1.5Gi"}}, "500m 1536Mi"),
+        "one resource": ({"resources": ["cpu"]}, "1168m -"),
+    },
 )
 def test_policies(policy: dict[str, Any], expected: str) -> None:
     """Policies cap and choose; the uncapped target stays."""

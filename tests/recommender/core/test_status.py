@@ -24,6 +24,7 @@ from app.recommender.core.status import (
 )
 from app.recommender.core.targets import ObservedVpa
 from tests import make
+from tests.cases import cases
 
 THEN = datetime(2026, 1, 5, 10, tzinfo=UTC)
 NOW = datetime(2026, 1, 5, 11, 0, 0, 500_000, tzinfo=UTC)
@@ -38,46 +39,41 @@ def found(kind: str, status: str = "True") -> Condition:
     return Condition(kind, status, "Old", "old", THEN, 7)
 
 
-@pytest.mark.parametrize(
-    ("before", "standing", "expected"),
-    [
-        pytest.param(
+@cases(
+    "before standing expected",
+    {
+        "provided": (
             [],
             ConditionInputs(is_provided=True, matches_pods=True),
             [Condition("RecommendationProvided", "True", "", "", NOW)],
-            id="provided",
         ),
-        pytest.param(
+        "no pods, no history": (
             [],
             ConditionInputs(is_provided=False, matches_pods=False),
             [
                 Condition("NoPodsMatched", "True", *NO_PODS, NOW),
                 Condition("RecommendationProvided", "False", *NO_PODS, NOW),
             ],
-            id="no pods, no history",
         ),
-        pytest.param(
+        "no pods, but history": (
             [],
             ConditionInputs(is_provided=True, matches_pods=False),
             [
                 Condition("NoPodsMatched", "True", *NO_PODS, NOW),
                 Condition("RecommendationProvided", "True", "", "", NOW),
             ],
-            id="no pods, but history",
         ),
-        pytest.param(
+        "pods, but nothing to recommend": (
             [found("NoPodsMatched"), found("RecommendationProvided")],
             ConditionInputs(is_provided=False, matches_pods=True),
             [Condition("RecommendationProvided", "False", "", "", NOW)],
-            id="pods, but nothing to recommend",
         ),
-        pytest.param(
+        "the time stays while the status does": (
             [found("RecommendationProvided")],
             ConditionInputs(is_provided=True, matches_pods=True),
             [Condition("RecommendationProvided", "True", "", "", THEN)],
-            id="the time stays while the status does",
         ),
-        pytest.param(
+        "what is over goes": (
             [
                 found("ConfigUnsupported"),
                 found("ConfigDeprecated"),
@@ -85,18 +81,16 @@ def found(kind: str, status: str = "True") -> Condition:
             ],
             ConditionInputs(is_provided=True, matches_pods=True),
             [Condition("RecommendationProvided", "True", "", "", THEN)],
-            id="what is over goes",
         ),
-        pytest.param(
+        "a problem with the target": (
             [found("RecommendationProvided")],
             ConditionInputs(is_provided=True, matches_pods=True, problem="cannot be read"),
             [
                 Condition("ConfigUnsupported", "True", "", "cannot be read", NOW),
                 Condition("RecommendationProvided", "True", "", "", THEN),
             ],
-            id="a problem with the target",
         ),
-        pytest.param(
+        "other people's conditions stay": (
             [found("SelectorOverlap"), found("Custom"), found("RecommendationProvided")],
             ConditionInputs(is_provided=True, matches_pods=True),
             [
@@ -104,15 +98,13 @@ def found(kind: str, status: str = "True") -> Condition:
                 Condition("RecommendationProvided", "True", "", "", THEN),
                 found("SelectorOverlap"),
             ],
-            id="other people's conditions stay",
         ),
-        pytest.param(
+        "no overlap any more": (
             [found("SelectorOverlap"), found("RecommendationProvided")],
             ConditionInputs(is_provided=True, matches_pods=True, stronger=""),
             [Condition("RecommendationProvided", "True", "", "", THEN)],
-            id="no overlap any more",
         ),
-        pytest.param(
+        "an overlap": (
             [found("RecommendationProvided")],
             ConditionInputs(is_provided=True, matches_pods=True, stronger="web"),
             [
@@ -125,9 +117,8 @@ def found(kind: str, status: str = "True") -> Condition:
                     NOW,
                 ),
             ],
-            id="an overlap",
         ),
-    ],
+    },
 )
 def test_conditions(
     before: list[Condition], standing: ConditionInputs, expected: list[Condition]
@@ -148,41 +139,30 @@ PROVIDED = Condition("RecommendationProvided", "True", "", "", THEN)
 STANDS = VpaStatus((entry(),), (PROVIDED,), 3)
 
 
-@pytest.mark.parametrize(
-    ("new", "expected"),
-    [
-        pytest.param(STANDS, Difference.NONE, id="nothing"),
-        pytest.param(
-            replace(STANDS, recommendation=(entry("1000m"),)),
-            Difference.NONE,
-            id="another spelling",
-        ),
-        pytest.param(replace(STANDS, observed_generation=4), Difference.GENERATION, id="edited"),
-        pytest.param(replace(STANDS, conditions=()), Difference.CONDITIONS, id="a condition"),
-        pytest.param(
-            replace(STANDS, recommendation=(entry("1001m"),)), Difference.TARGET, id="a target"
-        ),
-        pytest.param(
+@cases(
+    "new expected",
+    {
+        "nothing": (STANDS, Difference.NONE),
+        "another spelling": (replace(STANDS, recommendation=(entry("1000m"),)), Difference.NONE),
+        "edited": (replace(STANDS, observed_generation=4), Difference.GENERATION),
+        "a condition": (replace(STANDS, conditions=()), Difference.CONDITIONS),
+        "a target": (replace(STANDS, recommendation=(entry("1001m"),)), Difference.TARGET),
+        "another container": (
             replace(STANDS, recommendation=(entry(), entry(name="log"))),
             Difference.TARGET,
-            id="another container",
         ),
-        pytest.param(
+        "bounds by a hundredth": (
             replace(STANDS, recommendation=(entry(lower="505m", upper="1980m"),)),
             Difference.SLIGHT,
-            id="bounds by a hundredth",
         ),
-        pytest.param(
-            replace(STANDS, recommendation=(entry(lower="506m"),)), Difference.BOUNDS, id="a bound"
-        ),
-        pytest.param(
+        "a bound": (replace(STANDS, recommendation=(entry(lower="506m"),)), Difference.BOUNDS),
+        "a bound that is missing": (
             replace(STANDS, recommendation=(replace(entry(), lower_bound={}),)),
             Difference.BOUNDS,
-            id="a bound that is missing",
         ),
-        pytest.param(replace(STANDS, recommendation=None), Difference.TARGET, id="gone"),
-        pytest.param(replace(STANDS, recommendation=()), Difference.TARGET, id="emptied"),
-    ],
+        "gone": (replace(STANDS, recommendation=None), Difference.TARGET),
+        "emptied": (replace(STANDS, recommendation=()), Difference.TARGET),
+    },
 )
 def test_difference(new: VpaStatus, expected: Difference) -> None:
     """Statuses are compared by value; what matters more is told first."""
@@ -242,14 +222,12 @@ def test_json() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("status", "expected"),
-    [
-        pytest.param(VpaStatus(None, (), None), {"conditions": []}, id="nothing"),
-        pytest.param(
-            VpaStatus((), (), None), {"conditions": [], "recommendation": {}}, id="no containers"
-        ),
-        pytest.param(
+@cases(
+    "status expected",
+    {
+        "nothing": (VpaStatus(None, (), None), {"conditions": []}),
+        "no containers": (VpaStatus((), (), None), {"conditions": [], "recommendation": {}}),
+        "no resources": (
             VpaStatus((ContainerRecommendation("app", {}, {}, {}, {}),), (), None),
             {
                 "conditions": [],
@@ -257,9 +235,8 @@ def test_json() -> None:
                     "containerRecommendations": [{"containerName": "app", "target": {}}]
                 },
             },
-            id="no resources",
         ),
-    ],
+    },
 )
 def test_json_of_little(status: VpaStatus, expected: dict[str, object]) -> None:
     """What is empty is left out, but not the recommendation once there was one."""

@@ -18,6 +18,7 @@ from app.recommender.core.status import Why
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import PastUsage
 from tests import make
+from tests.cases import cases
 from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running
 
 LEADERS = {"matchLabels": {"role": "leader"}}
@@ -308,16 +309,15 @@ def test_resources_without_samples(cpu: int, memory: int, expected: str) -> None
     assert upper.startswith("9 " if cpu < 0 else "100G")
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        pytest.param(make.policy_json("app", mode="Off"), {"log": "900m 3Gi"}, id="off"),
-        pytest.param(
+@cases(
+    "policy expected",
+    {
+        "off": (make.policy_json("app", mode="Off"), {"log": "900m 3Gi"}),
+        "cpu only": (
             make.policy_json("app", resources=["cpu"]),
             {"app": "900m -", "log": "900m 3Gi"},
-            id="cpu only",
         ),
-    ],
+    },
 )
 def test_policies_hold(policy: dict[str, Any], expected: dict[str, str]) -> None:
     """Nothing is kept that the policy does not want."""
@@ -426,21 +426,19 @@ def test_a_past_that_never_comes() -> None:
     assert targets(scene) == {"app": "126m 1238659775"}
 
 
-@pytest.mark.parametrize(
-    ("policy", "expected"),
-    [
-        pytest.param(make.policy_json("log", mode="Off"), {"app": "900m 3Gi"}, id="off"),
-        pytest.param(
+@cases(
+    "policy expected",
+    {
+        "off": (make.policy_json("log", mode="Off"), {"app": "900m 3Gi"}),
+        "at most": (
             make.policy_json("app", max_allowed=make.amounts("500m", "2Gi")),
             {"app": "500m 2Gi", "log": "900m 3Gi"},
-            id="at most",
         ),
-        pytest.param(
+        "at least": (
             make.policy_json("app", min_allowed=make.amounts("1")),
             {"app": "1 3Gi", "log": "900m 3Gi"},
-            id="at least",
         ),
-    ],
+    },
 )
 def test_policies_hold_for_what_stood(policy: dict[str, Any], expected: dict[str, str]) -> None:
     """A container that the policy leaves out is not kept, and its caps hold."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from app.model.kinds import ObjectKey, owner_key
 from app.model.selectors import NOTHING, Selector
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
 from app.recommender.core.targets import ResolvedTarget, resolve_target
 from app.sizing.matching import LookupNeeded
 from tests import make
+from tests.cases import cases
 
 WEB = Selector.of_labels(make.LABELS)
 PARENT = "a topmost well-known or scalable controller"
@@ -41,43 +40,35 @@ def resolved(
     return resolve_target(make.vpa(target=target), view, dict(found), by_kind=by_kind)
 
 
-@pytest.mark.parametrize(
-    ("target", "objects", "selector"),
-    [
-        pytest.param("Deployment/web", [make.workload_json("Deployment/web")], WEB, id="topmost"),
-        pytest.param(
-            "v1/Deployment/web", [make.workload_json("Deployment/web")], WEB, id="no group"
-        ),
-        pytest.param(
-            "CronJob/web", [make.workload_json("CronJob/web")], WEB, id="by its template's labels"
-        ),
-        pytest.param(
+@cases(
+    "target objects selector",
+    {
+        "topmost": ("Deployment/web", [make.workload_json("Deployment/web")], WEB),
+        "no group": ("v1/Deployment/web", [make.workload_json("Deployment/web")], WEB),
+        "by its template's labels": ("CronJob/web", [make.workload_json("CronJob/web")], WEB),
+        "by a plain map": (
             "ReplicationController/web",
             [make.workload_json("ReplicationController/web")],
             WEB,
-            id="by a plain map",
         ),
-        pytest.param(
+        "a built-in kind without a selector has no pods, and that is fine": (
             "Deployment/web",
             [make.workload_json("Deployment/web", spec={"selector": None})],
             NOTHING,
-            id="a built-in kind without a selector has no pods, and that is fine",
         ),
-    ],
+    },
 )
 def test_selector_of_target(target: str, objects: list[make.Json], selector: Selector) -> None:
     """A built-in target without an owner says which pods are meant."""
     assert resolved(target, *objects) == ResolvedTarget(selector)
 
 
-@pytest.mark.parametrize(
-    ("target", "found", "selector"),
-    [
-        pytest.param("example.com/v1/Shop/web", [scaled("example.com/v1/Shop/web")], WEB, id="own"),
-        pytest.param(
-            "Deployment/web", [custom("Shop", Absent())], WEB, id="owned by what is not scaled"
-        ),
-    ],
+@cases(
+    "target found selector",
+    {
+        "own": ("example.com/v1/Shop/web", [scaled("example.com/v1/Shop/web")], WEB),
+        "owned by what is not scaled": ("Deployment/web", [custom("Shop", Absent())], WEB),
+    },
 )
 def test_custom_controllers(
     target: str, found: list[tuple[ObjectKey, LookupResult]], selector: Selector
@@ -87,57 +78,51 @@ def test_custom_controllers(
     assert resolved(target, deployment, found=found) == ResolvedTarget(selector)
 
 
-@pytest.mark.parametrize(
-    ("target", "objects", "found", "problem"),
-    [
-        pytest.param(
+@cases(
+    "target objects found problem",
+    {
+        "none": (
             None,
             [],
             [],
             "Cannot read targetRef. Reason: targetRef not defined. "
             "If this is a v1beta1 object, switch to v1",
-            id="none",
         ),
-        pytest.param(
+        "missing": (
             "Deployment/web",
             [],
             [(ObjectKey("", "Deployment", "web"), Absent())],
             "Cannot read targetRef. Reason: Deployment default/web does not exist",
-            id="missing",
         ),
-        pytest.param(
+        "not answered": (
             "Deployment/web",
             [],
             [(ObjectKey("", "Deployment", "web"), Failed("no answer"))],
             "Cannot read targetRef. Reason: no answer",
-            id="not answered",
         ),
-        pytest.param(
+        "custom without a scale": (
             "example.com/v1/Shop/web",
             [],
             [custom("Shop", Absent())],
             "Cannot read targetRef. Reason: "
             "unhandled targetRef example.com/v1 / Shop / web, last error it cannot be scaled",
-            id="custom without a scale",
         ),
-        pytest.param(
+        "custom that cannot be read": (
             "example.com/v1/Shop/web",
             [],
             [custom("Shop", Failed("forbidden"))],
             "Cannot read targetRef. Reason: "
             "unhandled targetRef example.com/v1 / Shop / web, last error forbidden",
-            id="custom that cannot be read",
         ),
-        pytest.param(
+        "custom whose scale says nothing about pods": (
             "example.com/v1/Shop/web",
             [],
             [scaled("example.com/v1/Shop/web", "")],
             "Cannot read targetRef. Reason: "
             "unhandled targetRef example.com/v1 / Shop / web, last error "
             "resource default/web has an empty selector for scale sub-resource",
-            id="custom whose scale says nothing about pods",
         ),
-        pytest.param(
+        "owned": (
             "ReplicaSet/web-1",
             [
                 make.workload_json("ReplicaSet/web-1", owner="Deployment/web"),
@@ -146,41 +131,36 @@ def test_custom_controllers(
             [],
             "The target apps/v1.ReplicaSet/web-1 has a parent controller but it should "
             f"point to {PARENT}",
-            id="owned",
         ),
-        pytest.param(
+        "owned by what is scaled": (
             "Deployment/web",
             [make.workload_json("Deployment/web", owner="example.com/v1/Shop/web")],
             [scaled("example.com/v1/Shop/web")],
             "The target apps/v1.Deployment/web has a parent controller but it should "
             f"point to {PARENT}",
-            id="owned by what is scaled",
         ),
-        pytest.param(
+        "owned by what is missing": (
             "ReplicaSet/web-1",
             [make.workload_json("ReplicaSet/web-1", owner="Deployment/web")],
             [(ObjectKey("", "Deployment", "web"), Absent())],
             f"Error checking if target apps/v1.ReplicaSet/web-1 is {PARENT}: "
             "Deployment default/web does not exist",
-            id="owned by what is missing",
         ),
-        pytest.param(
+        "owned by what cannot be read": (
             "Deployment/web",
             [make.workload_json("Deployment/web", owner="example.com/v1/Shop/web")],
             [custom("Shop", Failed("forbidden"))],
             f"Error checking if target apps/v1.Deployment/web is {PARENT}: "
             "unhandled targetRef example.com/v1 / Shop / web, last error forbidden",
-            id="owned by what cannot be read",
         ),
-        pytest.param(
+        "owned by a node": (
             "Deployment/web",
             [make.workload_json("Deployment/web", owner="v1/Node/node-1")],
             [],
             f"Error checking if target apps/v1.Deployment/web is {PARENT}: "
             "unhandled targetRef v1 / Node / node-1, last error node is not a valid owner",
-            id="owned by a node",
         ),
-        pytest.param(
+        "a circle": (
             "ReplicaSet/a",
             [
                 make.workload_json("ReplicaSet/a", owner="ReplicaSet/b"),
@@ -189,9 +169,8 @@ def test_custom_controllers(
             [],
             f"Error checking if target apps/v1.ReplicaSet/a is {PARENT}: "
             "cycle detected in ownership chain",
-            id="a circle",
         ),
-    ],
+    },
 )
 def test_problems(
     target: str | None,
@@ -203,24 +182,22 @@ def test_problems(
     assert resolved(target, *objects, found=found) == ResolvedTarget(None, problem)
 
 
-@pytest.mark.parametrize(
-    ("target", "objects", "lookup"),
-    [
-        pytest.param(
+@cases(
+    "target objects lookup",
+    {
+        "the target": (
             "Deployment/web",
             [],
             Lookup("default", "apps/v1", "Deployment", "web", ObjectKey("", "Deployment", "web")),
-            id="the target",
         ),
-        pytest.param(
+        "its owner": (
             "Deployment/web",
             [make.workload_json("Deployment/web", owner="example.com/v1/Shop/web")],
             Lookup(
                 "default", "example.com/v1", "Shop", "web", ObjectKey("example.com", "Shop", "web")
             ),
-            id="its owner",
         ),
-    ],
+    },
 )
 def test_what_is_not_known_is_looked_up(
     target: str, objects: list[make.Json], lookup: Lookup

@@ -10,6 +10,7 @@ from app.recommender.core.moments import HOUR
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.tracked import NO_OWNER, Claim, Claims, TrackedPod, TrackedVpa, claim_of
 from tests import make
+from tests.cases import cases
 
 WEB = ObjectKey("", "StatefulSet", "web")
 DB = ObjectKey("", "StatefulSet", "db")
@@ -18,29 +19,26 @@ LEADERS = Selector.of_labels({"role": "leader"})
 LABELS = {"app": "web", "role": "leader", "zone": "a"}
 
 
-@pytest.mark.parametrize(
-    ("claim", "top", "before", "expected"),
-    [
-        pytest.param(Claim("ns", OF_WEB), None, False, True, id="labels alone"),
-        pytest.param(Claim("ns", OF_WEB), DB, False, True, id="labels alone, with any owner"),
-        pytest.param(Claim("ns", NOTHING), WEB, True, False, id="a target that selects nothing"),
-        pytest.param(Claim("ns", OF_WEB, LEADERS, WEB), WEB, False, True, id="owned and selected"),
-        pytest.param(Claim("ns", OF_WEB, LEADERS, WEB), DB, True, False, id="owned by another"),
-        pytest.param(Claim("ns", OF_WEB, LEADERS, WEB), NO_OWNER, True, False, id="owned by none"),
-        pytest.param(Claim("ns", OF_WEB, LEADERS, WEB), None, False, False, id="owner unknown"),
-        pytest.param(
-            Claim("ns", OF_WEB, LEADERS, WEB), None, True, True, id="owner unknown, member before"
-        ),
-        pytest.param(
+@cases(
+    "claim top before expected",
+    {
+        "labels alone": (Claim("ns", OF_WEB), None, False, True),
+        "labels alone, with any owner": (Claim("ns", OF_WEB), DB, False, True),
+        "a target that selects nothing": (Claim("ns", NOTHING), WEB, True, False),
+        "owned and selected": (Claim("ns", OF_WEB, LEADERS, WEB), WEB, False, True),
+        "owned by another": (Claim("ns", OF_WEB, LEADERS, WEB), DB, True, False),
+        "owned by none": (Claim("ns", OF_WEB, LEADERS, WEB), NO_OWNER, True, False),
+        "owner unknown": (Claim("ns", OF_WEB, LEADERS, WEB), None, False, False),
+        "owner unknown, member before": (Claim("ns", OF_WEB, LEADERS, WEB), None, True, True),
+        "not selected": (
             Claim("ns", OF_WEB, Selector.of_labels({"role": "follower"}), WEB),
             WEB,
             True,
             False,
-            id="not selected",
         ),
-        pytest.param(Claim("ns", OF_WEB, EVERYTHING, WEB), WEB, False, True, id="catch-all"),
-        pytest.param(Claim("ns", EVERYTHING), None, False, True, id="a target that selects all"),
-    ],
+        "catch-all": (Claim("ns", OF_WEB, EVERYTHING, WEB), WEB, False, True),
+        "a target that selects all": (Claim("ns", EVERYTHING), None, False, True),
+    },
 )
 def test_admits(claim: Claim, top: ObjectKey | None, before: bool, expected: bool) -> None:
     """Labels decide; a selector of the VPA's own also asks for the owner."""

@@ -26,6 +26,7 @@ from app.recommender.core.usage import (
     unfinished,
 )
 from tests import make
+from tests.cases import cases
 from tests.junk import ANYTHING
 
 NOW = nanoseconds(datetime(2026, 1, 5, 10, tzinfo=UTC))
@@ -112,41 +113,34 @@ def test_columns() -> None:
     assert (len(batch), found.problems, found.batch.unreadable) == (2, [], 0)
 
 
-@pytest.mark.parametrize(
-    ("usage", "limits", "expected", "problem"),
-    [
-        pytest.param({}, None, (ABSENT, ABSENT), "", id="nothing told"),
-        pytest.param({}, LIMITLESS, (0, 0), "", id="nothing told counts as nothing used"),
-        pytest.param({"cpu": "1"}, None, (1000, ABSENT), "", id="cpu alone"),
-        pytest.param(
+@cases(
+    "usage limits expected problem",
+    {
+        "nothing told": ({}, None, (ABSENT, ABSENT), ""),
+        "nothing told counts as nothing used": ({}, LIMITLESS, (0, 0), ""),
+        "cpu alone": ({"cpu": "1"}, None, (1000, ABSENT), ""),
+        "negative": (
             {"cpu": "-1", "memory": "-5Mi"},
             None,
             (REFUSED, REFUSED),
             "metrics of default/web-0/app: cpu: -1 is negative",
-            id="negative",
         ),
-        pytest.param(
+        "no quantity": (
             {"cpu": "much", "memory": "1Ki"},
             None,
             (REFUSED, 1024),
             "metrics of default/web-0/app: cpu: quantities must match the regular expression "
             "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
-            id="no quantity",
         ),
-        pytest.param(
+        "huge": (
             {"cpu": "1e300", "memory": "100000000000001"},
             None,
             (REFUSED, REFUSED),
             "metrics of default/web-0/app: cpu: 1e300 is too much",
-            id="huge",
         ),
-        pytest.param(
-            {"cpu": "1e30", "memory": "1e30"}, LIMITLESS, (2**62, 2**62), "", id="huge is the most"
-        ),
-        pytest.param(
-            {"cpu": "1.5n", "memory": "1.5Ki"}, None, (1, 1536), "", id="not the usual form"
-        ),
-    ],
+        "huge is the most": ({"cpu": "1e30", "memory": "1e30"}, LIMITLESS, (2**62, 2**62), ""),
+        "not the usual form": ({"cpu": "1.5n", "memory": "1.5Ki"}, None, (1, 1536), ""),
+    },
 )
 def test_amounts(
     usage: dict[str, Any], limits: UsageLimits | None, expected: tuple[int, int], problem: str

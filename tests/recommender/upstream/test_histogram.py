@@ -13,6 +13,7 @@ from app.recommender.core.checkpoints import StoredHistogram
 from app.recommender.core.histograms import CPU_GRID, MEMORY_GRID, Bank
 from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET, nanoseconds
 from app.recommender.upstream.histogram import Histogram, bucket_of
+from tests.cases import cases
 
 START = nanoseconds(datetime(2026, 1, 5, tzinfo=UTC))
 
@@ -98,15 +99,13 @@ def test_what_leaves_the_filled_range_does_not_age() -> None:
     assert one.weights[8] == pytest.approx(0.1, rel=1e-9)
 
 
-@pytest.mark.parametrize(
-    ("weights", "expected"),
-    [
-        pytest.param({1: 0.0001, 2: 0.9999}, {1: 1, 2: 10000}, id="edges that are light"),
-        pytest.param(
-            {0: 20_000, 1: 1.0, 2: 0.9999}, {0: 10000, 1: 1}, id="the heaviest bucket is 10000"
-        ),
-        pytest.param({}, {}, id="empty"),
-    ],
+@cases(
+    "weights expected",
+    {
+        "edges that are light": ({1: 0.0001, 2: 0.9999}, {1: 1, 2: 10000}),
+        "the heaviest bucket is 10000": ({0: 20_000, 1: 1.0, 2: 0.9999}, {0: 10000, 1: 1}),
+        "empty": ({}, {}),
+    },
 )
 def test_store(weights: dict[int, float], expected: dict[int, int]) -> None:
     """What is stored is relative to the heaviest bucket."""
