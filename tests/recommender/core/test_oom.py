@@ -412,6 +412,42 @@ def test_repeated_kills(kills: int, expected: int) -> None:
     assert peaks(scene) == [(0, expected)]  # what is told of usage later is no kill
 
 
+@pytest.mark.parametrize(
+    ("request_mi", "before", "used", "after", "expected"),
+    [
+        pytest.param(500, 9, 990, 3, (990, 1728), id="the limit rises with usage"),
+        pytest.param(1000, 5, 1900, 1, (1900, 2400), id="up from usage, then built up"),
+        pytest.param(1000, 5, 1900, 9, (1900, 3800), id="twice the usage at most"),
+    ],
+)
+def test_usage_below_the_peak_of_kills(
+    request_mi: int, before: int, used: int, after: int, expected: tuple[int, int]
+) -> None:
+    """What is used counts when the next kill is judged, also where kills have asked for more."""
+    scene = started()
+    for minute in range(before):
+        scene.go(minute)
+        scene.killed(request_mi * MI)
+    scene.go(before)
+    scene.use(memory=used * MI)
+    for minute in range(before + 1, before + 1 + after):
+        scene.go(minute)
+        scene.killed(request_mi * MI)
+
+    assert peaks(scene) == [expected]
+
+
+def test_late_usage_below_the_peak_of_kills() -> None:
+    """Usage from before two kills lets the newest ask for more than both did together."""
+    scene = started()
+    for minute in (5, 10):
+        scene.go(minute)
+        scene.killed(1000 * MI)
+    scene.use(memory=1300 * MI, at=scene.at(4))
+
+    assert peaks(scene) == [(1300, 1560)]
+
+
 def test_kill_after_the_interval() -> None:
     """A kill begins the next interval, from the old peak, which stays."""
     scene = started()
