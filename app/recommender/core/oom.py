@@ -8,7 +8,8 @@ the peak is raised if this asks for more; earlier kills do not build up on late 
 
 Kills within one interval build on each other, so a container that is far too small is not killed
 once for each step. But the next kill of one that got no more memory says nothing new, so together
-they ask for no more than twice what it had: a crash loop of a night must not ask for terabytes.
+they ask for no more than one kill does, or twice what it requested or was seen to use if that is
+more: a crash loop of a night must not ask for terabytes.
 """
 
 from __future__ import annotations
