@@ -311,19 +311,22 @@ class StoredHistory:
         table = self._members.rows
         rows = np.flatnonzero((table.vpa >= 0) & (table.live == 0))
         unknown = (table.cpu.totals[rows] == 0.0) & (table.memory.totals[rows] == 0.0)
-        gone = []
-        for row in rows[unknown | table.expired(rows, now_ns)].tolist():
-            tracked = self._members.by_line[int(table.vpa[row])]
-            if tracked.awaits_history:
-                continue
-            container = table.names[row]
-            namespace, name = tracked.key
-            if (stored := self.names.release(namespace, (name, container))) is not None:
-                self._gone.append((namespace, stored))
-            del tracked.rows[container]
-            self._members.vpa_table.is_dirty[tracked.line] = True
-            gone.append(row)
-        self._members.drop_rows(gone)
+        gone = list[int]()
+        try:
+            for row in rows[unknown | table.expired(rows, now_ns)].tolist():
+                tracked = self._members.by_line[int(table.vpa[row])]
+                if not tracked.awaits_history:
+                    self._expire(tracked, table.names[row])
+                    gone.append(row)
+        finally:  # a defect of ours must not leave rows that their VPA does not know
+            self._members.drop_rows(gone)
+
+    def _expire(self, tracked: TrackedVpa, container: str) -> None:
+        namespace, name = tracked.key
+        if (stored := self.names.release(namespace, (name, container))) is not None:
+            self._gone.append((namespace, stored))
+        del tracked.rows[container]
+        self._members.vpa_table.is_dirty[tracked.line] = True
 
     def _drop_detached(self, now_ns: int) -> None:
         gone = self._members.detached.take_expired(now_ns)

@@ -216,6 +216,7 @@ class Model:
         if tracked is not None:
             tracked.sent = tracked.sent_for = None
             self.members.vpa_table.is_dirty[tracked.line] = True
+            self.members.vpa_table.published_ns[tracked.line] = UNSET  # its turn is not over
 
     def not_stored(self, checkpoint: Checkpoint) -> None:
         """Note that a checkpoint could not be written; it will come again."""

@@ -3,12 +3,13 @@
 Strategy: a kill is a termination with reason OOMKilled that the newer pod reports and the older
 one did not, or that is reported at first sight; each (pod, container, end) counts once, for the
 rows its pod belonged to at the time. A kill counts when it is heard of, usage when it is read, so
-usage from before a kill may come after it. The peak that the kill asked for is then raised, as if
-it had come in order.
+usage from before a kill may come after it. The newest kill is then judged again by that usage, and
+the peak is raised if this asks for more; earlier kills do not build up on late usage.
 
 Kills within one interval build on each other, so a container that is far too small is not killed
 once for each step. But the next kill of one that got no more memory says nothing new, so together
-they ask for no more than twice what it had: a crash loop of a night must not ask for terabytes.
+they ask for no more than one kill does, or twice what it requested or was seen to use if that is
+more: a crash loop of a night must not ask for terabytes.
 """
 
 from __future__ import annotations

@@ -7,8 +7,8 @@ the past stay until their interval ends, so that a pod that comes back goes on w
 every instance has one stream in its life, and only the others cost a dictionary.
 
 A peak is stamped with the end of its interval, so it has its final weight from the start and can
-be taken back exactly. Peaks of usage and of OOM kills are kept apart, because only usage counts
-when the next kill is judged.
+be taken back exactly. Peaks of usage and of OOM kills are kept apart, each also where the other is
+higher, because the next kill is judged by the usage.
 """
 
 from __future__ import annotations
@@ -86,7 +86,8 @@ class Windows(ColumnTable):
         self.usage[rolled] = 0
         self.oom[rolled] = 0
         self.ends[streams] = ends
-        (self.oom if is_oom else self.usage)[streams[new]] = amounts[new]
+        told = self.oom if is_oom else self.usage
+        told[streams] = np.maximum(told[streams], amounts)
         return Peaks(replaced, old, new, ends)
 
 

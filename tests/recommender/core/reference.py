@@ -110,20 +110,21 @@ class Row:
     def use_memory(self, pod: str, amount: int, time: float, *, is_oom: bool) -> None:
         """Take an observation of one pod's container."""
         window = self.windows.setdefault(pod, Window())
+        old = None
         if window.end is not None and time < window.end:
             old = max(window.usage, window.oom)
-            if amount <= old:
-                return
-            self.memory.subtract(old, 1.0, window.end)
         else:
             start = time if window.end is None else window.end
             window.end = start + math.floor((time - start) / DAY) * DAY + DAY
             window.usage = window.oom = 0
-        self.memory.add(amount, 1.0, window.end)
         if is_oom:
-            window.oom = amount
+            window.oom = max(window.oom, amount)
         else:
-            window.usage = amount
+            window.usage = max(window.usage, amount)
+        if old is None or amount > old:
+            if old is not None:
+                self.memory.subtract(old, 1.0, window.end)
+            self.memory.add(amount, 1.0, window.end)
 
 
 @dataclass

@@ -540,6 +540,30 @@ def test_expiry(cpu: int, memory: int, days: float, left: int) -> None:
     assert gone_for(days, cpu=cpu, memory=memory).model.row_count == left
 
 
+def test_a_mistake_of_ours_in_the_upkeep() -> None:
+    """Rows that were dropped before it are gone as a whole, so the next upkeep ends well."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0", "app", "log")
+    for container in ("app", "log"):
+        scene.use(100, GI, container=container)
+    scene.drop("web-0")
+    scene.tick()
+    names = scene.members.rows.names
+    last = names.index("log")
+    names[last] = "odd"
+    scene.go(8.1 * 1440)
+    scene.tick()
+    left = scene.model.row_count
+    failed = [one.kind for one in scene.model.skipped.taken()]
+    names[last] = "log"
+    scene.go(8.2 * 1440)
+    scene.tick()
+
+    assert (left, failed) == (1, ["upkeep"])
+    assert (scene.model.row_count, scene.model.skipped.taken()) == (0, [])
+
+
 def test_living_containers_keep_their_history() -> None:
     """While its container lives, nothing expires, however long metrics are missing."""
     scene = running(EAGER)

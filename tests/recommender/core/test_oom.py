@@ -384,26 +384,63 @@ def test_usage_and_kills() -> None:
 
 
 @pytest.mark.parametrize(
-    ("kills", "expected"),
+    ("request_mi", "kills", "expected"),
     [
-        pytest.param(1, 1200, id="one"),
-        pytest.param(2, 1440, id="the second builds on the first"),
-        pytest.param(3, 1728, id="the third on the second"),
-        pytest.param(100, 2000, id="a night of them asks for twice what it had"),
+        pytest.param(1000, 1, 1200, id="one"),
+        pytest.param(1000, 2, 1440, id="the second builds on the first"),
+        pytest.param(1000, 3, 1728, id="the third on the second"),
+        pytest.param(1000, 100, 2000, id="a night of them asks for twice the request"),
+        pytest.param(64, 100, 164, id="for one bump where that is more"),
     ],
 )
-def test_repeated_kills(kills: int, expected: int) -> None:
+def test_repeated_kills(request_mi: int, kills: int, expected: int) -> None:
     """A container that is killed again before it got more is far too small: kills build up."""
     scene = started()
     for minute in range(0, 5 * kills, 5):
         scene.go(minute)
-        scene.killed(1000 * MI)
+        scene.killed(request_mi * MI)
         scene.tick()
 
     assert peaks(scene) == [(0, expected)]
     for seconds in (10, 20):
-        scene.use(memory=100 * MI, at=scene.at(seconds / 60))
-    assert peaks(scene) == [(0, expected)]  # what is told of usage later is no kill
+        scene.use(1, 10 * MI, at=scene.at(seconds / 60))
+    assert peaks(scene) == [(10, expected)]  # what is told of usage later is no kill
+
+
+@pytest.mark.parametrize(
+    ("request_mi", "before", "used", "after", "expected"),
+    [
+        pytest.param(500, 9, 990, 3, (990, 1728), id="the limit rises with usage"),
+        pytest.param(1000, 5, 1900, 1, (1900, 2400), id="up from usage, then built up"),
+        pytest.param(1000, 5, 1900, 9, (1900, 3800), id="twice the usage at most"),
+    ],
+)
+def test_usage_below_the_peak_of_kills(
+    request_mi: int, before: int, used: int, after: int, expected: tuple[int, int]
+) -> None:
+    """What is used counts when the next kill is judged, also where kills have asked for more."""
+    scene = started()
+    for minute in range(before):
+        scene.go(minute)
+        scene.killed(request_mi * MI)
+    scene.go(before)
+    scene.use(memory=used * MI)
+    for minute in range(before + 1, before + 1 + after):
+        scene.go(minute)
+        scene.killed(request_mi * MI)
+
+    assert peaks(scene) == [expected]
+
+
+def test_late_usage_below_the_peak_of_kills() -> None:
+    """Usage from before two kills lets the newest ask for more than both did together."""
+    scene = started()
+    for minute in (5, 10):
+        scene.go(minute)
+        scene.killed(1000 * MI)
+    scene.use(memory=1300 * MI, at=scene.at(4))
+
+    assert peaks(scene) == [(1300, 1560)]
 
 
 def test_kill_after_the_interval() -> None:

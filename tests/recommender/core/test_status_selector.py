@@ -14,7 +14,7 @@ from app.model.selectors import Selector
 from app.recommender.core.checkpoints import Checkpoint, StoredHistogram
 from app.recommender.core.moments import DAY, HOUR, nanoseconds
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.status import Why
+from app.recommender.core.status import Publication, Why
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import PastUsage
 from tests import make
@@ -107,12 +107,18 @@ def test_a_clock_that_was_put_right() -> None:
     assert [one.why for one in scene.tick()] == [Why.REFRESH]
 
 
-def test_slight_moves_do_not_wait_for_another() -> None:
-    """Bounds that moved slightly are written in their turn, also if nothing moves any more."""
+@pytest.mark.parametrize("is_compared", [True, False], ids=["compared", "not compared"])
+def test_slight_moves_do_not_wait_for_another(is_compared: bool) -> None:
+    """Bounds that moved slightly are written in their turn, also if nothing moves any more.
+
+    So it is whether they were compared with what stands before, for another reason, or not.
+    """
     scene = seasoned()
+    assert scene.tick() == []
     scene.go(2)
     scene.use(680, 680_000_000)
-    scene.pod("web-1")
+    if is_compared:
+        scene.pod("web-1")
     assert scene.tick() == []
     written = []
     for minute in range(3, 14):
@@ -120,6 +126,34 @@ def test_slight_moves_do_not_wait_for_another() -> None:
         written += scene.tick()
 
     assert [one.why for one in written] == [Why.REFRESH]
+
+
+def test_a_slight_move_that_was_not_written_comes_next() -> None:
+    """A refresh whose write failed or was put off does not wait for another turn."""
+    scene = seasoned()
+    assert scene.tick() == []
+    minute, refresh = 2.0, list[Publication]()
+    while not refresh:
+        scene.go(minute)
+        scene.use(680, 680_000_000)
+        refresh = scene.model.tick(scene.now)
+        minute += 1
+    scene.model.not_published("default", "web")
+    scene.go(minute)
+    again = scene.model.tick(scene.now)
+
+    assert [one.why for one in refresh + again] == [Why.REFRESH, Why.REFRESH]
+    assert scene.model.tick(scene.now) == []
+
+
+def test_what_was_sent_stands() -> None:
+    """A status counts as published before the watch shows it, and is not written again."""
+    scene = running()
+    scene.use(100, GI)
+    assert [one.why for one in scene.model.tick(scene.now)] == [Why.FIRST]
+    scene.pod("web-1")
+
+    assert scene.model.tick(scene.now) == []
 
 
 def test_target_changes_are_told_at_once() -> None:
