@@ -35,7 +35,7 @@ MOST_BYTES: Final = 5 * 1024 * 1024
 _LONG_BYTES: Final = 32 * 1024  # a VPA of this size may hold thousands of flaws to find
 _LARGE_BYTES: Final = 256 * 1024
 _MOST_LONG_REVIEWS: Final = 4  # at the same time, so that the loop gets its turn among them
-_MOST_LOOKUPS: Final = 64  # reviews that wait for look-ups in threads; others wait before that
+_MOST_WAITING_REVIEWS: Final = 64  # in threads, for look-ups; others wait before that
 _DEFAULT_SECONDS: Final = 10.0
 _MOST_SECONDS: Final = 30.0
 _RESERVE: Final = 0.8  # of the API server's time-out; the rest is for the way
@@ -223,7 +223,7 @@ class ReviewOperation:
         self._time_read = reviewer.timer(Step.READ_REQUEST)
         self._time_write = reviewer.timer(Step.WRITE_RESPONSE)
         self._time_total = reviewer.timer(Step.TOTAL)
-        self._lookup_limiter = CapacityLimiter(_MOST_LOOKUPS)
+        self._lookup_limiter = CapacityLimiter(_MOST_WAITING_REVIEWS)
         self._long_limiter = CapacityLimiter(_MOST_LONG_REVIEWS)
         # One after the other: what a few MB of JSON grow to is bearable once.
         self._large_limiter = CapacityLimiter(1)
@@ -253,7 +253,10 @@ class ReviewOperation:
         return response
 
     def at_once(self, scope: Mapping[str, Any], body: bytes, began: float, write: Write) -> None:
-        """Answer a request that is there as a whole, unless this takes longer."""
+        """Answer a request that is there as a whole, by `write`; nothing written means declined.
+
+        What needs a look-up is declined: `answer` begins again where it can wait.
+        """
         if scope["method"] != "POST" or not _is_json(dict(scope["headers"])):
             return
         if len(body) > _LONG_BYTES:

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("admission.reviews")
 
-_MOST_LOOKUPS: Final = 10
+_MOST_OWNERS: Final = 10
 _LISTS: Final = 8  # of siblings that may be read at the same time
 _LONGEST_LOGGED: Final = 300  # characters of what is wrong with a body
 _LONGEST_AUDITED: Final = 200  # characters
@@ -60,7 +60,7 @@ class Sources:
     owners: Owners
     siblings: Siblings
     clock: Clock
-    is_live: bool = True  # what is let pass will be stored, and be seen in the sources
+    is_live: bool = True  # no for recorded files: what is let pass is never stored
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,7 +147,7 @@ class Reviewer:
         """Decide about a pod with all look-ups that this needs."""
         until = self.now() + deadline_seconds
         looked_up: dict[ObjectKey, LookupResult] = {}
-        for _ in range(_MOST_LOOKUPS):
+        for _ in range(_MOST_OWNERS):
             view = self._sources.snapshot().of(request.namespace)
             verdict = self._pods.admit(request, view, looked_up)
             if isinstance(verdict, PodVerdict):
@@ -155,14 +155,14 @@ class Reviewer:
             lookup = verdict.lookup
             left_seconds = max(until - self.now(), 0.0)
             looked_up[lookup.key] = self._sources.owners.find(lookup, left_seconds)
-        return PodVerdict(MatchReason.OWNER_UNKNOWN, f"more than {_MOST_LOOKUPS} owners to look up")
+        return PodVerdict(MatchReason.OWNER_UNKNOWN, f"more than {_MOST_OWNERS} owners to look up")
 
     def _dispatch(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
         group, _, resource = request.resource
         if group == "" and resource == "pods":
             if phase is Phase.MUTATING:
                 return self._begin_pod(request, phase, began)
-            self._metrics.review("skipped", "Pod", self.now() - began)  # changed, never judged
+            self._metrics.review("skipped", "Pod", self.now() - began)  # pods are only mutated
         elif group == VPA_GROUP and resource == "verticalpodautoscalers":
             return self._begin_vpa(request, phase, began)
         else:
@@ -177,6 +177,7 @@ class Reviewer:
         return self._answer_pod(request, verdict, began)
 
     def _answer_pod(self, request: AdmissionRequest, verdict: PodVerdict, began: float) -> bytes:
+        # Without a recommendation the containers that were observed are still written.
         decided, is_patched = self.now(), verdict.sizes is not None
         self._metrics.pod(applied=is_patched)
         if is_patched:

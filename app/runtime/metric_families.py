@@ -10,6 +10,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import deque
 from collections.abc import Sequence
+from contextlib import suppress
 from typing import Final
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
@@ -81,10 +82,11 @@ class Tally:
         """Hand what has gathered to the histogram."""
         counts = [0] * (len(self._bounds) + 1)
         total = 0.0
-        for _ in range(len(self._values)):
-            value = self._values.popleft()
-            counts[bisect_left(self._bounds, value)] += 1
-            total += value
+        with suppress(IndexError):  # another thread settles as well
+            for _ in range(len(self._values)):
+                value = self._values.popleft()
+                counts[bisect_left(self._bounds, value)] += 1
+                total += value
         self._series._sum.inc(total)
         for bucket, count in zip(self._series._buckets, counts, strict=True):
             if count:
@@ -106,11 +108,12 @@ class Count:
 
     def settle(self) -> None:
         """Hand what has gathered to the counter."""
-        found = len(self._waiting)
-        for _ in range(found):
-            self._waiting.popleft()
-        if found:
-            self._series.inc(found)
+        found = 0
+        with suppress(IndexError):  # another thread settles as well
+            for _ in range(len(self._waiting)):
+                self._waiting.popleft()
+                found += 1
+        self._series.inc(found)
 
 
 def size_log2(pods: int) -> int:

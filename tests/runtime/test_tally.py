@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -50,3 +52,17 @@ def test_settled_counts(steps: list[bool]) -> None:
     count.settle()
     count.settle()
     assert registry.get_sample_value("seen_total") == len(steps)
+
+
+def test_two_threads_settle() -> None:
+    """What two threads settle at once is counted once, and neither fails."""
+    registry, series = histogram()
+    tally, count = Tally(series, BOUNDS), Count(Counter("seen", "s", registry=registry))
+    for _ in range(20_000):
+        tally.add(0.5)
+        count.add()
+    with ThreadPoolExecutor(2) as threads:
+        settled = [threads.submit(one) for one in (tally.settle, count.settle) * 2]
+    assert [one.exception() for one in settled] == [None] * 4
+    assert registry.get_sample_value("seconds_count") == 20_000
+    assert registry.get_sample_value("seen_total") == 20_000

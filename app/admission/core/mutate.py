@@ -40,7 +40,7 @@ from app.sizing.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, siz
 
 
 class PodReason(StrEnum):
-    """The outcome of a pod's review, where matching does not give it."""
+    """The outcomes of a pod's review that are decided here; a MatchReason gives the others."""
 
     SIZED = "Sized"
     NO_RECOMMENDATION = "NoRecommendation"
