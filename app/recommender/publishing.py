@@ -138,13 +138,13 @@ class Publisher:
         model: RecommenderModel,
         vpas: Mapping[VpaKey, ObservedVpa],  # those that the model knows
         may_write: Callable[[], bool],
-        urgent: Callable[[], Sequence[Publication]],  # asked before each write
+        between_writes: Callable[[], Sequence[Publication]],  # returns urgent statuses
     ) -> None:
         self._context = context
         self._rules = rules
         self._model = model
         self._vpas = vpas
-        self._urgent = urgent
+        self._between_writes = between_writes
         self._queue = WriteQueue(context.clock, rules.threads, may_write)
         self._late: dict[VpaKey, None] = {}  # whose status was put off, the longest wait first
         self._fates = Counter[tuple[Written, Fate]]()
@@ -182,7 +182,10 @@ class Publisher:
         return kept
 
     def finish(self) -> None:
-        """Write what is urgent, and return when all writes have ended."""
+        """Write what is urgent, and return when all writes have ended.
+
+        Before each write it calls `between_writes`, which may read usage.
+        """
         self._drain(until_ended=True)
         self._queue.rest()
 
@@ -220,7 +223,7 @@ class Publisher:
             self._queue_urgent()
 
     def _queue_urgent(self) -> None:
-        if news := self._urgent():
+        if news := self._between_writes():
             self._queue.add(self._statuses(reversed(news)), urgent=True)
 
     def _after(self, seconds: float) -> float:

@@ -54,7 +54,10 @@ class RoundWriter(Protocol):
         """Delete checkpoints; return those that were not deleted."""
 
     def finish(self) -> None:
-        """Write what is urgent, and return when all writes have ended."""
+        """Write what is urgent, and return when all writes have ended.
+
+        Before each write it calls `between_writes`, which may read usage.
+        """
 
     def flush(
         self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
@@ -86,7 +89,7 @@ class Recommender:
         recent: RecentChanges,
         may_write: Callable[[], bool] = lambda: True,
     ) -> None:
-        self.model = rules.variant.model(rules.model)
+        self.model = rules.variant.make_model(rules.model_rules)
         self._rules = rules
         self._context = context
         self._recent = recent
@@ -192,7 +195,10 @@ class Recommender:
             self._catch_up(now)
 
     def _changed_namespaces(self) -> Collection[str] | None:
-        """Return where anything may have changed since the last look, None for everywhere."""
+        """Return where anything may have changed since the last look, None for everywhere.
+
+        Overridden by ReplayedRecommender.
+        """
         return None
 
     def _catch_up(self, now: datetime) -> None:
@@ -229,7 +235,7 @@ class Recommender:
         for problem in problems:
             self._refuse(problem)
 
-    def _stored(self) -> Iterable[Object]:
+    def _stored(self) -> Iterable[Object]:  # Overridden by ReplayedRecommender.
         return self._checkpoints.items()
 
     def _readable(self, items: Iterable[Object], lost: set[VpaKey]) -> list[Checkpoint]:
@@ -312,7 +318,7 @@ class Recommender:
         if not self._publisher.drop(names):
             self._tidied = clock.monotonic()
 
-    def _orphans(self) -> list[CheckpointName]:
+    def _orphans(self) -> list[CheckpointName]:  # Overridden by ReplayedRecommender.
         return self._checkpoints.orphans(self._rules.ignored_namespaces)
 
     # --- inside
