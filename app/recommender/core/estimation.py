@@ -236,14 +236,14 @@ class Derivations:
     def __init__(
         self, table: RowTable, estimation: Estimation, wanted: Flags, at: datetime
     ) -> None:
-        lines = np.flatnonzero(wanted)
-        vpas = table.vpa[estimation.rows[lines]]
+        positions = np.flatnonzero(wanted)
+        vpas = table.vpa[estimation.rows[positions]]
         order = np.argsort(vpas, kind="stable")
-        lines, vpas = lines[order], vpas[order]
+        positions, vpas = positions[order], vpas[order]
         self.at = at
         self._table = table
-        self._rows = estimation.rows[lines]
-        self._basis = _basis(table, estimation, lines)
+        self._rows = estimation.rows[positions]
+        self._basis = _basis(table, estimation, positions)
         found, starts = np.unique(vpas, return_index=True)
         bounds = pairwise([*starts.tolist(), len(vpas)])
         self._places = dict(zip(found.tolist(), bounds, strict=True))
@@ -260,19 +260,19 @@ class Derivations:
         )
 
 
-def _basis(table: RowTable, estimation: Estimation, lines: Rows) -> Basis:
-    rows = estimation.rows[lines]
-    basis = np.empty(len(lines), dtype=BASIS)
+def _basis(table: RowTable, estimation: Estimation, positions: Rows) -> Basis:
+    rows = estimation.rows[positions]
+    basis = np.empty(len(positions), dtype=BASIS)
 
     for resource, bank, found in (
         (CPU, table.cpu, estimation.cpu),
         (MEMORY, table.memory, estimation.memory),
     ):
         of = basis[resource]
-        of["buckets"], of["bases"] = found.buckets[lines], found.bases[lines]
-        of["floor"], of["confidence"] = found.floors[lines], found.confidences[lines]
+        of["buckets"], of["bases"] = found.buckets[positions], found.bases[positions]
+        of["floor"], of["confidence"] = found.floors[positions], found.confidences[positions]
         of["weight"], of["reference"] = bank.totals[rows], bank.references[rows]
     basis["first"], basis["last"] = table.first[rows], table.last[rows]
     basis["samples"], basis["living"] = table.counts[rows], table.live[rows]
-    basis["shows"] = estimation.shows[lines]
+    basis["shows"] = estimation.shows[positions]
     return basis
