@@ -200,11 +200,11 @@ class Process:
     def _derivations(self) -> Derivations | None:
         return self._report.derivations if self._leadership.is_leading() else None
 
-    def _begin(self, may_write: Callable[[], bool]) -> Recommender:
+    def _begin(self, may_continue: Callable[[], bool]) -> Recommender:
         self._report.begin()
         if self._past is not None:
             self._past.reader.begin(self._clock.now())
-        return Recommender(self._rules, self._context, self._recent, may_write)
+        return Recommender(self._rules, self._context, self._recent, may_continue)
 
     def _snapshot(self) -> Snapshot:
         return self._mirror.snapshot

@@ -56,10 +56,10 @@ class QueuedWrite:
 class WriteQueue:
     """A queue of writes, and some threads that make them."""
 
-    def __init__(self, clock: Clock, threads: int, may: Callable[[], bool]) -> None:
+    def __init__(self, clock: Clock, threads: int, may_continue: Callable[[], bool]) -> None:
         self._clock = clock
         self._threads = threads
-        self._may = may
+        self._may_continue = may_continue
         self._waiting: OrderedDict[Target, QueuedWrite] = OrderedDict()
         self._under_way: dict[Target, QueuedWrite] = {}
         self._ended: SimpleQueue[tuple[QueuedWrite, str]] = SimpleQueue()
@@ -90,7 +90,7 @@ class WriteQueue:
             self._end_one()
             return
         write = self._waiting.pop(target)
-        if self._clock.monotonic() >= write.until or not self._may():
+        if self._clock.monotonic() >= write.until or not self._may_continue():
             write.ended(Fate.PUT_OFF)
             return
         if self._pool is None:
@@ -137,7 +137,7 @@ class Publisher:
         rules: RoundRules,
         model: RecommenderModel,
         vpas: Mapping[VpaKey, ObservedVpa],  # those that the model knows
-        may_write: Callable[[], bool],
+        may_continue: Callable[[], bool],
         between_writes: Callable[[], Sequence[Publication]],  # returns urgent statuses
     ) -> None:
         self._context = context
@@ -145,7 +145,7 @@ class Publisher:
         self._model = model
         self._vpas = vpas
         self._between_writes = between_writes
-        self._queue = WriteQueue(context.clock, rules.threads, may_write)
+        self._queue = WriteQueue(context.clock, rules.threads, may_continue)
         self._late: dict[VpaKey, None] = {}  # whose status was put off, the longest wait first
         self._fates = Counter[tuple[Written, Fate]]()
 
@@ -190,12 +190,12 @@ class Publisher:
         self._queue.rest()
 
     def flush(
-        self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
+        self, checkpoints: Sequence[Checkpoint], seconds: float, may_finish: Callable[[], bool]
     ) -> int:
         """Write checkpoints and nothing else, in the time there is; return how many it were."""
         self._fates.clear()
         queue, until = (
-            WriteQueue(self._context.clock, self._rules.threads, may),
+            WriteQueue(self._context.clock, self._rules.threads, may_finish),
             self._after(seconds),
         )
         queue.add(self._checkpoint(one, until) for one in checkpoints)

@@ -110,10 +110,10 @@ class ValueWriter:
         """Do nothing: no write takes time, and nothing is heard of meanwhile."""
 
     def flush(
-        self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
+        self, checkpoints: Sequence[Checkpoint], seconds: float, may_finish: Callable[[], bool]
     ) -> int:
         """Write the last checkpoints."""
-        del seconds, may
+        del seconds, may_finish
         self.store(checkpoints)
         return len(checkpoints)
 
