@@ -213,7 +213,7 @@ class UsageFeed:
                 self._model.learn_past(found.usage, now, only=only)
 
     def read(self, snapshot: Snapshot, may_continue: Callable[[], bool], now: datetime) -> int:
-        """Give usage to the model, page by page; return of how many containers it is."""
+        """Give usage to the model, page by page; return how many containers were read."""
         request = UsageRequest(self._vpas.values(), snapshot, may_continue, self._model.skipped)
         count, problems, error = 0, list[str](), ""
         try:

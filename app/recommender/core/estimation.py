@@ -178,16 +178,16 @@ def estimate_rows(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRu
     first, last, counts = table.first[rows], table.last[rows], table.counts[rows]
     asked = rules.estimator
 
-    def one(bank: Bank, grid: Grid, of: ResourceRules, minimum: int) -> Estimates:
-        buckets = bank.percentiles(rows, of.fractions)
+    def estimate_resource(bank: Bank, grid: Grid, rules: ResourceRules, minimum: int) -> Estimates:
+        buckets = bank.percentiles(rows, rules.fractions)
         bases = np.where(buckets == EMPTY, 0, grid.ends[buckets])
-        confidences = confidence(first, last, counts, of.confidence_interval)
+        confidences = confidence(first, last, counts, rules.confidence_interval)
         floor = floors(minimum, containers)
         return estimate(buckets, bases, confidences, floor, asked.margin_fraction)
 
     cpu_minimum, memory_minimum = pod_minimum(asked)
-    cpu = one(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
-    memory = one(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
+    cpu = estimate_resource(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
+    memory = estimate_resource(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
     shows = _shown(table, rows, taking_part, omits=asked.omit_unsampled)
     return Estimation(rows, shows, cpu, memory)
 
