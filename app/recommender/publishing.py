@@ -260,7 +260,12 @@ class Publisher:
             self._late[_key(one)] = None
         if fate is not Fate.WRITTEN:
             self._model.not_published(one.namespace, one.name)
-        elif one.why is Why.FIRST and (created := self._vpas[_key(one)].vpa.created) is not None:
+        elif one.why is Why.FIRST:
+            self._time_first(one)
+
+    def _time_first(self, one: Publication) -> None:
+        known = self._vpas.get(_key(one))  # it may be gone, after a round that was aborted
+        if known is not None and (created := known.vpa.created) is not None:
             seconds = (self._context.clock.now() - created).total_seconds()
             self._context.metrics.first_recommendation(max(seconds, 0.0))
 
