@@ -15,7 +15,8 @@ There are these threads; each kind of state belongs to one of them:
 3. The election owns leadership. The rounds ask for it, before each write and after each page.
 4. `past_reader` reads the past from Prometheus and lays it ready; the rounds take it once.
 5. Threads of the write queue make calls, and put their outcome into a queue of the rounds' own.
-   Threads of `paging` read one page each. A thread that hangs is abandoned, never waited for.
+   Threads of `paging` read one page each. Writes end by the client's time-out; only page
+   threads are abandoned.
 6. The API answers from the newest snapshot and from what `RecommenderReport` shows, both of which
    are swapped as a whole. It never touches the model.
 
@@ -38,7 +39,7 @@ statuses that this makes urgent are written first. A step whose calls fail costs
 next round begins with it again, because the model counts as done only what is not taken back by
 `not_published`, `not_stored` or `not_dropped`.
 
-What is never true:
+Must never happen:
 
 - A write is begun while another process may lead.
 - Two writes of one object are under way at a time, or an older one follows a newer one.

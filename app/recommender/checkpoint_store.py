@@ -29,10 +29,10 @@ class CheckpointName(NamedTuple):
 class ClusterCheckpoints:
     """Checkpoints of a cluster, or of one of its namespaces."""
 
-    def __init__(self, cluster: Cluster, namespace: str, may_read: Callable[[], bool]) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, may_continue: Callable[[], bool]) -> None:
         self._cluster = cluster
         self._namespace = namespace
-        self._may_read = may_read
+        self._may_continue = may_continue
 
     def items(self) -> Iterator[Object]:
         """Yield all checkpoints.
@@ -59,8 +59,8 @@ class ClusterCheckpoints:
         ]
 
     def _items(self, resource: Resource) -> Iterator[Json]:
-        pages = listed(self._cluster, resource, self._namespace, self._may_read)
-        for page in leavable(pages, self._may_read):
+        pages = listed(self._cluster, resource, self._namespace, self._may_continue)
+        for page in leavable(pages, self._may_continue):
             yield from page
 
 

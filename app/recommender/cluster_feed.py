@@ -104,7 +104,7 @@ class ClusterFeed:
                     self._tell_pod(pod, place, view, now)
 
     def tell_some_vpas(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
-        """Tell of some VPAs that changed or went."""
+        """Tell of some VPAs that changed or went; only ReplayedRecommender does."""
         self._begin()
         for key in keys:
             view = snapshot.of(key[0])
@@ -115,7 +115,7 @@ class ClusterFeed:
                 self._lose_vpa(key, now)
 
     def tell_status(self, vpa: Vpa, now: datetime) -> None:
-        """Tell of a known VPA whose status alone changed."""
+        """Tell of a known VPA whose status alone changed; only ReplayedRecommender does."""
         found = replace(self._vpas[vpa.namespace, vpa.name], vpa=vpa)
         self._vpas[found.key] = found
         self._model.vpa_seen(found, now)
@@ -123,7 +123,10 @@ class ClusterFeed:
     def tell_some_pods(
         self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime, *, anywhere: bool = False
     ) -> None:
-        """Tell of some pods that changed or went, in namespaces that are known, or anywhere."""
+        """Tell of some pods that changed or went, in namespaces that are known, or anywhere.
+
+        Only ReplayedRecommender asks for `anywhere`.
+        """
         self._begin()
         for namespace, name in keys:
             with self._model.skipped.guard("pod", namespace, name):

@@ -40,7 +40,7 @@ _MOST_POINTS: Final = 100_000  # of each container
 class RoundRules:
     """How rounds go."""
 
-    model: RecommenderRules
+    model_rules: RecommenderRules
     variant: Variant = OURS
     interval_seconds: float = 60.0
     namespace: str = ""
@@ -71,7 +71,7 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
     loop, history, scope = settings.loop, settings.history, settings.scope
     variant = UPSTREAM if settings.likeness.parity is ParityWith.UPSTREAM else OURS
     return RoundRules(
-        model=variant.tuned(_model_rules(settings)),
+        model_rules=variant.tuned(_model_rules(settings)),
         variant=variant,
         interval_seconds=loop.interval.total_seconds(),
         namespace=scope.namespace,

@@ -54,7 +54,7 @@ class LeaderLoop:
             return _LOOK_SECONDS
         if self._recommender is None:
             self._term, self._began = self._leadership.term, self._clock.monotonic()
-            self._recommender = self._begin(self._may_write)
+            self._recommender = self._begin(self._may_continue)
         return self._recommender.tick(now)
 
     def hurry(self) -> None:
@@ -76,7 +76,7 @@ class LeaderLoop:
             return ""
         return f"no round was finished for {seconds:.0f} s"
 
-    def _may_write(self) -> bool:
+    def _may_continue(self) -> bool:
         return self._hurried is None and self._is_our_term(self._leadership.is_leading())
 
     def _is_our_term(self, is_leading: bool) -> bool:

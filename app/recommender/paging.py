@@ -24,7 +24,7 @@ _LOOK_SECONDS: Final = 0.2
 _PAGE: Final = 500
 
 
-def leavable(pages: Iterator[T], may_wait: Callable[[], bool]) -> Iterator[T]:
+def leavable(pages: Iterator[T], may_continue: Callable[[], bool]) -> Iterator[T]:
     """Yield pages as they come.
 
     Raises:
@@ -33,7 +33,7 @@ def leavable(pages: Iterator[T], may_wait: Callable[[], bool]) -> Iterator[T]:
     while True:
         coming: Future[T | None] = Future()
         Thread(target=_read, args=(pages, coming), name="reading", daemon=True).start()
-        page = _awaited(coming, may_wait)
+        page = _awaited(coming, may_continue)
         if page is None:
             return
         yield page
@@ -49,21 +49,21 @@ def _read(pages: Iterator[T], coming: Future[T | None]) -> None:
         coming.set_exception(Unavailable("reading failed unexpectedly"))
 
 
-def _awaited(coming: Future[T], may_wait: Callable[[], bool]) -> T:
+def _awaited(coming: Future[T], may_continue: Callable[[], bool]) -> T:
     while True:
         try:
             return coming.result(_LOOK_SECONDS)
         except TimeoutError:
             if coming.done():
                 return coming.result()
-            if not may_wait():
+            if not may_continue():
                 raise Unavailable(
                     "the rest is not read, for this process no longer leads"
                 ) from None
 
 
 def listed(
-    cluster: Cluster, resource: Resource, namespace: str, may_read: Callable[[], bool]
+    cluster: Cluster, resource: Resource, namespace: str, may_continue: Callable[[], bool]
 ) -> Iterator[Sequence[Json]]:
     """Yield the objects of a kind, a page at a time.
 
@@ -77,5 +77,5 @@ def listed(
         token = page.continue_token
         if not token:
             return
-        if not may_read():
+        if not may_continue():
             raise Unavailable("the rest is not read, for this is no longer the leader")

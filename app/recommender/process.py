@@ -104,14 +104,14 @@ class Process:
         history = self._rules.variant.history
         self._past = PastLoop(settings, history, place, metrics) if has_past(settings) else None
         self._context = RecommenderContext(
-            written,
-            self._snapshot,
-            self._owners,
-            usage_source(settings, self._rules.variant, clock, written),
-            clock,
-            metrics,
-            self._report.show,
-            self._past.memory if self._past is not None else None,
+            cluster=written,
+            snapshot=self._snapshot,
+            owners=self._owners,
+            usage=usage_source(settings, self._rules.variant, clock, written),
+            clock=clock,
+            metrics=metrics,
+            show=self._report.show,
+            past=self._past.reader if self._past is not None else None,
         )
         elected = election(settings.election, leased, clock)
         self._is_elected = settings.election.is_on
@@ -151,7 +151,7 @@ class Process:
             leader=lambda: lease_holder(settings, cluster),
             problem=self._unready,
             preview=previewer(cluster, self._owners, self._clock, settings.loop.gates),
-            rules=self._rules.model,
+            rules=self._rules.model_rules,
             namespace=settings.scope.namespace,
         )
         health = probes(self._leader_loop.problem, self._unready, lambda: self._page(registry))
@@ -179,7 +179,7 @@ class Process:
         if self._is_elected:
             self._campaign.start()
         self._rounds.start()
-        log.info("recommender starts", extra={"recommender": self._rules.model.name})
+        log.info("recommender starts", extra={"recommender": self._rules.model_rules.name})
 
     def stop(self) -> None:
         """Store history, let go of the Lease, and end."""
@@ -200,11 +200,11 @@ class Process:
     def _derivations(self) -> Derivations | None:
         return self._report.derivations if self._leadership.is_leading() else None
 
-    def _begin(self, may_write: Callable[[], bool]) -> Recommender:
+    def _begin(self, may_continue: Callable[[], bool]) -> Recommender:
         self._report.begin()
         if self._past is not None:
-            self._past.memory.begin(self._clock.now())
-        return Recommender(self._rules, self._context, self._recent, may_write)
+            self._past.reader.begin(self._clock.now())
+        return Recommender(self._rules, self._context, self._recent, may_continue)
 
     def _snapshot(self) -> Snapshot:
         return self._mirror.snapshot
@@ -249,11 +249,11 @@ class PastLoop:
             flags.insecure,
         )
         server = PrometheusServer(access, metrics.prometheus_request)
-        self.memory = PastReader(
+        self.reader = PastReader(
             server, past_rules(settings), place.clock, settings.scope.namespace, reading
         )
         # Only the loop may close what it is just using.
-        self._task = place.loop("history", self.memory.tick, at_end=lambda _now: server.close())
+        self._task = place.loop("history", self.reader.tick, at_end=lambda _now: server.close())
 
     def start(self) -> None:
         """Begin."""
@@ -261,7 +261,7 @@ class PastLoop:
 
     def stop(self) -> None:
         """End, as soon as the question that is asked just now has been answered or given up."""
-        self.memory.end()
+        self.reader.end()
         self._task.stop(1.0)
 
 

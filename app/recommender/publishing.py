@@ -56,10 +56,10 @@ class QueuedWrite:
 class WriteQueue:
     """A queue of writes, and some threads that make them."""
 
-    def __init__(self, clock: Clock, threads: int, may: Callable[[], bool]) -> None:
+    def __init__(self, clock: Clock, threads: int, may_continue: Callable[[], bool]) -> None:
         self._clock = clock
         self._threads = threads
-        self._may = may
+        self._may_continue = may_continue
         self._waiting: OrderedDict[Target, QueuedWrite] = OrderedDict()
         self._under_way: dict[Target, QueuedWrite] = {}
         self._ended: SimpleQueue[tuple[QueuedWrite, str]] = SimpleQueue()
@@ -90,7 +90,7 @@ class WriteQueue:
             self._end_one()
             return
         write = self._waiting.pop(target)
-        if self._clock.monotonic() >= write.until or not self._may():
+        if self._clock.monotonic() >= write.until or not self._may_continue():
             write.ended(Fate.PUT_OFF)
             return
         if self._pool is None:
@@ -137,15 +137,15 @@ class Publisher:
         rules: RoundRules,
         model: RecommenderModel,
         vpas: Mapping[VpaKey, ObservedVpa],  # those that the model knows
-        may_write: Callable[[], bool],
-        urgent: Callable[[], Sequence[Publication]],  # asked before each write
+        may_continue: Callable[[], bool],
+        between_writes: Callable[[], Sequence[Publication]],  # returns urgent statuses
     ) -> None:
         self._context = context
         self._rules = rules
         self._model = model
         self._vpas = vpas
-        self._urgent = urgent
-        self._queue = WriteQueue(context.clock, rules.threads, may_write)
+        self._between_writes = between_writes
+        self._queue = WriteQueue(context.clock, rules.threads, may_continue)
         self._late: dict[VpaKey, None] = {}  # whose status was put off, the longest wait first
         self._fates = Counter[tuple[Written, Fate]]()
 
@@ -182,17 +182,20 @@ class Publisher:
         return kept
 
     def finish(self) -> None:
-        """Write what is urgent, and return when all writes have ended."""
+        """Write what is urgent, and return when all writes have ended.
+
+        Before each write it calls `between_writes`, which may read usage.
+        """
         self._drain(until_ended=True)
         self._queue.rest()
 
     def flush(
-        self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
+        self, checkpoints: Sequence[Checkpoint], seconds: float, may_finish: Callable[[], bool]
     ) -> int:
         """Write checkpoints and nothing else, in the time there is; return how many it were."""
         self._fates.clear()
         queue, until = (
-            WriteQueue(self._context.clock, self._rules.threads, may),
+            WriteQueue(self._context.clock, self._rules.threads, may_finish),
             self._after(seconds),
         )
         queue.add(self._checkpoint(one, until) for one in checkpoints)
@@ -220,7 +223,7 @@ class Publisher:
             self._queue_urgent()
 
     def _queue_urgent(self) -> None:
-        if news := self._urgent():
+        if news := self._between_writes():
             self._queue.add(self._statuses(reversed(news)), urgent=True)
 
     def _after(self, seconds: float) -> float:
@@ -257,7 +260,12 @@ class Publisher:
             self._late[_key(one)] = None
         if fate is not Fate.WRITTEN:
             self._model.not_published(one.namespace, one.name)
-        elif one.why is Why.FIRST and (created := self._vpas[_key(one)].vpa.created) is not None:
+        elif one.why is Why.FIRST:
+            self._time_first(one)
+
+    def _time_first(self, one: Publication) -> None:
+        known = self._vpas.get(_key(one))  # it may be gone, after a round that was aborted
+        if known is not None and (created := known.vpa.created) is not None:
             seconds = (self._context.clock.now() - created).total_seconds()
             self._context.metrics.first_recommendation(max(seconds, 0.0))
 

@@ -54,10 +54,13 @@ class RoundWriter(Protocol):
         """Delete checkpoints; return those that were not deleted."""
 
     def finish(self) -> None:
-        """Write what is urgent, and return when all writes have ended."""
+        """Write what is urgent, and return when all writes have ended.
+
+        Before each write it calls `between_writes`, which may read usage.
+        """
 
     def flush(
-        self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
+        self, checkpoints: Sequence[Checkpoint], seconds: float, may_finish: Callable[[], bool]
     ) -> int:
         """Write checkpoints and nothing else; return how many were written."""
 
@@ -84,13 +87,13 @@ class Recommender:
         rules: RoundRules,
         context: RecommenderContext,
         recent: RecentChanges,
-        may_write: Callable[[], bool] = lambda: True,
+        may_continue: Callable[[], bool] = lambda: True,  # we still lead, and are not stopping
     ) -> None:
-        self.model = rules.variant.model(rules.model)
+        self.model = rules.variant.make_model(rules.model_rules)
         self._rules = rules
         self._context = context
         self._recent = recent
-        self._may_write = may_write
+        self._may_continue = may_continue
         clock = context.clock
         self._variant = variant = rules.variant
         self._feed = ClusterFeed(
@@ -99,9 +102,9 @@ class Recommender:
         vpas = self._feed.vpas
         self._usage = UsageFeed(self.model, vpas, context.usage, context.metrics, context.past)
         self._publisher: RoundWriter = Publisher(
-            context, rules, self.model, vpas, may_write, self._between_writes
+            context, rules, self.model, vpas, may_continue, self._between_writes
         )
-        self._checkpoints = ClusterCheckpoints(context.cluster, rules.namespace, may_write)
+        self._checkpoints = ClusterCheckpoints(context.cluster, rules.namespace, may_continue)
         self._unrecommended = UnrecommendedVpas(clock)
         self._skipped = SkippedReport(context.metrics)
         self._has_looked = self._is_restored = False
@@ -161,13 +164,13 @@ class Recommender:
         }
         log.info("round finished", extra=extra)
 
-    def flush(self, now: datetime, seconds: float, may_write: Callable[[], bool]) -> None:
+    def flush(self, now: datetime, seconds: float, may_finish: Callable[[], bool]) -> None:
         """Store all that changed, as long as there is time."""
         keeps = self._rules.keeps_checkpoints and self._variant.flushes_checkpoints
         if not (keeps and self._is_restored):
             return
         due = self.model.checkpoints(now, None)
-        stored = self._publisher.flush(due, seconds, may_write)
+        stored = self._publisher.flush(due, seconds, may_finish)
         log.info("history flushed", extra={"stored": stored, "not_stored": len(due) - stored})
 
     # --- hearing
@@ -192,7 +195,10 @@ class Recommender:
             self._catch_up(now)
 
     def _changed_namespaces(self) -> Collection[str] | None:
-        """Return where anything may have changed since the last look, None for everywhere."""
+        """Return where anything may have changed since the last look, None for everywhere.
+
+        Overridden by ReplayedRecommender.
+        """
         return None
 
     def _catch_up(self, now: datetime) -> None:
@@ -229,7 +235,7 @@ class Recommender:
         for problem in problems:
             self._refuse(problem)
 
-    def _stored(self) -> Iterable[Object]:
+    def _stored(self) -> Iterable[Object]:  # Overridden by ReplayedRecommender.
         return self._checkpoints.items()
 
     def _readable(self, items: Iterable[Object], lost: set[VpaKey]) -> list[Checkpoint]:
@@ -261,7 +267,7 @@ class Recommender:
         """Read usage; return how many containers were told of."""
         self._sampled = self._context.clock.monotonic()
         with self._timed(RoundPhase.LOAD_METRICS):
-            return self._usage.read(self._context.snapshot(), self._may_write, now)
+            return self._usage.read(self._context.snapshot(), self._may_continue, now)
 
     # --- writing
 
@@ -291,7 +297,7 @@ class Recommender:
         if not self._variant.samples_meanwhile:
             return
         is_due = clock.monotonic() - self._sampled >= self._rules.interval_seconds
-        if is_due and self._is_restored and self._may_write():
+        if is_due and self._is_restored and self._may_continue():
             self._samples += self._sample(clock.now())
 
     def _drop_abandoned(self) -> None:
@@ -312,7 +318,7 @@ class Recommender:
         if not self._publisher.drop(names):
             self._tidied = clock.monotonic()
 
-    def _orphans(self) -> list[CheckpointName]:
+    def _orphans(self) -> list[CheckpointName]:  # Overridden by ReplayedRecommender.
         return self._checkpoints.orphans(self._rules.ignored_namespaces)
 
     # --- inside

@@ -52,7 +52,7 @@ class UsageRequest:
 
     vpas: Iterable[ObservedVpa]
     snapshot: Snapshot
-    may_ask: Callable[[], bool]
+    may_continue: Callable[[], bool]
     skipped: SkippedObjects
 
 
@@ -76,7 +76,7 @@ def read_pages(
     Raises:
         ClusterError: not everything could be read; what could has been yielded.
     """
-    for page in leavable(pages, request.may_ask):
+    for page in leavable(pages, request.may_continue):
         yield read_metrics({"items": page}, limits, skipped=request.skipped)
 
 
@@ -90,7 +90,7 @@ class PodMetricsUsage:
 
     def read(self, request: UsageRequest) -> Iterator[Metrics]:
         """Yield the usage of each page."""
-        pages = listed(self._cluster, POD_METRICS, self._namespace, request.may_ask)
+        pages = listed(self._cluster, POD_METRICS, self._namespace, request.may_continue)
         return read_pages(pages, self._limits, request)
 
 
@@ -147,7 +147,7 @@ class ExternalUsage:
         until = self._clock.monotonic() + self._seconds
 
         def ask(question: ExternalQuestion) -> Sequence[Object] | PlumblineError:
-            if self._clock.monotonic() >= until or not request.may_ask():
+            if self._clock.monotonic() >= until or not request.may_continue():
                 return Unavailable(f"{path_of(question)}: the time for it was over")
             with request.skipped.guard("external metric", question, name=path_of):
                 try:
@@ -212,9 +212,9 @@ class UsageFeed:
             with self._model.skipped.guard("past", "of all pods"):
                 self._model.learn_past(found.usage, now, only=only)
 
-    def read(self, snapshot: Snapshot, may_ask: Callable[[], bool], now: datetime) -> int:
-        """Give usage to the model, page by page; return of how many containers it is."""
-        request = UsageRequest(self._vpas.values(), snapshot, may_ask, self._model.skipped)
+    def read(self, snapshot: Snapshot, may_continue: Callable[[], bool], now: datetime) -> int:
+        """Give usage to the model, page by page; return how many containers were read."""
+        request = UsageRequest(self._vpas.values(), snapshot, may_continue, self._model.skipped)
         count, problems, error = 0, list[str](), ""
         try:
             for found in self._source.read(request):

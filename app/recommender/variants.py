@@ -35,7 +35,7 @@ Resolve = Callable[[Vpa, NamespaceView, LookedUp], ResolvedTarget | LookupNeeded
 class Variant:
     """One way to recommend."""
 
-    model: Callable[[RecommenderRules], RecommenderModel]
+    make_model: Callable[[RecommenderRules], RecommenderModel]
     tuned: Callable[[RecommenderRules], RecommenderRules]  # what flags ask for, as it is heeded
     usage: UsageLimits
     external_usage: type[ExternalUsage]
@@ -51,7 +51,7 @@ class Variant:
 
 
 OURS: Final = Variant(
-    model=Model,
+    make_model=Model,
     tuned=lambda rules: rules,
     usage=UsageLimits(),
     external_usage=ExternalUsage,

@@ -39,7 +39,7 @@ round is not over; there is a token; pod and VPA are those that were planned upo
 disturbed the pod or its owner since then; the owner still has room; and, for an eviction, the
 webhook's Lease is fresh.
 
-What is never true:
+Must never happen:
 
     - Two calls act on one pod at the same time, or two that take a slot on pods of one owner.
     - A slot is given back while it is not known that the pod is where it was: a call without an

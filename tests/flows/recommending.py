@@ -189,10 +189,10 @@ class Replica:
         except ClusterError:
             return 1.0
 
-    def _begin(self, may_write: Callable[[], bool]) -> Recommender:
+    def _begin(self, may_continue: Callable[[], bool]) -> Recommender:
         if self.past is not None:
             self.past.begin(self.clock.now())
-        self.begun.append(Recommender(self.rules, self._around, self._heard, may_write))
+        self.begun.append(Recommender(self.rules, self._around, self._heard, may_continue))
         return self.begun[-1]
 
     def _note(self, _collection: str, change: StoredChange) -> None:

@@ -49,9 +49,9 @@ class Scene(RecommendedCluster):
         self.recommender = self.started()
         self.sandbox.advance(60)
 
-    def started(self, may: Callable[[], bool] = lambda: True) -> Recommender:
+    def started(self, may_continue: Callable[[], bool] = lambda: True) -> Recommender:
         """Return a new recommender that knows nothing yet."""
-        return Recommender(RoundRules(RecommenderRules()), self.around, self.heard, may)
+        return Recommender(RoundRules(RecommenderRules()), self.around, self.heard, may_continue)
 
     def rounds(self, count: int, recommender: Recommender | None = None) -> None:
         """Go through rounds, a minute after each."""

@@ -48,7 +48,7 @@ class Scene:
     def __init__(self, count: int, *, broken: bool = False, patient: bool = False) -> None:
         self.clock = SteppedClock()
         variant = UPSTREAM if patient else OURS
-        self.model = variant.model(RecommenderRules())
+        self.model = variant.make_model(RecommenderRules())
         owners = SlowOwners(self.clock, broken=broken)
         self.lookout = ClusterFeed(self.model, owners, self.clock, variant=variant)
         vpas = [

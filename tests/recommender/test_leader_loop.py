@@ -32,9 +32,9 @@ class Office:
         """Say whether nobody followed yet."""
         return self.finishes
 
-    def _begin(self, may_write: Callable[[], bool]) -> Recommender:
-        self.begun.append(self.scene.started(may_write))
-        self.rights.append(may_write)
+    def _begin(self, may_continue: Callable[[], bool]) -> Recommender:
+        self.begun.append(self.scene.started(may_continue))
+        self.rights.append(may_continue)
         return self.begun[-1]
 
     def minutes(self, count: int) -> None:

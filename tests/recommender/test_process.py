@@ -63,7 +63,7 @@ def test_rounds_are_as_the_flags_say() -> None:
 
     assert (rules.interval_seconds, rules.namespace) == (30.0, "a")
     assert rules.variant is UPSTREAM
-    assert rules.model == as_upstream(rules.model)
+    assert rules.model_rules == as_upstream(rules.model_rules)
 
 
 def test_it_becomes_ready(tmp_path: Path) -> None:
@@ -229,9 +229,9 @@ def test_reading_in_the_background() -> None:
             "--history-length=12h",
         )
         reading = PastLoop(told, OURS.history, place := LiveRuntime(), RecommenderMetrics(registry))
-        reading.memory.begin(place.clock.now())
+        reading.reader.begin(place.clock.now())
         reading.start()
-        assert eventually(reading.memory.is_settled)
+        assert eventually(reading.reader.is_settled)
         reading.stop()
 
     assert len(server.asked) == 3

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from threading import Event
 
 import pytest
@@ -11,6 +12,7 @@ from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS, Json, Ref
 from app.recommender.configuration import RoundRules
+from app.recommender.core.model import RecommenderModel
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.publishing import Fate, QueuedWrite, WriteQueue
 from app.recommender.recommender import Recommender
@@ -23,6 +25,7 @@ from tests.recommender.scenes import LOAD, Scene
 from tests.sandbox.worlds import container, deployment
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call
+from tests.waiting import eventually
 
 A, B = ("Kind", "default", "a"), ("Kind", "default", "b")
 
@@ -184,6 +187,25 @@ def test_a_slow_write_holds_nobody_up() -> None:
     assert was_released == [True]
     assert len(scene.checkpoints()) == CROWD + 2
     assert len(set(statuses(scene))) == CROWD + 2
+
+
+def test_the_vpa_of_a_write_may_be_gone_when_it_ends() -> None:
+    """A round that a defect ended leaves writes to the next one, which goes through."""
+    scene, defects = Scene(), [ZeroDivisionError()]
+
+    def fail(_model: RecommenderModel) -> None:
+        if defects:
+            raise defects.pop()
+
+    scene.around = replace(scene.around, show=fail)
+    recommender = scene.started()
+    with pytest.raises(ZeroDivisionError):
+        recommender.round(scene.clock.now())
+    assert eventually(lambda: bool(scene.status()))
+    scene.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
+
+    scene.rounds(1, recommender)
+    assert recommender.finished is not None
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -110,10 +110,10 @@ class ValueWriter:
         """Do nothing: no write takes time, and nothing is heard of meanwhile."""
 
     def flush(
-        self, checkpoints: Sequence[Checkpoint], seconds: float, may: Callable[[], bool]
+        self, checkpoints: Sequence[Checkpoint], seconds: float, may_finish: Callable[[], bool]
     ) -> int:
         """Write the last checkpoints."""
-        del seconds, may
+        del seconds, may_finish
         self.store(checkpoints)
         return len(checkpoints)
 
@@ -251,7 +251,7 @@ def _replayed(rules: RoundRules) -> RoundRules:
     """Return the rules of rounds that take no time and are watched by nothing."""
     return replace(
         rules,
-        model=replace(rules.model, gathers_quality=False, expects_past=False),
+        model_rules=replace(rules.model_rules, gathers_quality=False, expects_past=False),
         orphans_seconds=rules.orphans_seconds + _ABOVE_SECONDS,
         checkpoints_per_minute=_NO_LIMIT,
     )

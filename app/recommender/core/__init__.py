@@ -33,7 +33,7 @@ From sample to status
   sample > stream > bucket of a row > percentile > margin > confidence > floor of the pod > rounding
   > caps > what is kept of the status that stands > status, if it differs enough or its turn comes
 
-What is never true
+Must never happen:
   - A sample or kill counts twice for a row, or for a row that its pod did not feed at that time.
   - Stored weights change because time goes by: only references move, when samples run far ahead.
   - A row is fed by a stream whose memory interval belongs to another row.
@@ -47,5 +47,6 @@ What is never true
 
 A setting per container comes from its policy in `rules.container_rules`, gets a column of
 `tables.RowTable` that `follow` fills, is heeded in estimation, intake or shaping, and told by
-`explanation`. Upstream's model fills the same table in `_lay_rows`.
+`explanation`. Upstream's model fills the same table in `_lay_rows`. One from an annotation goes the
+way of `whole_cores`; what upstream does not have is turned off in `as_upstream`.
 """

@@ -178,16 +178,16 @@ def estimate_rows(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRu
     first, last, counts = table.first[rows], table.last[rows], table.counts[rows]
     asked = rules.estimator
 
-    def one(bank: Bank, grid: Grid, of: ResourceRules, minimum: int) -> Estimates:
-        buckets = bank.percentiles(rows, of.fractions)
+    def estimate_resource(bank: Bank, grid: Grid, rules: ResourceRules, minimum: int) -> Estimates:
+        buckets = bank.percentiles(rows, rules.fractions)
         bases = np.where(buckets == EMPTY, 0, grid.ends[buckets])
-        confidences = confidence(first, last, counts, of.confidence_interval)
+        confidences = confidence(first, last, counts, rules.confidence_interval)
         floor = floors(minimum, containers)
         return estimate(buckets, bases, confidences, floor, asked.margin_fraction)
 
     cpu_minimum, memory_minimum = pod_minimum(asked)
-    cpu = one(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
-    memory = one(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
+    cpu = estimate_resource(table.cpu, CPU_GRID, asked.cpu, cpu_minimum)
+    memory = estimate_resource(table.memory, MEMORY_GRID, asked.memory, memory_minimum)
     shows = _shown(table, rows, taking_part, omits=asked.omit_unsampled)
     return Estimation(rows, shows, cpu, memory)
 
@@ -236,14 +236,14 @@ class Derivations:
     def __init__(
         self, table: RowTable, estimation: Estimation, wanted: Flags, at: datetime
     ) -> None:
-        lines = np.flatnonzero(wanted)
-        vpas = table.vpa[estimation.rows[lines]]
+        positions = np.flatnonzero(wanted)
+        vpas = table.vpa[estimation.rows[positions]]
         order = np.argsort(vpas, kind="stable")
-        lines, vpas = lines[order], vpas[order]
+        positions, vpas = positions[order], vpas[order]
         self.at = at
         self._table = table
-        self._rows = estimation.rows[lines]
-        self._basis = _basis(table, estimation, lines)
+        self._rows = estimation.rows[positions]
+        self._basis = _basis(table, estimation, positions)
         found, starts = np.unique(vpas, return_index=True)
         bounds = pairwise([*starts.tolist(), len(vpas)])
         self._places = dict(zip(found.tolist(), bounds, strict=True))
@@ -260,19 +260,19 @@ class Derivations:
         )
 
 
-def _basis(table: RowTable, estimation: Estimation, lines: Rows) -> Basis:
-    rows = estimation.rows[lines]
-    basis = np.empty(len(lines), dtype=BASIS)
+def _basis(table: RowTable, estimation: Estimation, positions: Rows) -> Basis:
+    rows = estimation.rows[positions]
+    basis = np.empty(len(positions), dtype=BASIS)
 
     for resource, bank, found in (
         (CPU, table.cpu, estimation.cpu),
         (MEMORY, table.memory, estimation.memory),
     ):
         of = basis[resource]
-        of["buckets"], of["bases"] = found.buckets[lines], found.bases[lines]
-        of["floor"], of["confidence"] = found.floors[lines], found.confidences[lines]
+        of["buckets"], of["bases"] = found.buckets[positions], found.bases[positions]
+        of["floor"], of["confidence"] = found.floors[positions], found.confidences[positions]
         of["weight"], of["reference"] = bank.totals[rows], bank.references[rows]
     basis["first"], basis["last"] = table.first[rows], table.last[rows]
     basis["samples"], basis["living"] = table.counts[rows], table.live[rows]
-    basis["shows"] = estimation.shows[lines]
+    basis["shows"] = estimation.shows[positions]
     return basis

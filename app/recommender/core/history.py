@@ -84,13 +84,13 @@ class StoredHistory:
         table, kills = self._members.rows, self._kills()
         memory, windows = self._without_windows(rows, now_ns)
         found = list[Checkpoint]()
-        for line, row in enumerate(rows.tolist()):
+        for position, row in enumerate(rows.tolist()):
             with self._members.skipped.guard("history", row, name=self._named):
                 found.append(
                     Checkpoint(
                         *self._identity(row),
                         cpu=_encoded(table.cpu, row),
-                        memory=_encoded(memory, line),
+                        memory=_encoded(memory, position),
                         first_ns=int(table.first[row]),
                         last_ns=int(table.last[row]),
                         count=int(table.counts[row]),
@@ -163,13 +163,13 @@ class StoredHistory:
         """Return the memory histograms without running peaks, and those by row."""
         memory = self._members.rows.memory.copy(rows)
         told = self._open(rows, now_ns)
-        place = {row: line for line, row in enumerate(rows.tolist())}
-        pairs = [(place[row], window) for row, windows in told.items() for window in windows]
+        position = {row: index for index, row in enumerate(rows.tolist())}
+        pairs = [(position[row], window) for row, windows in told.items() for window in windows]
         if pairs:
             peaks = np.array([max(one.usage_bytes, one.oom_bytes) for _, one in pairs])
             ends = np.array([one.end_ns for _, one in pairs])
-            lines = np.array([line for line, _ in pairs])
-            memory.subtract(lines, MEMORY_GRID.bucket(peaks), ends, PEAK_WEIGHT)
+            positions = np.array([index for index, _ in pairs])
+            memory.subtract(positions, MEMORY_GRID.bucket(peaks), ends, PEAK_WEIGHT)
         return memory, told
 
     def _open(self, rows: Rows, now_ns: int) -> defaultdict[int, list[OpenWindow]]:
@@ -179,16 +179,16 @@ class StoredHistory:
         """
         routes, wanted = self._members.routes, set(rows.tolist())
         found: defaultdict[int, list[OpenWindow]] = defaultdict(list)
-        for (row, _), one in self._members.waiting.items():
+        for (row, _), one in self._members.unclaimed_windows.items():
             if row in wanted and one.end_ns > now_ns:
                 found[row].append(one)
-        lines = routes.of_rows(rows, self._members.rows.capacity)
-        lines = lines[routes.streams.ends[lines] > now_ns]
-        for line in lines[np.argsort(-routes.streams.peak(lines), kind="stable")].tolist():
-            of_row = found[int(routes.streams.row[line])]
+        streams = routes.of_rows(rows, self._members.rows.capacity)
+        streams = streams[routes.streams.ends[streams] > now_ns]
+        for stream in streams[np.argsort(-routes.streams.peak(streams), kind="stable")].tolist():
+            of_row = found[int(routes.streams.row[stream])]
             if len(of_row) < self._rules.publish.open_windows:
-                pod = self._members.owners[int(routes.streams.instance[line])].pod.name
-                of_row.append(routes.streams.as_open_window(line, pod))
+                pod = self._members.pod_of_instance[int(routes.streams.instance[stream])].pod.name
+                of_row.append(routes.streams.as_open_window(stream, pod))
         return found
 
     def _kills(self) -> defaultdict[int, list[tuple[str, int]]]:
@@ -291,7 +291,7 @@ class StoredHistory:
         instance = self._members.instances.get(key)
         stream = None if instance is None else routes.active_of(instance).get(row)
         if stream is None:
-            self._members.waiting[row, window.pod] = window
+            self._members.unclaimed_windows[row, window.pod] = window
         elif routes.streams.ends[stream] == UNSET:
             routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
@@ -302,9 +302,9 @@ class StoredHistory:
         self._drop_expired(now_ns)
         self._drop_detached(now_ns)
         self._members.routes.tidy(now_ns)
-        waiting = self._members.waiting
-        for key in [key for key, one in waiting.items() if one.end_ns <= now_ns]:
-            del waiting[key]
+        windows = self._members.unclaimed_windows
+        for key in [key for key, one in windows.items() if one.end_ns <= now_ns]:
+            del windows[key]
         self._oom_kills.forget_missing()
 
     def _drop_expired(self, now_ns: int) -> None:

@@ -101,11 +101,11 @@ class Intake:
             counted, instances, times = counted[free], instances[free], times[free]
             starts = starts[free]
         settled = starts >= table.moved[instances]
-        lines, streams = self._routed(instances, times, settled, starts)
-        tally.cpu += len(lines)
-        rows, used = self._members.routes.streams.row[streams], cpu[counted[lines]]
+        samples, streams = self._routed(instances, times, settled, starts)
+        tally.cpu += len(samples)
+        rows, used = self._members.routes.streams.row[streams], cpu[counted[samples]]
         self._quality.compare(CPU, rows, used)
-        self._members.rows.learn_cpu(rows, used, times[lines])
+        self._members.rows.learn_cpu(rows, used, times[samples])
 
     def _take_memory(self, instances: Indexes, batch: UsageBatch, chosen: Indexes) -> list[int]:
         """Count memory; return the instances that were killed later than that."""
@@ -119,9 +119,9 @@ class Intake:
         instances, times = instances[counted], times[counted]
         table.last_memory[instances] = times
         settled = times >= table.moved[instances]
-        lines, streams = self._routed(instances, times, settled, None)
-        tally.memory += len(lines)
-        self.learn_memory(streams, memory[counted[lines]], times[lines], is_oom=False)
+        samples, streams = self._routed(instances, times, settled, None)
+        tally.memory += len(samples)
+        self.learn_memory(streams, memory[counted[samples]], times[samples], is_oom=False)
         overtaken: list[int] = instances[times <= table.killed[instances]].tolist()
         return overtaken
 
@@ -146,28 +146,28 @@ class Intake:
         """Return (sample, stream) pairs: where each sample goes, in the order of the samples."""
         direct = self._members.routes.instances.stream[instances]
         straight = settled & (direct != MANY)
-        lines = np.flatnonzero(straight & (direct != NO_STREAM))
-        streams = direct[lines]
+        samples = np.flatnonzero(straight & (direct != NO_STREAM))
+        streams = direct[samples]
         others = np.flatnonzero(~straight)
         if not len(others):
-            return lines, streams
+            return samples, streams
         pairs = [
-            (line, stream)
-            for line in others.tolist()
+            (sample, stream)
+            for sample in others.tolist()
             for stream in self._streams_at(
-                int(instances[line]),
-                int(times[line]),
-                None if starts is None else int(starts[line]),
+                int(instances[sample]),
+                int(times[sample]),
+                None if starts is None else int(starts[sample]),
             )
         ]
         more = np.array(pairs, dtype=np.intp).reshape(-1, 2)
-        lines = np.concatenate([lines, more[:, 0]])
-        order = np.argsort(lines, kind="stable")
-        return lines[order], np.concatenate([streams, more[:, 1]])[order]
+        samples = np.concatenate([samples, more[:, 0]])
+        order = np.argsort(samples, kind="stable")
+        return samples[order], np.concatenate([streams, more[:, 1]])[order]
 
     def _streams_at(self, instance: int, time_ns: int, start_ns: int | None) -> list[int]:
         """Return the streams of one instance at a time; none if it moved while measured."""
-        pod = self._members.owners[instance]
+        pod = self._members.pod_of_instance[instance]
         if start_ns is not None and pod.moved_within(start_ns, time_ns):
             self.tally.cpu_moved += 1
             return []

@@ -108,9 +108,9 @@ class Membership:
         self.by_line: dict[int, TrackedVpa] = {}
         self.pods: dict[PodKey, TrackedPod] = {}
         self.instances: dict[tuple[str, str, str], int] = {}  # by namespace, pod, container
-        self.owners: dict[int, TrackedPod] = {}  # by instance
+        self.pod_of_instance: dict[int, TrackedPod] = {}
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
-        self.waiting: dict[tuple[int, str], OpenWindow] = {}  # restored, by row and pod
+        self.unclaimed_windows: dict[tuple[int, str], OpenWindow] = {}  # restored, by row and pod
         self.detached = DetachedRows(self.rows)
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
@@ -178,8 +178,8 @@ class Membership:
         """Forget rows that no pod feeds."""
         gone = dict.fromkeys(rows)  # in their order
         self.routes.cut(gone, self.rows.capacity)
-        for key in [key for key in self.waiting if key[0] in gone]:
-            del self.waiting[key]
+        for key in [key for key in self.unclaimed_windows if key[0] in gone]:
+            del self.unclaimed_windows[key]
         for row in gone:
             self.rows.drop(row)
 
@@ -300,7 +300,7 @@ class Membership:
             instance = self.routes.instances.take()
             tracked.instances[name] = instance
             self.instances[*tracked.key, name] = instance
-            self.owners[instance] = tracked
+            self.pod_of_instance[instance] = tracked
             for line in tracked.vpas:
                 self._join(tracked, line, name, now_ns)
 
@@ -312,13 +312,13 @@ class Membership:
         self._settle(tracked, frozenset(), now_ns)
         for name, instance in tracked.instances.items():
             self.routes.drop(instance)
-            del self.instances[*tracked.key, name], self.owners[instance]
+            del self.instances[*tracked.key, name], self.pod_of_instance[instance]
         namespace, pod = tracked.key
         del self.pods[namespace, pod], self._by_namespace[namespace][pod]
-        for row, name in [key for key in self.waiting if key[1] == pod]:
+        for row, name in [key for key in self.unclaimed_windows if key[1] == pod]:
             vpa = self.by_line.get(int(self.rows.vpa[row]))
             if vpa is not None and vpa.key[0] == namespace:
-                del self.waiting[row, name]
+                del self.unclaimed_windows[row, name]
 
     def _note_boosts(self, tracked: TrackedPod, now_ns: int) -> None:
         until = self.routes.instances.boosted_until
@@ -369,7 +369,7 @@ class Membership:
         stream = self.routes.join(pod.instances[container], row, now_ns)
         if pod.is_alive:
             self.rows.live[row] += 1
-        if (window := self.waiting.pop((row, pod.pod.name), None)) is not None:
+        if (window := self.unclaimed_windows.pop((row, pod.pod.name), None)) is not None:
             self.routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
     def _count(self, pod: TrackedPod, line: int, by: int, now_ns: int) -> None:

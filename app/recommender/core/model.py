@@ -59,7 +59,7 @@ class RecommenderModel(Protocol):
         """Take a pod as it is now; `top` is its topmost controller, None if not known."""
 
     def pod_gone(self, namespace: str, name: str) -> None:
-        """Let a pod go at the next tick."""
+        """Let a pod go in the next round."""
 
     def usage(self, batch: UsageBatch, now: datetime | None = None) -> None:
         """Take usage samples; with `now`, none that are dated far from it."""

@@ -192,7 +192,7 @@ class OomKills:
         """Forget the kills of containers that are gone."""
         for container in [one for one in self._counted if one not in self._members.instances]:
             del self._counted[container]
-        for instance in [one for one in self._newest if one not in self._members.owners]:
+        for instance in [one for one in self._newest if one not in self._members.pod_of_instance]:
             del self._newest[instance]
 
     def count(self, records: Iterable[OomRecord], now_ns: int, *, holds: bool = True) -> None:
@@ -235,7 +235,7 @@ class OomKills:
 
     def _amend(self, record: OomRecord, instance: int) -> None:
         windows = self._members.routes.streams
-        pod = self._members.owners[instance]
+        pod = self._members.pod_of_instance[instance]
         for stream in self._members.streams_at(pod, instance, record.time_ns):
             needed = self._needed(record, stream, int(windows.usage[stream]))
             if needed > windows.oom[stream]:

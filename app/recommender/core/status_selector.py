@@ -95,11 +95,13 @@ class StatusSelector:
         derivations = Derivations(members.rows, estimation, wanted, now)
         lines = np.flatnonzero(due).tolist() if only is None else list(only)
         found = list[Publication | None]()
+        members.vpa_table.is_dirty[lines] = False
         for tracked in [members.by_line[line] for line in lines if line in members.by_line]:
             with members.skipped.guard("VPA", *tracked.key):
                 shown = entries.get(tracked.line, [])
                 found.append(self._publication(tracked, shown, turns, derivations))
-        members.vpa_table.is_dirty[lines] = False
+                continue
+            members.vpa_table.is_dirty[tracked.line] = True  # it failed; the next tick tries again
         members.vpa_table.is_urgent[lines] = False
         return [one for one in found if one is not None]
 

@@ -56,7 +56,7 @@ def put_status(cluster: Cluster, one: Checkpoint) -> None:
 
 
 UPSTREAM: Final = Variant(
-    model=UpstreamModel,
+    make_model=UpstreamModel,
     tuned=as_upstream,
     usage=UsageLimits(absent=0, most=inf),  # what is not told is not used
     external_usage=ExternalUsageWhole,

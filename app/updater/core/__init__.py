@@ -37,7 +37,7 @@ A boosted pod:  boosted -> due -> being brought back (marked) -> marks gone
   It is due so long after Ready, in every mode, as the VPA says now (`unboost_due`). Until then
   the decision says when that is, and the queue of boosts looks again at that time (`next_look`).
 
-What is never true:
+Must never happen:
 - A pod has two decisions, or an owner two queues, in one plan.
 - More pods of an owner are down because of the updater than its tolerance allows, but for one pod
   of an owner too small for any. A slot is taken before the call and given back if it fails.

@@ -238,7 +238,7 @@ def test_any_story(seed: int) -> None:
         rows, routes = members.rows, members.routes
         found = {row: int(rows.live[row]) for row in (rows.vpa >= 0).nonzero()[0].tolist()}
         assert {row: live for row, live in found.items() if live} == living(members)
-        assert len(routes.instances) == len(members.instances) == len(members.owners)
+        assert len(routes.instances) == len(members.instances) == len(members.pod_of_instance)
 
 
 @pytest.mark.parametrize("kind", [Model, UpstreamModel])

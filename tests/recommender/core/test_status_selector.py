@@ -290,6 +290,20 @@ def test_overlaps_that_stay_are_told_once() -> None:
     assert "SelectorOverlap" in scene.conditions("young")
 
 
+def test_a_vpa_that_failed_is_tried_again() -> None:
+    """It is told of at the next tick after the defect, although nothing changed since."""
+    scene = running(RecommenderRules())
+    scene.use(100, GI)
+    tracked = scene.members.vpas["default", "web"]
+    tracked.sent, tracked.sent_for = "broken", tracked.observed  # type: ignore[assignment]
+    assert scene.tick() == []
+    assert len(scene.model.skipped.taken()) == 1
+
+    tracked.sent = None
+    assert [one.name for one in scene.tick()] == ["web"]
+    assert scene.tick() == []
+
+
 def standing(
     rules: RecommenderRules = EAGER,
     *,
