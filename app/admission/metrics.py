@@ -22,7 +22,7 @@ class Step(StrEnum):
 
 
 class AdmissionMetrics:
-    """What the webhook counts and times; failures start at 0, so alerts see their first increase."""
+    """What the webhook counts and times; failures start at 0, so alerts see the first one."""
 
     def __init__(self, registry: CollectorRegistry, failures: Iterable[str] = ()) -> None:
         families = Families(registry, "vpa_admission_controller")
