@@ -32,7 +32,7 @@ from app.updater.core.unboost import (
 )
 from app.updater.executor import Batch, Executor
 from app.updater.state import UpdaterContext, UpdaterState
-from app.updater.updater import Planner
+from app.updater.updater import OwnerLookupPlanner
 
 _NAME: Final = "boosts"
 _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed
@@ -57,7 +57,7 @@ class BoostQueue:
     def __init__(
         self,
         context: UpdaterContext,
-        planner: Planner,
+        planner: OwnerLookupPlanner,
         executor: Executor,
         state: UpdaterState,
         workers: int,

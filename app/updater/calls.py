@@ -68,7 +68,7 @@ class PodCalls:
             refusal = eviction_refusal(error)
             if refusal is RefusalKind.GONE:
                 return CallResult(error, is_gone=True)
-            if isinstance(error, Unavailable) and refusal is not RefusalKind.BUDGET:
+            if isinstance(error, Unavailable) and refusal is not RefusalKind.PDB:
                 return self._after_silence(pod, None, error)
             return CallResult(error)
         return _ACCEPTED
