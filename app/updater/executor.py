@@ -235,7 +235,6 @@ class Executor:
         if claim is not ClaimResult.GRANTED:
             return _OWNER_CHANGED if claim is ClaimResult.OWNER_CHANGED else _POD_TAKEN
         took_slot = step.needs_slot
-        self.unconfirmed.forget(step.pod)
         try:
             skip = self._last_look(run, item)
             took_slot = skip is None and self._call(run, item)
@@ -308,6 +307,7 @@ class Executor:
         step = item.step
         now, origin = self._clock.now(), self._state.clock_origin()
         change = step.decision.change
+        self.unconfirmed.forget(step.pod)
         if step.is_eviction:
             found = self._calls.evict(step.pod)
         elif change is None:
