@@ -56,7 +56,7 @@ from app.sizing.matching import LookupNeeded, MatchReason
 from app.updater.core.memory import Memory
 from app.updater.core.plan import Plan
 from app.updater.flags import update_rules
-from app.updater.updater import Planner
+from app.updater.updater import OwnerLookupPlanner
 
 _NO_SCOPE: Final = Scope("", ())
 _POD_WORDS: Final = ("pod", "pods", "po")
@@ -345,7 +345,7 @@ class Explainer:
         found = self._plans.get(at)
         if found is None:
             # Each from scratch: what was decided for later is nothing to begin with.
-            planner = Planner(self._rules, self._gates, self._seen.owners, self._clock)
+            planner = OwnerLookupPlanner(self._rules, self._gates, self._seen.owners, self._clock)
             found = self._plans[at] = planner.plan(
                 self._seen.snapshot,
                 Memory(),

@@ -20,7 +20,7 @@ from app.updater.core.decisions import Action, Decision, decision_json
 from app.updater.core.events import counted
 from app.updater.core.memory import Memory
 from app.updater.flags import update_rules
-from app.updater.updater import Planner
+from app.updater.updater import OwnerLookupPlanner
 from app.updater.work_queue import RateLimits, within_rates
 
 _COLUMNS: Final = ("NAMESPACE", "POD", "VPA", "ACTION", "REASON")
@@ -62,7 +62,7 @@ def decided(
         settings.deciding, disruption, settings.thresholds, settings.scope, asking.interval
     )
     _check_asked(namespace, settings.vpas, seen.snapshot)
-    planner = Planner(rules, settings.deciding.gates, seen.owners, clock)
+    planner = OwnerLookupPlanner(rules, settings.deciding.gates, seen.owners, clock)
     made = planner.plan(seen.snapshot, Memory(), now, webhook_is_healthy=seen.webhook.is_healthy)
     limits = RateLimits(disruption.rate_per_second, disruption.burst)
     return [

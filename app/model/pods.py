@@ -143,7 +143,7 @@ class Pod:
 
     @property
     def is_boosted(self) -> bool:
-        """Whether a start-up boost is in progress."""
+        """Whether the pod has the webhook's annotation of a start-up boost."""
         return any(key.startswith(BOOST_ANNOTATION) for key in self.annotations or ())
 
 

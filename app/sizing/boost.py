@@ -62,7 +62,7 @@ BoostOutcome = Boosted | BoostRefusal | Ceiling  # the boost, or why there is no
 
 
 @dataclass(frozen=True, slots=True)
-class Unboosted:
+class CpuBeforeBoost:
     """A container as it would be without a boost."""
 
     container: Container
@@ -74,7 +74,7 @@ def pod_boosts(
     pod: Pod,
     vpa: Vpa,
     limits: NamespaceLimits,
-    unboosted: Sequence[Unboosted],
+    before_boost: Sequence[CpuBeforeBoost],
     most: Quantity | None,
 ) -> Mapping[str, BoostOutcome]:
     """Return the boost of each container that asks for one, or why it gets none.
@@ -83,7 +83,7 @@ def pod_boosts(
         pod: the pod.
         vpa: the VPA that controls it.
         limits: what the LimitRanges of its namespace ask for.
-        unboosted: every container with the CPU it would have without a boost.
+        before_boost: every container with the CPU it would have without a boost.
         most: the highest request that a boost may reach, None for any.
     """
     bounds: list[tuple[Quantity, Ceiling]] = []
@@ -92,19 +92,19 @@ def pod_boosts(
     if pod.pod_resources is not None:
         bounds.append((pod.pod_resources.limit(CPU) or ZERO, Ceiling.POD_RESOURCES))
     outcomes: dict[str, BoostOutcome] = {}
-    for plain in unboosted:
+    for plain in before_boost:
         name = plain.container.name
         asked = vpa.boost(name)
         if asked is not None:
             outcomes[name] = _boost(plain, vpa, asked, most or ZERO, bounds)
     boosted = {name: one for name, one in outcomes.items() if isinstance(one, Boosted)}
     if boosted and (limits.pod is not None or pod.pod_resources is not None):
-        outcomes |= _shared(pod, vpa, limits.pod or _UNLIMITED, unboosted, boosted)
+        outcomes |= _shared(pod, vpa, limits.pod or _UNLIMITED, before_boost, boosted)
     return outcomes
 
 
 def _boost(
-    plain: Unboosted,
+    plain: CpuBeforeBoost,
     vpa: Vpa,
     asked: CpuBoost,
     most: Quantity,
@@ -144,7 +144,7 @@ def _wanted_milli(base: Quantity, asked: CpuBoost) -> int | None:
 
 def _below_ceilings(
     request: Quantity,
-    plain: Unboosted,
+    plain: CpuBeforeBoost,
     vpa: Vpa,
     most: Quantity,
     bounds: Sequence[tuple[Quantity, Ceiling]],
@@ -169,7 +169,7 @@ def _below_ceilings(
     return request, ceiling
 
 
-def _highest(plain: Unboosted, bound: Quantity) -> Quantity:
+def _highest(plain: CpuBeforeBoost, bound: Quantity) -> Quantity:
     """Return the highest request that stays, with the limit that follows, within a bound."""
     spec = plain.container.resources
     follows = request_at(CPU, spec, _UNLIMITED, bound)
@@ -182,7 +182,7 @@ def _highest(plain: Unboosted, bound: Quantity) -> Quantity:
     return Quantity.of_milli(min(max(grown, plain.limit), bound).nano // 10**6)
 
 
-def _limit(plain: Unboosted, vpa: Vpa, request: Quantity) -> Quantity | None:
+def _limit(plain: CpuBeforeBoost, vpa: Vpa, request: Quantity) -> Quantity | None:
     """Return the limit that goes with a boosted request, None if it stays; it never falls."""
     if not limits_follow(vpa.policy(plain.container.name)):
         return None
@@ -197,15 +197,15 @@ def _shared(
     pod: Pod,
     vpa: Vpa,
     limits: Limits,
-    unboosted: Sequence[Unboosted],
+    before_boost: Sequence[CpuBeforeBoost],
     boosted: Mapping[str, Boosted],
 ) -> dict[str, BoostOutcome]:
     """Share what the pod as a whole may have: each boost gives up the same part of its rise."""
-    part, ceiling = min(_parts(pod, limits, unboosted, boosted), default=(Fraction(1), None))
+    part, ceiling = min(_parts(pod, limits, before_boost, boosted), default=(Fraction(1), None))
     if ceiling is None or part >= 1:
         return {}
     shared: dict[str, BoostOutcome] = {}
-    for plain in unboosted:
+    for plain in before_boost:
         boost = boosted.get(plain.container.name)
         if boost is None:
             continue
@@ -218,25 +218,25 @@ def _shared(
 
 
 def _parts(
-    pod: Pod, limits: Limits, unboosted: Sequence[Unboosted], boosted: Mapping[str, Boosted]
+    pod: Pod, limits: Limits, before_boost: Sequence[CpuBeforeBoost], boosted: Mapping[str, Boosted]
 ) -> list[tuple[Fraction, Ceiling]]:
     """Return what part of the rise of limits and of requests there is room for."""
     sidecars = [c.resources for c in pod.init_containers if c.restart_policy == "Always"]
     parts: list[tuple[Fraction, Ceiling]] = []
     most = limits.most(CPU)
     if not most.is_zero:
-        used = sum(plain.limit.nano for plain in unboosted)
+        used = sum(plain.limit.nano for plain in before_boost)
         used += sum((sidecar.limit(CPU) or ZERO).nano for sidecar in sidecars)
         rise = sum(
             boost.limit.nano - plain.limit.nano
-            for plain in unboosted
+            for plain in before_boost
             if (boost := boosted.get(plain.container.name)) and boost.limit is not None
         )
         if rise > 0:
             parts.append((Fraction(most.nano - used, rise), Ceiling.POD_LIMIT_RANGE))
     wanted = pod.pod_resources.request(CPU) if pod.pod_resources is not None else None
     if wanted is not None:
-        used = sum(plain.request.nano for plain in unboosted)
+        used = sum(plain.request.nano for plain in before_boost)
         used += sum((sidecar.request(CPU) or ZERO).nano for sidecar in sidecars)
         rise = sum(boost.request.nano - boost.base.nano for boost in boosted.values())
         parts.append((Fraction(wanted.nano - used, rise), Ceiling.POD_RESOURCES))

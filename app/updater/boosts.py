@@ -32,7 +32,7 @@ from app.updater.core.unboost import (
 )
 from app.updater.executor import Batch, Executor
 from app.updater.state import UpdaterContext, UpdaterState
-from app.updater.updater import Planner
+from app.updater.updater import OwnerLookupPlanner
 
 _NAME: Final = "boosts"
 _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed
@@ -45,10 +45,10 @@ _LONGEST_ROUND_SECONDS: Final = 1.0  # so that those that are due meanwhile do n
 
 @dataclass(frozen=True, slots=True)
 class _Entry:
-    """When to look at a pod, and how many pauses in a row it had."""
+    """When to look at a pod, and how many looks in a row have failed."""
 
-    due: float  # by the monotonic clock, for the time of day may be set
-    count: int = 0
+    due_at: float  # by the monotonic clock, for the time of day may be set
+    failed: int = 0
 
 
 class BoostQueue:
@@ -57,7 +57,7 @@ class BoostQueue:
     def __init__(
         self,
         context: UpdaterContext,
-        planner: Planner,
+        planner: OwnerLookupPlanner,
         executor: Executor,
         state: UpdaterState,
         workers: int,
@@ -106,7 +106,7 @@ class BoostQueue:
         with self._lock:
             for key in boosted:
                 known = self._entries.get(key)
-                self._entries[key] = _Entry(now, known.count if known is not None else 0)
+                self._entries[key] = _Entry(now, known.failed if known is not None else 0)
 
     # --- looking
 
@@ -116,53 +116,53 @@ class BoostQueue:
             return _IDLE_SECONDS
         with self._lock:
             touched, self._touched = self._touched, set()
-        due: dict[NamespacedName, _Entry] = {}
+        entries: dict[NamespacedName, _Entry] = {}
         try:
             self._refill(touched)
-            due = self._take_due()
+            entries = self._take_due()
             snapshot = self._context.snapshot()
-            ready = {key: entry for key, entry in due.items() if _may_be_due(snapshot, key)}
+            ready = {key: entry for key, entry in entries.items() if _may_be_due(snapshot, key)}
             if ready:
                 self._end_boosts(ready, snapshot, now)
         except Exception:
-            self._take_back(touched, due)
+            self._take_back(touched, entries)
             raise
         return self._pause()
 
-    def _take_back(self, touched: set[str], due: Mapping[NamespacedName, _Entry]) -> None:
+    def _take_back(self, touched: set[str], entries: Mapping[NamespacedName, _Entry]) -> None:
         """Look again at what was not looked at to the end."""
         with self._lock:
             self._touched |= touched
-            self._entries = {**due, **self._entries}
+            self._entries = {**entries, **self._entries}
 
     def _take_due(self) -> dict[NamespacedName, _Entry]:
         now = self._clock.monotonic()
         with self._lock:
-            due = {key: entry for key, entry in self._entries.items() if entry.due <= now}
-            for key in due:
+            entries = {key: entry for key, entry in self._entries.items() if entry.due_at <= now}
+            for key in entries:
                 del self._entries[key]
-            return due
+            return entries
 
     def _pause(self) -> float:
         with self._lock:
-            first = min((entry.due for entry in self._entries.values()), default=None)
+            first = min((entry.due_at for entry in self._entries.values()), default=None)
         if first is None:
             return _PAUSE_SECONDS
         return min(max(first - self._clock.monotonic(), 0.0), _PAUSE_SECONDS)
 
     def _end_boosts(
-        self, due: dict[NamespacedName, _Entry], snapshot: Snapshot, now: datetime
+        self, entries: dict[NamespacedName, _Entry], snapshot: Snapshot, now: datetime
     ) -> None:
         memory, version = self._state.read(_NAME)
-        made = self._planner.plan(snapshot, memory, now, only=frozenset(due))
+        made = self._planner.plan(snapshot, memory, now, only=frozenset(entries))
         decisions = {(decision.namespace, decision.pod): decision for decision in made.decisions}
         ending: dict[NamespacedName, _Entry] = {}
-        for key, entry in due.items():
+        for key, entry in entries.items():
             decision = decisions.get(key)
             if decision is not None and decision.action is Action.UNBOOST:
                 ending[key] = entry
             else:
-                self._again(key, next_look(decision, entry.count, now))
+                self._again(key, next_look(decision, entry.failed, now))
         if not ending:
             return
         until = self._clock.monotonic() + _LONGEST_ROUND_SECONDS
@@ -180,18 +180,18 @@ class BoostQueue:
         }
         for key, entry in ending.items():
             if key in untried:
-                self._again(key, NextLook(_UNTRIED_PAUSE, entry.count))
+                self._again(key, NextLook(_UNTRIED_PAUSE, entry.failed))
             elif key in accepted:
                 self._again(key, NextLook(_SAFETY_PAUSE, 0))  # its next change comes earlier
             else:
-                self._again(key, look_after_failure(entry.count))
+                self._again(key, look_after_failure(entry.failed))
 
     def _again(self, key: NamespacedName, look: NextLook | None) -> None:
         """Look again after a while, unless something happened to the pod since."""
         if look is not None:
-            due = self._clock.monotonic() + look.pause.total_seconds()
+            due_at = self._clock.monotonic() + look.pause.total_seconds()
             with self._lock:
-                self._entries.setdefault(key, _Entry(due, look.failed))
+                self._entries.setdefault(key, _Entry(due_at, look.failed))
 
 
 def _ends_of_boosts(made: Plan) -> Iterator[ActionQueue]:

@@ -26,7 +26,7 @@ from app.updater.core.outcomes import Outcome, RefusalKind, eviction_refusal, un
 from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
-from app.updater.core.unboost import after_refusal
+from app.updater.core.unboost import annotations_after_refusal
 from app.updater.report import Reporter
 from app.updater.state import UpdaterContext, UpdaterState
 
@@ -68,7 +68,7 @@ class PodCalls:
             refusal = eviction_refusal(error)
             if refusal is RefusalKind.GONE:
                 return CallResult(error, is_gone=True)
-            if isinstance(error, Unavailable) and refusal is not RefusalKind.BUDGET:
+            if isinstance(error, Unavailable) and refusal is not RefusalKind.PDB:
                 return self._after_silence(pod, None, error)
             return CallResult(error)
         return _ACCEPTED
@@ -81,7 +81,7 @@ class PodCalls:
         if result.error is None:
             self.annotate(pod, change)
         elif action is Action.UNBOOST and not result.is_gone:
-            self.annotate(pod, after_refusal(change))
+            self.annotate(pod, annotations_after_refusal(change))
         return result
 
     def _resized(self, pod: Pod, change: PodChange) -> CallResult:

@@ -48,7 +48,7 @@ from app.updater.work_queue import (
 log = logging.getLogger("updater.executor")
 
 _MOMENT_SECONDS: Final = 0.001  # the least wait, because sums of fractions are never quite right
-_HIDDEN_BUDGET = (Reason.PDB_BLOCKED, "a PodDisruptionBudget that is not seen refused another pod")
+_HIDDEN_PDB = (Reason.PDB_BLOCKED, "a PodDisruptionBudget that is not seen refused another pod")
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +86,7 @@ class Batch:
 
     queues: Sequence[ActionQueue]
     snapshot: Snapshot
-    plan: PlanVersion
+    plan_version: PlanVersion
     workers: int  # calls at the same time
     until: float  # no step begins later, by the monotonic clock
 
@@ -204,7 +204,7 @@ class Executor:
 
     def _step(self, run: _Run, item: WorkItem) -> None:
         """Take a step if it may be taken now, unless it has to wait for a token."""
-        skip = self._blocker(run, item)
+        skip = self._why_not_now(run, item)
         if skip is _OVER and item.has_waited:
             skip = _NO_TOKEN_BEFORE_END
         if skip is None and (wait := self._take_token(item.step, item.queue.namespace)):
@@ -216,7 +216,7 @@ class Executor:
         skip = skip or self._act(run, item)
         if skip is not None:
             run.result.skip(item, skip)
-        if skip is _OWNER_CHANGED:
+        if skip is _OWNER_CHANGED:  # the rest of its queue was planned for the owner as it was
             run.result.add_rest(item.cursor, (skip.reason, skip.message))
         else:
             run.work.put_back(item)
@@ -230,18 +230,17 @@ class Executor:
 
     def _act(self, run: _Run, item: WorkItem) -> Skip | None:
         """Claim the pod, look a last time and make the call; return why it was not made."""
-        step, queue, plan = item.step, item.queue, run.batch.plan
-        claim = self._state.claim(step, queue, plan)
+        step, queue, plan_version = item.step, item.queue, run.batch.plan_version
+        claim = self._state.claim(step, queue, plan_version)
         if claim is not ClaimResult.GRANTED:
             return _OWNER_CHANGED if claim is ClaimResult.OWNER_CHANGED else _POD_TAKEN
         took_slot = step.needs_slot
-        self.unconfirmed.forget(step.pod)
         try:
             skip = self._last_look(run, item)
             took_slot = skip is None and self._call(run, item)
             return skip
         finally:
-            self._state.release(step, queue, plan, took_slot=took_slot)
+            self._state.release(step, queue, plan_version, took_slot=took_slot)
 
     # --- before a call
 
@@ -249,7 +248,7 @@ class Executor:
         """Return why a step is not taken after all the time that its claim and a trial took."""
         if needs_trial(item.step, self._rules) and self._is_useless(item):
             return _USELESS
-        return self._blocker(run, item) or self._without_room(run, item)
+        return self._why_not_now(run, item) or self._without_room(run, item)
 
     def _without_room(self, run: _Run, item: WorkItem) -> Skip | None:
         """Return why a step has lost its slot, None if it has not."""
@@ -257,7 +256,7 @@ class Executor:
         has_room = now is before or item.cursor.has_still_room(item.step, now.pods)
         return None if has_room else _FALLEN
 
-    def _blocker(self, run: _Run, item: WorkItem) -> Skip | None:
+    def _why_not_now(self, run: _Run, item: WorkItem) -> Skip | None:
         """Return why a step is not taken, None if it is."""
         if run.is_over():
             return run.end
@@ -308,6 +307,7 @@ class Executor:
         step = item.step
         now, origin = self._clock.now(), self._state.clock_origin()
         change = step.decision.change
+        self.unconfirmed.forget(step.pod)
         if step.is_eviction:
             found = self._calls.evict(step.pod)
         elif change is None:
@@ -340,7 +340,7 @@ def _after_refusal(item: WorkItem, error: ClusterError) -> None:
         if evicts_instead(resize_refusal(error)):
             cursor.evict_later(step)
         return
-    if eviction_refusal(error) is RefusalKind.BUDGET:
+    if eviction_refusal(error) is RefusalKind.PDB:
         cursor.close(step.pdbs)
         if not step.pdbs:  # one that the watch does not show
-            cursor.stop_evicting(step.decision.vpa, _HIDDEN_BUDGET)
+            cursor.stop_evicting(step.decision.vpa, _HIDDEN_PDB)

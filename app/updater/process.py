@@ -39,7 +39,7 @@ from app.updater.metrics import UpdaterMetrics
 from app.updater.notifications import EventRecorder, SummaryWriter
 from app.updater.report import DecisionLog, Reporter
 from app.updater.state import UpdaterContext, UpdaterState
-from app.updater.updater import Planner, Updater
+from app.updater.updater import OwnerLookupPlanner, Updater
 from app.updater.webhook_lease import WebhookLease
 from app.updater.work_queue import RateLimits
 
@@ -102,8 +102,8 @@ def updater_parts(settings: UpdaterSettings, context: UpdaterContext) -> Updater
     lease = WebhookLease(context.cluster_for_calls, settings.admission, clock)
     executor = Executor(context, rules, limits, state, lease, reporter)
 
-    def planner() -> Planner:  # each loop has its own
-        return Planner(rules, gates, context.owners, clock)
+    def planner() -> OwnerLookupPlanner:  # each loop has its own
+        return OwnerLookupPlanner(rules, gates, context.owners, clock)
 
     updater = Updater(settings, context, planner(), executor, state, lease, reporter=reporter)
     boosts = None

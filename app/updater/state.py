@@ -98,7 +98,7 @@ class UpdaterState:
     # --- memory
 
     def forget(self) -> None:
-        """Begin again, because another process led meanwhile; pauses go on."""
+        """Begin again, because another process led meanwhile, with `after_absence`."""
         with self._changed:
             self._memory = after_absence(self._remembered())
             self._updates, self._applied = [], 0
@@ -144,11 +144,11 @@ class UpdaterState:
         fresh = self._updates[self._applied :]
         self._applied = len(self._updates)
         for (origin, _), updates in groupby(fresh, key=_batch):
-            self._memory = _updated(self._as_told_from(origin), list(updates), self._rules)
-        self._memory = self._as_told_from(self._origin)
+            self._memory = _updated(self._shifted_to(origin), list(updates), self._rules)
+        self._memory = self._shifted_to(self._origin)
         return self._memory
 
-    def _as_told_from(self, origin: datetime) -> Memory:
+    def _shifted_to(self, origin: datetime) -> Memory:
         """Return the memory as a clock tells it that began at another time of day."""
         memory = shifted(self._memory, origin - self._memory_origin)
         self._memory_origin = origin
@@ -163,19 +163,21 @@ class UpdaterState:
 
     # --- claims
 
-    def claim(self, step: QueueStep, queue: ActionQueue, plan: PlanVersion) -> ClaimResult:
+    def claim(self, step: QueueStep, queue: ActionQueue, plan_version: PlanVersion) -> ClaimResult:
         """Claim a pod, and its owner if a slot is taken; unless granted nothing is claimed."""
         owner, uid = (queue.namespace, queue.owner), step.pod.uid
         with self._changed:
             if step.needs_slot:
                 self._changed.wait_for(lambda: owner not in self._busy_owners)
-            last = self._last_on_pod.get(uid, plan)
-            if uid in self._busy_pods or (last.loop != plan.loop and last.calls > plan.calls):
+            last = self._last_on_pod.get(uid, plan_version)
+            if uid in self._busy_pods or (
+                last.loop != plan_version.loop and last.calls > plan_version.calls
+            ):
                 return ClaimResult.POD_TAKEN
             if step.needs_slot and any(
-                calls > plan.calls
+                calls > plan_version.calls
                 for loop, calls in self._last_on_owner.get(owner, {}).items()
-                if loop != plan.loop
+                if loop != plan_version.loop
             ):
                 return ClaimResult.OWNER_CHANGED
             self._busy_pods.add(uid)
@@ -184,15 +186,15 @@ class UpdaterState:
             return ClaimResult.GRANTED
 
     def release(
-        self, step: QueueStep, queue: ActionQueue, plan: PlanVersion, *, took_slot: bool
+        self, step: QueueStep, queue: ActionQueue, plan_version: PlanVersion, *, took_slot: bool
     ) -> None:
         """Let others act on the pod and its owner again; call it after `record`."""
         owner = (queue.namespace, queue.owner)
         with self._changed:
             self._calls += 1
-            self._last_on_pod[step.pod.uid] = PlanVersion(plan.loop, self._calls)
+            self._last_on_pod[step.pod.uid] = PlanVersion(plan_version.loop, self._calls)
             if took_slot:
-                self._last_on_owner.setdefault(owner, {})[plan.loop] = self._calls
+                self._last_on_owner.setdefault(owner, {})[plan_version.loop] = self._calls
             self._busy_pods.discard(step.pod.uid)
             if step.needs_slot:
                 self._busy_owners.discard(owner)

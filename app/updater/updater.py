@@ -49,7 +49,7 @@ class Updater:
         self,
         settings: UpdaterSettings,
         context: UpdaterContext,
-        planner: Planner,
+        planner: OwnerLookupPlanner,
         executor: Executor,
         state: UpdaterState,
         lease: WebhookLease,
@@ -90,6 +90,7 @@ class Updater:
         return max(began + seconds - self.ended_at, 0.0)
 
     def _round(self, now: datetime, began: float) -> None:
+        # The labels of the steps are upstream's; RoundStep tells what each of them covers.
         with self._timed(RoundStep.LIST_VPAS):
             webhook = self._lease.check(now)
             if webhook.trouble is not None:
@@ -130,7 +131,7 @@ class Updater:
             self._context.metrics.step(step, self._clock.monotonic() - began)
 
 
-class Planner:
+class OwnerLookupPlanner:
     """Makes plans, and finds the owners that they need; for one thread.
 
     A plan names the controllers that it could not see. They are looked up side by side and the
@@ -165,7 +166,7 @@ class Planner:
         options = PlanOptions(webhook_is_healthy, {}, self._before, only)
         for _ in range(MOST_LEVELS):
             options = replace(options, looked_up=self._looked_up(only))
-            made = self._made(snapshot, memory, now, options)
+            made = self._plan_without_failing_namespaces(snapshot, memory, now, options)
             fresh = [lookup for lookup in made.lookups if lookup not in self._needed]
             if not made.is_partial:
                 options = replace(options, before=made)
@@ -188,7 +189,7 @@ class Planner:
         near = (lookup for lookup in self._needed if lookup.namespace in namespaces)
         return find_owners(self._owners, self._clock, near, _HASTY_SECONDS)
 
-    def _made(
+    def _plan_without_failing_namespaces(
         self, snapshot: Snapshot, memory: Memory, now: datetime, options: PlanOptions
     ) -> Plan:
         """Return the plan, without the namespaces of which none can be made."""

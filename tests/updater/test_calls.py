@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
+from itertools import count
 from typing import cast
 
 import pytest
@@ -15,7 +16,7 @@ from app.ports import PODS, REPLICA_SETS, Cluster, PatchKind, Ref
 from app.updater.calls import dry_run_pod
 from tests import make
 from tests.faults import Fault
-from tests.updater.stage import LEASE, Call, Stage, small, staged
+from tests.updater.stage import LEASE, Call, Stage, small, staged, vpa
 
 POD = make.running(make.pod_json())
 
@@ -176,6 +177,35 @@ def test_ends_of_boosts_do_not_wait_for_unconfirmed_calls() -> None:
     before = len(stage.asked.calls)
     stage.parts.boosts.tick(stage.clock.now())
     assert {call.verb for call in stage.asked.calls[before:]} <= {"patch"}
+
+
+def test_a_call_that_is_not_made_replaces_no_unconfirmed_one() -> None:
+    """When a second call comes to nothing at the last look, the first is still confirmed."""
+    stage = one_by_one("--prove=off", mode="InPlaceOrRecreate", replicas=2)
+    silent(stage, "patch", times=1)
+    silent(stage, "get")
+    stage.round()
+    (name,) = (call.name for call in stage.asked.calls if call.verb == "patch")
+    pod = Ref(PODS, "default", name)
+    marked = {"metadata": {"annotations": {"example.com/mark": ""}}}
+    stage.sandbox.cluster.patch(pod, marked, kind=PatchKind.MERGE)
+    stage.clock.advance(14)
+    looks_of_round = count(1)
+
+    def switch_off() -> None:
+        if next(looks_of_round) == 3:  # after those of the plan and of the first check
+            stage.apply(vpa(mode="Off"))
+            stage.run_watch()
+
+    stage.before_look = switch_off
+    stage.round()
+    assert (stage.asked.count("patch", "resize"), stage.reasons()[0]) == (1, "PlanOutdated")
+    resize = Ref(PODS, "default", name, subresource="resize")
+    path = "/spec/containers/0/resources/requests"
+    asked = [{"op": "replace", "path": path, "value": {"cpu": "200m", "memory": "200Mi"}}]
+    stage.sandbox.cluster.patch(resize, asked)  # the first call arrives at last
+    stage.run(10)
+    assert stage.metric("in_place_updated_pods_total") == 1
 
 
 def test_a_new_term_has_no_unconfirmed_calls() -> None:

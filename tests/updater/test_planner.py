@@ -15,7 +15,7 @@ from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_wor
 from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory
 from app.updater.core.rules import Prove, UpdateRules
-from app.updater.updater import Planner
+from app.updater.updater import OwnerLookupPlanner
 from tests import make
 from tests.make import NO_GATES
 from tests.stepped_clock import SteppedClock
@@ -72,7 +72,7 @@ def clock() -> SteppedClock:
     return SteppedClock()
 
 
-def actions(planner: Planner, seen: Snapshot, clock: SteppedClock) -> list[Action]:
+def actions(planner: OwnerLookupPlanner, seen: Snapshot, clock: SteppedClock) -> list[Action]:
     """Return what is planned."""
     made = planner.plan(seen, Memory(), clock.now())
     return [decision.action for decision in made.decisions]
@@ -83,7 +83,7 @@ def test_owners_are_looked_up_level_by_level(clock: SteppedClock) -> None:
     owners = Owners(clock)
     owners.add("web", owner="platform")
     owners.add("platform")
-    planner = Planner(RULES, NO_GATES, owners, clock)
+    planner = OwnerLookupPlanner(RULES, NO_GATES, owners, clock)
     assert len(actions(planner, snapshot("platform"), clock)) == 3
     assert set(owners.asked) == {"web", "platform"}
     owners.asked.clear()
@@ -95,7 +95,7 @@ def test_an_owner_that_does_not_answer_delays_others_only_briefly(clock: Stepped
     """Its pods are left alone this time."""
     owners = Owners(clock, seconds=60)
     owners.add("web")
-    planner = Planner(RULES, NO_GATES, owners, clock)
+    planner = OwnerLookupPlanner(RULES, NO_GATES, owners, clock)
     assert actions(planner, snapshot(), clock) == []
     assert clock.monotonic() <= 6
     clock.wait(60)
@@ -109,7 +109,7 @@ def test_an_owner_that_does_not_answer_delays_no_ends_of_boosts(
     """Pods that are due are looked at in haste, and do not wait for those of other namespaces."""
     owners = Owners(clock, seconds=60)
     owners.add("web")
-    planner = Planner(RULES, NO_GATES, owners, clock)
+    planner = OwnerLookupPlanner(RULES, NO_GATES, owners, clock)
     actions(planner, snapshot(), clock)
     before = clock.monotonic()
     only = frozenset({(namespace, "web-1")})
@@ -121,7 +121,7 @@ def test_owners_that_are_not_needed_are_forgotten(clock: SteppedClock) -> None:
     """After some minutes it is collected again which owners are needed."""
     owners = Owners(clock)
     owners.add("web")
-    planner = Planner(RULES, NO_GATES, owners, clock)
+    planner = OwnerLookupPlanner(RULES, NO_GATES, owners, clock)
     actions(planner, snapshot(), clock)
     owners.asked.clear()
     clock.wait(timedelta(minutes=11).total_seconds())
@@ -134,7 +134,7 @@ def test_a_plan_about_some_pods_is_no_beginning(clock: SteppedClock) -> None:
     pods = several(running(container("app", "200m/200Mi")), 3)
     vpa = make.vpa_json(recommendations=[recommended("200m/200Mi = =")])
     seen = make.snapshot(*pods, vpa, make.workload_json(replicas=3))
-    planner = Planner(RULES, NO_GATES, Owners(clock), clock)
+    planner = OwnerLookupPlanner(RULES, NO_GATES, Owners(clock), clock)
     first = planner.plan(seen, Memory(), clock.now())
     only = frozenset({("default", "web-1")})
     some = planner.plan(seen, Memory(), clock.now(), only=only)
@@ -156,7 +156,7 @@ def test_a_namespace_that_cannot_be_planned_spoils_no_other(
     seen = make.snapshot(*items, *other)
     impossible = replace(read_pod(other[0]), phase=cast("str", 1), conditions=cast("Any", None))
     broken = seen.changed([make.change(impossible)])
-    planner = Planner(RULES, NO_GATES, Owners(clock), clock)
+    planner = OwnerLookupPlanner(RULES, NO_GATES, Owners(clock), clock)
     made = planner.plan(broken, Memory(), clock.now())
     assert [decision.namespace for decision in made.decisions] == ["default"] * 3
     (record,) = caplog.records

@@ -34,7 +34,7 @@ from app.model.review import AdmissionRequest
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp
-from app.sizing.boost import Boosted, BoostOutcome, Unboosted, pod_boosts
+from app.sizing.boost import Boosted, BoostOutcome, CpuBeforeBoost, pod_boosts
 from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod
 from app.sizing.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, sizes
 
@@ -300,17 +300,17 @@ def _container_verdicts(
         plain.append(ContainerVerdict(container.name, found, granted))
     if not vpa.mentions_boost or FeatureGate.CPU_STARTUP_BOOST not in rules.gates:
         return tuple(plain)
-    unboosted = [_unboosted(*pair) for pair in zip(pod.containers, plain, strict=True)]
-    boosts = pod_boosts(pod, vpa, limits, unboosted, rules.max_cpu_boost)
+    before_boost = [_cpu_before_boost(*pair) for pair in zip(pod.containers, plain, strict=True)]
+    boosts = pod_boosts(pod, vpa, limits, before_boost, rules.max_cpu_boost)
     return tuple(replace(one, boost_outcome=boosts.get(one.container)) for one in plain)
 
 
-def _unboosted(container: Container, verdict: ContainerVerdict) -> Unboosted:
+def _cpu_before_boost(container: Container, verdict: ContainerVerdict) -> CpuBeforeBoost:
     granted, spec = verdict.sizes, container.resources
     request = granted.requests.get(CPU)
     if request is None or request.is_zero:
         request = spec.request(CPU) or ZERO
-    return Unboosted(container, request, granted.limits.get(CPU) or spec.limit(CPU) or ZERO)
+    return CpuBeforeBoost(container, request, granted.limits.get(CPU) or spec.limit(CPU) or ZERO)
 
 
 def pod_patch(pod: Pod, vpa: str, containers: Sequence[ContainerVerdict]) -> list[Operation]:

@@ -34,7 +34,7 @@ A workload under a VPA:  unproven -> one pod evicted (awaited) -> proven, or fai
 The breaker does the same for the whole cluster once too many evictions did not help.
 
 A boosted pod:  boosted -> due -> being brought back (marked) -> marks gone
-  It is due so long after Ready, in every mode, as the VPA says now (`unboost_due`). Until then
+  It is due so long after Ready, in every mode, as the VPA says now (`boost_ends`). Until then
   the decision says when that is, and the queue of boosts looks again at that time (`next_look`).
 
 Must never happen:

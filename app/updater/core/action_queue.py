@@ -27,10 +27,12 @@ class QueueStep:
     pod: Pod
     decision: Decision
     needs_slot: bool  # in the budget
-    is_broken: bool  # judged by what runs, not by what is ready
+    # Long unready or OOM-killed: counted against running pods, not ready ones.
+    is_broken: bool
     pdbs: tuple[NamespacedName, ...]  # the PodDisruptionBudgets over the pod
     rank: Rank  # across all owners
-    version: ProofVersion  # what a proof holds for that evicting the pod gives
+    # VPA generation and template that the canary's result is valid for.
+    proof_version: ProofVersion
     allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
 
     @property

@@ -30,7 +30,7 @@ from app.updater.core.plan_state import Assessment, Need, PlanInputs, PodContext
 from app.updater.core.resize import by_eviction, in_place, not_needed
 from app.updater.core.resize_state import resize_state
 from app.updater.core.targets import OwnerTargets, PodTarget
-from app.updater.core.unboost import assess_boosted, unboost_due
+from app.updater.core.unboost import assess_boosted, boost_ends
 
 Allocatable = Mapping[str, Quantity] | None
 
@@ -76,13 +76,13 @@ def assess(
 def _boosted(context: PodContext) -> Assessment:
     """Assess a pod with a boost; one that was OOM-killed in it is updated like any other."""
     pod, now = context.pod, context.inputs.now
-    due = unboost_due(pod, context.vpa, now)
-    is_boosted = not due.containers and context.remembered.unboost_tried_at is None
-    if is_boosted and quick_oom(pod, context.vpa, context.rules, context.inputs.gates, now):
+    ends = boost_ends(pod, context.vpa, now)
+    is_running = not ends.containers and context.remembered.unboost_tried_at is None
+    if is_running and quick_oom(pod, context.vpa, context.rules, context.inputs.gates, now):
         assessed = _ordinary(context, boosted_containers(pod))
         if assessed.proposal is not None:
-            return replace(assessed, until=due.until)
-    return assess_boosted(context, due)
+            return replace(assessed, until=ends.until)
+    return assess_boosted(context, ends)
 
 
 def _ordinary(context: PodContext, boosted_names: frozenset[str]) -> Assessment:

@@ -160,7 +160,7 @@ class OwnerChecks:
             gone=gone,
             disturbed=disturbed,
         )
-        # Those whose fall would be news.
+        # Running pods that we have not disturbed.
         self.up = tuple(
             pod for pod in group.pods if is_running(pod) and pod.uid not in gone | disturbed
         )

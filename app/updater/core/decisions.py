@@ -102,7 +102,7 @@ class ContainerChange:
 
 @dataclass(frozen=True, slots=True)
 class PodChange:
-    """What a resize or its end writes into a pod."""
+    """What a resize or the end of a boost writes into a pod."""
 
     containers: tuple[ContainerChange, ...] = ()  # none: no resize, annotations alone
     annotations: tuple[tuple[str, str | None], ...] = ()  # set, or removed where None

@@ -46,7 +46,7 @@ class UpdateEvent:
 
 
 def outcome_events(outcome: Outcome) -> Iterator[UpdateEvent]:
-    """Return what an accepted call tells; a refused one tells by the next decision."""
+    """Return what an accepted call tells; a refused one is reported with the next decision."""
     decision = outcome.step.decision
     if outcome.error is not None:
         return

@@ -127,8 +127,9 @@ def is_unseen_pdb(key: NamespacedName) -> bool:
 def after_absence(memory: Memory) -> Memory:
     """Return what is remembered after a start, or after another process acted: how long to rest.
 
-    What was proven may no longer be true. Pauses are kept, because processes that take turns
-    would evict at every turn.
+    What was proven may no longer be true, and every Pause goes. The breaker stays, and until when
+    a workload whose proof failed has to wait, because processes that take turns would evict at
+    every turn.
     """
     proofs = {
         key: Proof(proof.version, failures=proof.failures, until=proof.until)

@@ -75,15 +75,16 @@ def check_need(
     rules: UpdateRules,
     now: datetime,
 ) -> NeedCheck:
-    """Tell whether a pod needs an update; `since` is when it started or was last resized."""
+    """Tell whether a pod needs an update that ran out of memory or for which `no_need` is None.
+
+    `since` is when it started or was last resized.
+    """
     difference = percent(deviation.difference)
     if oom is not None:
         if not _is_worth_it(deviation, rules):
             message = f"killed for want of memory, but the difference is {difference}"
             return NeedCheck(Reason.NO_CHANGE, message)
         return NeedCheck(None, f"container {oom.container} ran out of memory", oom.until)
-    if (quiet := no_need(deviation, rules)) is not None:
-        return quiet
     if deviation.is_outside:
         return NeedCheck(None, f"outside of its bounds; differs by {difference}")
     if since is None:
@@ -166,7 +167,7 @@ def _counts_until(
 
 
 def _is_answered(end: Termination, status: ContainerStatus, pod: Pod, now: datetime) -> bool:
-    """Whether the container has more memory since, or its kill is told of the future."""
+    """Whether the container has more memory since, or the kill's time lies in the future."""
     finished = believed(end.finished_at, now)
     if finished is None:
         return True

@@ -63,11 +63,11 @@ class RefusalKind(StrEnum):
     RETRY = "retry"  # wait, then try again
     INFEASIBLE = "infeasible"  # too much for the node
     HOPELESS = "hopeless"  # never in this form
-    BUDGET = "budget"  # a PodDisruptionBudget holds
+    PDB = "budget"  # a PodDisruptionBudget holds
 
 
 _REASONS: Final = {
-    RefusalKind.BUDGET: Reason.PDB_BLOCKED,
+    RefusalKind.PDB: Reason.PDB_BLOCKED,
     RefusalKind.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
 }
 
@@ -96,11 +96,9 @@ def eviction_refusal(error: ClusterError) -> RefusalKind:
             return RefusalKind.GONE
         case TooMany():
             is_budget = any(reason == _BUDGET for reason, _ in error.causes)
-            return (
-                RefusalKind.BUDGET if is_budget or _BUDGET in error.message else RefusalKind.RETRY
-            )
+            return RefusalKind.PDB if is_budget or _BUDGET in error.message else RefusalKind.RETRY
         case Unavailable() if _SEVERAL_BUDGETS in error.message:
-            return RefusalKind.BUDGET
+            return RefusalKind.PDB
         case _:
             return RefusalKind.RETRY
 
@@ -230,19 +228,19 @@ class _MemoryUpdate:
         if numbers is None or self._rules.prove is Prove.OFF:
             return
         key = _proof_key(outcome)
-        proof = current_proof(self._proofs.get(key), step.version)
+        proof = current_proof(self._proofs.get(key), step.proof_version)
         expected = expected_requests(numbers)
         pods = outcome.queue.pods
         self._proofs[key] = proof.after_eviction(step.pod.uid, pods, expected, outcome.at)
 
     def _not_evicted(self, outcome: Outcome, error: ClusterError) -> None:
         kind = eviction_refusal(error)
-        if kind is RefusalKind.BUDGET:
-            self._pause_budgets(outcome, error)
+        if kind is RefusalKind.PDB:
+            self._pause_pdbs(outcome, error)
         elif kind is RefusalKind.RETRY:
             self._pause(outcome, error)
 
-    def _pause_budgets(self, outcome: Outcome, error: ClusterError) -> None:
+    def _pause_pdbs(self, outcome: Outcome, error: ClusterError) -> None:
         for key in _pdb_keys(outcome):
             name = "that is not seen" if is_unseen_pdb(key) else key[1]
             self._pauses[key] = longer(
@@ -328,7 +326,7 @@ def after_useless_trial(
 ) -> Memory:
     """Return the memory after a trial showed that evicting would not help: the workload rests."""
     key = (queue.namespace, queue.owner, step.decision.vpa)
-    proof = current_proof(memory.proofs.get(key), step.version)
+    proof = current_proof(memory.proofs.get(key), step.proof_version)
     failed = proof.after_replacement("", helped=False, rules=rules, now=now)
     pause = doubled(rules.trial_pause, failed.failures, rules.longest_proof_pause)
     failed = replace(failed, awaited=proof.awaited, known=proof.known, since=now, until=now + pause)

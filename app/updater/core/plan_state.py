@@ -334,7 +334,7 @@ def _without_replacement(
     Evicting a leader makes another pod the leader, and a follower comes in its place: that helps
     no pod, although the webhook did all it could.
     """
-    strange, is_claimed = _strange(group, key, proof, state)
+    strange, is_claimed = _replacement_of_other_vpa(group, key, proof, state)
     if is_claimed:
         return proof
     if strange:
@@ -349,7 +349,9 @@ def _without_replacement(
     return proof
 
 
-def _strange(group: OwnerPods, key: ProofKey, proof: Proof, state: PlanState) -> tuple[str, bool]:
+def _replacement_of_other_vpa(
+    group: OwnerPods, key: ProofKey, proof: Proof, state: PlanState
+) -> tuple[str, bool]:
     """Return a new pod that is another VPA's or none's, and whether that VPA awaits one too."""
     theirs = {assessed.pod.uid: assessed.vpa.name for assessed in group.assessments}
     strange, is_claimed = "", False

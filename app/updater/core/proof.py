@@ -2,7 +2,8 @@
 
 Strategy: after the first eviction of a workload the next pod goes only when a replacement was
 seen with the size that we expect. One that comes back as it was stops its workload, longer each
-time; too many of them stop everything until one canary succeeds again.
+time; too many of them stop everything until one canary succeeds again. Replacements are judged in
+`plan_state.judge_replacements`.
 """
 
 from __future__ import annotations

@@ -46,12 +46,12 @@ def in_place(context: PodContext, need: Need) -> Assessment:
             return replace(base, proposal=_evict(context, need, need.message))
         return base.waiting(Reason.POD_PENDING, "the pod does not run yet")
     if need.state.is_ongoing:
-        return _under_way(context, need, base)
+        return _ongoing(context, need, base)
     changes = _changes(context, need.target)
     if not changes:
         message = "all that can be changed in place is asked for"
         return context.assessed(Action.NONE, Reason.NO_CHANGE, message, numbers=base.numbers)
-    return _fresh(context, need, base, changes)
+    return _propose_resize(context, need, base, changes)
 
 
 def by_eviction(context: PodContext, need: Need) -> Assessment:
@@ -72,7 +72,7 @@ def _assessment(context: PodContext, need: Need) -> Assessment:
     )
 
 
-def _fresh(
+def _propose_resize(
     context: PodContext, need: Need, base: Assessment, changes: tuple[ContainerChange, ...]
 ) -> Assessment:
     """Assess a pod for which a resize is to be asked for."""
@@ -144,12 +144,12 @@ def _evict(
     )
 
 
-def _under_way(context: PodContext, need: Need, base: Assessment) -> Assessment:
+def _ongoing(context: PodContext, need: Need, base: Assessment) -> Assessment:
     """Assess a pod that is in a resize."""
     state = need.state
     base, since = _dated(context, state, base)
     if _may_be_replaced(context, state) and _asks_for_something_else(context, need.target):
-        replaced = _fresh(context, need, base, _changes(context, need.target))
+        replaced = _propose_resize(context, need, base, _changes(context, need.target))
         if replaced.proposal is not None and replaced.proposal.action is Action.RESIZE:
             return replaced
     revert = _revert_change(context, state, since)

@@ -1,10 +1,10 @@
 """The end of a start-up boost: which containers are due, what they go back to, when to look again.
 
 Strategy: a boost ends so long after the pod got ready, in every update mode, for cpu alone. Until
-then the pod is left alone, unless it runs out of memory so that it never gets ready. Then it is
-brought back in place, again and again, and never evicted for it: its replacement would be boosted
-and get stuck again. The webhook's mark stays until the kubelet reports the smaller size; a second
-mark tells since when that is tried.
+then the pod is left alone, unless it runs out of memory: such a pod is updated like any other.
+When the boost is over, the pod is brought back in place, again and again, and never evicted for
+it: its replacement would be boosted and get stuck again. The webhook's mark stays until the
+kubelet reports the smaller size; a second mark tells since when that is tried.
 
 A boosted pod is looked at when it changes and when its boost is over, not on a grid. What cannot
 be done yet comes back after a pause that doubles.
@@ -71,25 +71,25 @@ def ready_condition(pod: Pod) -> Condition | None:
 
 
 @dataclass(frozen=True, slots=True)
-class UnboostDue:
+class BoostEnds:
     """Which containers are to go back now, and when the next one is."""
 
     containers: frozenset[str]  # their time is over, or they are on their way back already
     until: datetime | None = None  # when the next one is due, None if none is to come
 
 
-def unboost_due(pod: Pod, vpa: Vpa, now: datetime) -> UnboostDue:
+def boost_ends(pod: Pod, vpa: Vpa, now: datetime) -> BoostEnds:
     """Return which boosts of a pod are over, and when the others will be."""
-    due, moments = set(pending_containers(pod)), []
+    names, moments = set(pending_containers(pod)), []
     if (ready := ready_condition(pod)) is not None:
         since = believed(ready.last_transition, now)
         for name in boosted_containers(pod):
             lasts = boost_lasts(vpa, name)
             if since is None or not lasts or now - since > lasts:
-                due.add(name)
+                names.add(name)
             else:
                 moments.append(later(since, lasts + _MOMENT))
-    return UnboostDue(frozenset(due), min(moments, default=None))
+    return BoostEnds(frozenset(names), min(moments, default=None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,15 +100,15 @@ class BoostReturn:
     lost: tuple[str, ...]  # containers with nothing to go back to
 
 
-def _boost_return(pod: Pod, due: frozenset[str], targets: OwnerTargets) -> BoostReturn:
-    """Return what has to be written to bring the due containers back."""
+def _boost_return(pod: Pod, names: frozenset[str], targets: OwnerTargets) -> BoostReturn:
+    """Return what has to be written to bring some containers back."""
     target = targets.of(pod, boosted_containers(pod))
     changes: list[ContainerChange] = []
     lost: list[str] = []
     for index, container in enumerate(pod.containers):
-        if container.name not in due:
+        if container.name not in names:
             continue
-        wanted = _without_boost(pod, container.name, target.amounts, targets)
+        wanted = _sizes_after_boost(pod, container.name, target.amounts, targets)
         if wanted is None:
             lost.append(container.name)
             continue
@@ -118,7 +118,7 @@ def _boost_return(pod: Pod, due: frozenset[str], targets: OwnerTargets) -> Boost
     return BoostReturn(tuple(changes), tuple(lost))
 
 
-def _without_boost(
+def _sizes_after_boost(
     pod: Pod, name: str, amounts: Mapping[str, CappedRecommendation], targets: OwnerTargets
 ) -> Sizes | None:
     """Return what a container goes back to, None if nothing tells it."""
@@ -131,20 +131,20 @@ def _without_boost(
     return Sizes(original.requests or {}, original.limits or {}, ())
 
 
-def _unboost_change(context: PodContext, due: frozenset[str], back: BoostReturn) -> PodChange:
-    """Return the change that sends the due containers back."""
+def _unboost_change(context: PodContext, names: frozenset[str], back: BoostReturn) -> PodChange:
+    """Return the change that sends some containers back."""
     pod, lost = context.pod, frozenset(back.lost)
-    started = sorted(due - lost - pending_containers(pod))
+    started = sorted(names - lost - pending_containers(pod))
     now = rfc3339(context.inputs.now)
     annotations = (
         *updated_marks(None),
         *((UNBOOST_PENDING_ANNOTATION + name, now) for name in started),
-        *_without_boost_annotations(pod, lost).annotations,
+        *_remove_annotations(pod, lost).annotations,
     )
     return PodChange(back.containers, annotations, is_disruptive(pod, back.containers))
 
 
-def _without_boost_annotations(pod: Pod, containers: frozenset[str]) -> PodChange:
+def _remove_annotations(pod: Pod, containers: frozenset[str]) -> PodChange:
     """Return the change that takes the marks away, once the kubelet reports the smaller size."""
     present = pod.annotations or {}
     marks = (
@@ -155,7 +155,7 @@ def _without_boost_annotations(pod: Pod, containers: frozenset[str]) -> PodChang
     return PodChange((), tuple((mark, None) for mark in marks if mark in present))
 
 
-def after_refusal(change: PodChange) -> PodChange:
+def annotations_after_refusal(change: PodChange) -> PodChange:
     """Return what is still written when the resize itself was refused: since when it is tried."""
     marks = (
         pair
@@ -165,33 +165,33 @@ def after_refusal(change: PodChange) -> PodChange:
     return PodChange((), tuple(marks))
 
 
-def assess_boosted(context: PodContext, due: UnboostDue) -> Assessment:
+def assess_boosted(context: PodContext, ends: BoostEnds) -> Assessment:
     """Assess a pod with a boost; its numbers are those of all but the boosted cpu."""
     target = context.targets.of(context.pod, boosted_containers(context.pod))
-    return replace(_assess_boosted(context, due), numbers=target.numbers)
+    return replace(_assess_boosted(context, ends), numbers=target.numbers)
 
 
-def _assess_boosted(context: PodContext, unboost: UnboostDue) -> Assessment:
-    pod, due, until = context.pod, unboost.containers, unboost.until
-    if not due or pod.phase == "Pending":
+def _assess_boosted(context: PodContext, ends: BoostEnds) -> Assessment:
+    pod, names, until = context.pod, ends.containers, ends.until
+    if not names or pod.phase == "Pending":
         message = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
         return context.assessed(Action.WAIT, Reason.BOOST_RUNNING, message, until=until)
     if context.remembered.resized is not None:
         return _wait(context, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
-    back, resize = _boost_return(pod, due, context.targets), _ongoing_resize(context)
+    back, resize = _boost_return(pod, names, context.targets), _ongoing_resize(context)
     if not back.containers:
-        return _arriving(context, due, back, resize)
+        return _assess_returning(context, names, back, resize)
     stage = resize.state.stage
     if resize.state.is_ongoing and resize.tried is None and not resize.is_hopeless:
         waiting = _wait(context, RESIZE_REASONS[stage], f"another resize is {stage}")
         return replace(waiting, resizing_since=resize.since)
     if (pause := context.pause) is not None:
         return _paused(context, pause, resize.tried)
-    change = _unboost_change(context, due, back)
+    change = _unboost_change(context, names, back)
     if resize.is_hopeless:
-        change = _with(change, pod, as_reported(pod, without_cpu=due))
-    names = ", ".join(change.container for change in back.containers)
-    return _unboost(context, f"boost of {names} is over", change)
+        change = _with(change, pod, as_reported(pod, without_cpu=names))
+    changed = ", ".join(change.container for change in back.containers)
+    return _propose_end(context, f"boost of {changed} is over", change)
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,39 +220,39 @@ def _wait(context: PodContext, reason: Reason, message: str) -> Assessment:
     return context.assessed(Action.WAIT, reason, message)
 
 
-def _unboost(context: PodContext, message: str, change: PodChange) -> Assessment:
+def _propose_end(context: PodContext, message: str, change: PodChange) -> Assessment:
     """Propose the end of a boost: across owners after all that needs a change, within one first."""
     least = rank(context.pod, Deviation(0, is_outside=False), is_up=False, quick_oom=False)
     proposal = Proposal(Action.UNBOOST, message, least, change.is_disruptive, change)
     return Assessment(context.pod, context.vpa, proposal=proposal)
 
 
-def _arriving(
-    context: PodContext, due: frozenset[str], back: BoostReturn, resize: _OngoingResize
+def _assess_returning(
+    context: PodContext, names: frozenset[str], back: BoostReturn, resize: _OngoingResize
 ) -> Assessment:
     """Assess a pod that asks for its smaller size already."""
     pod, state = context.pod, resize.state
-    without_annotations = _without_boost_annotations(pod, due)
+    removal = _remove_annotations(pod, names)
     if not state.is_ongoing:
         message = "back from its boost"
         if back.lost:
-            names = ", ".join(back.lost)
-            message = f"nothing tells what {names} had before the boost; left as it is"
-        return _unboost(context, message, without_annotations)
+            lost = ", ".join(back.lost)
+            message = f"nothing tells what {lost} had before the boost; left as it is"
+        return _propose_end(context, message, removal)
     if not resize.is_stuck:
         waiting = _wait(context, RESIZE_REASONS[state.stage], state.text)
         return replace(waiting, resizing_since=resize.since)
     if resize.is_hopeless and context.pause is None:
-        if others := as_reported(pod, without_cpu=due):
+        if others := as_reported(pod, without_cpu=names):
             message = f"still boosted: {state.text}; what else was asked for is taken back"
-            return _unboost(context, message, _with(PodChange(), pod, others))
-        if _never_rises(context, resize):
+            return _propose_end(context, message, _with(PodChange(), pod, others))
+        if _has_no_room_to_rise(context, resize):
             message = f"gets no more than in its boost: {state.text}"
-            return _unboost(context, message, _with(without_annotations, pod, as_reported(pod)))
+            return _propose_end(context, message, _with(removal, pod, as_reported(pod)))
     return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {state.text}")
 
 
-def _never_rises(context: PodContext, resize: _OngoingResize) -> bool:
+def _has_no_room_to_rise(context: PodContext, resize: _OngoingResize) -> bool:
     """Whether a pod is to get more than in its boost, and its node has no room for that.
 
     The scheduler holds the room that it asks for, so it may not ask for ever.
@@ -291,18 +291,18 @@ class NextLook(NamedTuple):
     failed: int
 
 
-def next_look(decision: Decision | None, count: int, now: datetime) -> NextLook | None:
+def next_look(decision: Decision | None, failed: int, now: datetime) -> NextLook | None:
     """Return when to look again if a boost does not end now; without a VPA only a few times."""
     if decision is not None and decision.until is not None:
         return NextLook(decision.until - now, 0)
-    if (decision is None or not decision.vpa) and count >= _LOOKS_WITHOUT_VPA:
+    if (decision is None or not decision.vpa) and failed >= _LOOKS_WITHOUT_VPA:
         return None
-    return look_after_failure(count)
+    return look_after_failure(failed)
 
 
-def look_after_failure(count: int) -> NextLook:
+def look_after_failure(failed: int) -> NextLook:
     """Return when to look again after a look that failed, as so many in a row had before it."""
-    return NextLook(doubled(_FIRST_PAUSE, count + 1, _LONGEST_PAUSE), count + 1)
+    return NextLook(doubled(_FIRST_PAUSE, failed + 1, _LONGEST_PAUSE), failed + 1)
 
 
 def is_news(before: Pod, after: Pod) -> bool:

@@ -18,6 +18,7 @@ from app.updater.core.need import (
     QuickOom,
     Rank,
     check_need,
+    no_need,
     percent,
     quick_oom,
     rank,
@@ -55,7 +56,9 @@ def needed(
 ) -> NeedCheck:
     """Return whether a pod of some age needs an update."""
     since = None if age is None else NOW - age
-    return check_need(Deviation(difference, outside), oom, since, rules, NOW)
+    deviation = Deviation(difference, outside)
+    quiet = no_need(deviation, rules) if oom is None else None
+    return quiet or check_need(deviation, oom, since, rules, NOW)
 
 
 HALF = replace(OURS, update_threshold=0.5)

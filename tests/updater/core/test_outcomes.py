@@ -332,12 +332,12 @@ def test_after_resize(error: ClusterError, expected: RefusalKind) -> None:
     [
         (NotFound("gone"), RefusalKind.GONE),
         (Conflict("another uid"), RefusalKind.GONE),
-        (TooMany("Cannot evict pod", causes=BUDGET_CAUSE), RefusalKind.BUDGET),
-        (TooMany("DisruptionBudget is still being processed"), RefusalKind.BUDGET),
+        (TooMany("Cannot evict pod", causes=BUDGET_CAUSE), RefusalKind.PDB),
+        (TooMany("DisruptionBudget is still being processed"), RefusalKind.PDB),
         (TooMany("slow down"), RefusalKind.RETRY),
         (
             Unavailable("This pod has more than one PodDisruptionBudget, which is not supported"),
-            RefusalKind.BUDGET,
+            RefusalKind.PDB,
         ),
         (Unavailable("etcd"), RefusalKind.RETRY),
         (Refused("no right"), RefusalKind.RETRY),

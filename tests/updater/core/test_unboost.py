@@ -13,12 +13,12 @@ from app.updater.core.decisions import Action, Decision, PodChange, Reason
 from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION, pending_since
 from app.updater.core.unboost import (
     NextLook,
-    after_refusal,
+    annotations_after_refusal,
+    boost_ends,
     boost_lasts,
     is_news,
     look_after_failure,
     next_look,
-    unboost_due,
 )
 from tests import make
 from tests.cases import cases
@@ -85,7 +85,7 @@ from tests.updater.core.scenes import (
 )
 def test_who_is_due(pod: Json, vpa: Mapping[str, Any], expected: list[str]) -> None:
     """A boost is over so long after Ready, as the VPA says now."""
-    assert unboost_due(read(pod), make.vpa(**vpa), NOW).containers == set(expected)
+    assert boost_ends(read(pod), make.vpa(**vpa), NOW).containers == set(expected)
 
 
 def test_an_undated_ready_pod_is_due() -> None:
@@ -93,18 +93,18 @@ def test_an_undated_ready_pod_is_due() -> None:
     pod = boosted()
     pod["status"]["conditions"] = [{"type": "Ready", "status": "True"}]
     vpa = make.vpa(boost=boost(300))
-    assert unboost_due(read(pod), vpa, NOW).containers == {"app"}
-    assert unboost_due(read(pod), vpa, NOW).until is None
+    assert boost_ends(read(pod), vpa, NOW).containers == {"app"}
+    assert boost_ends(read(pod), vpa, NOW).until is None
 
 
 def test_a_pod_that_gets_ready_tomorrow_is_due() -> None:
     """A time of Ready from a clock far ahead lets no boost last until then."""
     pod = read(boosted(since=timedelta(days=-1)))
     vpa = make.vpa(boost=boost(300))
-    assert unboost_due(pod, vpa, NOW).containers == {"app"}
-    assert unboost_due(pod, vpa, NOW).until is None
+    assert boost_ends(pod, vpa, NOW).containers == {"app"}
+    assert boost_ends(pod, vpa, NOW).until is None
     soon = read(boosted(since=timedelta(seconds=-30)))
-    assert unboost_due(soon, vpa, NOW).containers == set()
+    assert boost_ends(soon, vpa, NOW).containers == set()
 
 
 @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ def test_boost_lasts(duration: Mapping[str, Any], expected: int) -> None:
 )
 def test_remaining(pod: Json, vpa: Mapping[str, Any], expected: float) -> None:
     """The shortest time until another container is due."""
-    until = unboost_due(read(pod), make.vpa(**vpa), NOW).until
+    until = boost_ends(read(pod), make.vpa(**vpa), NOW).until
     assert ((until - NOW) // SECOND if until else 0) == expected
 
 
@@ -261,13 +261,15 @@ def test_what_is_still_written_after_a_refusal() -> None:
     """Since when it is tried, so that nobody evicts the pod after a restart of ours."""
     found = scene(boosted()).decision()
     assert found.change is not None
-    assert after_refusal(found.change) == PodChange((), ((UNBOOST_PENDING_ANNOTATION + "app", AT),))
+    assert annotations_after_refusal(found.change) == PodChange(
+        (), ((UNBOOST_PENDING_ANNOTATION + "app", AT),)
+    )
 
 
 def test_a_refusal_takes_no_mark_away() -> None:
     """What a resize would have ended goes on."""
     change = PodChange((), ((BOOST + "app", None), (UNBOOST_PENDING_ANNOTATION + "app", None)))
-    assert after_refusal(change) == PodChange()
+    assert annotations_after_refusal(change) == PodChange()
 
 
 def test_since_when() -> None:
@@ -284,9 +286,9 @@ def test_since_when() -> None:
 SOON = NextLook(SECOND / 10, 1)
 
 
-def look(found: Decision | None, count: int = 0) -> NextLook | None:
+def look(found: Decision | None, failed: int = 0) -> NextLook | None:
     """Return when the next look is."""
-    return next_look(found, count, NOW)
+    return next_look(found, failed, NOW)
 
 
 @pytest.mark.parametrize("pod", [boosted(since=90 * SECOND), killed(boosted(since=90 * SECOND))])
@@ -316,7 +318,7 @@ def test_without_a_vpa_a_few_looks_are_enough() -> None:
 
 def test_pauses_double() -> None:
     """From 100 ms to half a minute."""
-    pauses = [look_after_failure(count).pause / SECOND for count in range(4)]
+    pauses = [look_after_failure(failed).pause / SECOND for failed in range(4)]
     assert pauses == [0.1, 0.2, 0.4, 0.8]
     assert look_after_failure(100) == (30 * SECOND, 101)
 
