@@ -6,19 +6,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import pairwise
-from math import gcd
 
 import pytest
 
 from app.recommender.core.rules import AggregationRules, EstimatorRules, RecommenderRules
-from tests import make
 from tests.cases import cases
 from tests.commands.replaying.story import (
     DAY,
     MI,
-    START,
     WEB,
-    WORKLOADS,
     Story,
     eviction_json,
     pod_json,
@@ -26,7 +22,6 @@ from tests.commands.replaying.story import (
 
 TEN = 600  # 10:00, in minutes
 NO_FLOOR = RecommenderRules(estimator=EstimatorRules(min_memory_mib=0))
-PER_VPA = RecommenderRules(per_vpa_config=True)
 
 both = pytest.mark.parametrize("upstream", [True, False], ids=["upstream", "ours"])
 
@@ -80,40 +75,6 @@ def test_a_full_trace(expected: Mapping[int, tuple[str, str, str]], interval: in
     assert {minute: shown.bounds(minute) for minute in expected} == expected
 
 
-def test_targets_do_not_depend_on_likeness() -> None:
-    """Ours are the same targets, to the digit."""
-    shown = hamster(DAY).play(*DAY_ONE, start=-3, interval=3)
-    assert {minute: shown.target(minute) for minute in DAY_ONE} == {
-        minute: target for minute, (_, target, _) in DAY_ONE.items()
-    }
-
-
-def test_a_checkpoint_after_a_day() -> None:
-    """Exact totals, the heaviest bucket is 10000, the running peak is left out."""
-    shown = hamster(DAY).play(DAY, upstream=True, start=-1)
-    assert shown.checkpoints(DAY)["web-app"] == {
-        "metadata": {"namespace": "default", "name": "web-app"},
-        "spec": {"vpaObjectName": "web", "containerName": "app"},
-        "status": {
-            "lastUpdateTime": "2026-01-06T00:00:00Z",
-            "version": "v3",
-            "cpuHistogram": {
-                "referenceTimestamp": "2026-01-05T00:00:00Z",
-                "bucketWeights": {"8": 10000, "32": 1751},
-                "totalWeight": 207.89808989927872,
-            },
-            "memoryHistogram": {
-                "referenceTimestamp": "2026-01-06T00:00:00Z",
-                "bucketWeights": {"27": 10000},
-                "totalWeight": 1,
-            },
-            "firstSampleStart": "2026-01-05T00:00:00Z",
-            "lastSampleStart": "2026-01-06T00:00:00Z",
-            "totalSamplesCount": 1441,
-        },
-    }
-
-
 def test_statuses_change_in_every_loop() -> None:
     """Bounds move by bytes each minute; ours waits until that matters."""
     minutes = range(DAY + 1, DAY + 61)
@@ -164,83 +125,10 @@ def test_short_daily_peaks_are_not_seen(hours: int) -> None:
 
 # --- memory, interval by interval
 
-Step = tuple[float, str]  # minute and memory used
-Seen = Mapping[float, str]  # targets by minute
-
 
 def peaks(*mib: float) -> list[str]:
     """Return the targets for single peaks."""
     return [str(target_of(amount)) for amount in mib]
-
-
-@both
-@cases(
-    "steps seen",
-    {
-        "one peak an interval": (
-            [(0, "100Mi"), (1, "90Mi"), (2, "150Mi"), (1439, "120Mi")],
-            {0: 100, 1: 100, 2: 150, 1439: 150},
-        ),
-        "the next one weighs twice": (
-            [(0, "150Mi"), (1440, "80Mi"), (1441, "200Mi")],
-            {1439: 150, 1440: 150, 1441: 200},
-        ),
-        "after days without samples": ([(0, "100Mi"), (5040, "90Mi")], {0: 100, 5040: 100}),
-        "more is seen at once": (
-            [(day * DAY, "1000Mi" if day == 8 else "200Mi") for day in range(9)],
-            {7 * DAY: 200, 8 * DAY: 1000},
-        ),
-        "less on the fourth day": (
-            [(day * DAY, "1000Mi" if day < 8 else "200Mi") for day in range(13)],
-            {10 * DAY: 1000, 11 * DAY: 200},
-        ),
-    },
-)
-def test_memory_peaks(steps: Sequence[Step], seen: Mapping[int, float], upstream: bool) -> None:
-    """Each container gives one peak an interval, which counts from its first moment on."""
-    story = Story()
-    for minute, memory in steps:
-        story.use(TEN + minute, "100m", memory)
-    looks, every = [TEN + minute for minute in seen], gcd(*seen)
-    shown = story.play(*looks, upstream=upstream, rules=NO_FLOOR, start=TEN - every, interval=every)
-    assert [shown.memory(look) for look in looks] == peaks(*seen.values())
-
-
-def test_weights_of_intervals() -> None:
-    """Peaks are stamped with the end of their interval."""
-    story = Story().use(TEN, "100m", "100Mi").use(TEN + 5040, "100m", "90Mi")
-    shown = story.play(TEN + 5040, upstream=True, start=TEN - 10, interval=10)
-    stored = shown.checkpoints(TEN + 5040)["web-app"]["status"]["memoryHistogram"]
-    assert stored == {
-        "referenceTimestamp": "2026-01-06T00:00:00Z",
-        "bucketWeights": {"8": 10000},
-        "totalWeight": pytest.approx(1.33483985417, abs=1e-11),
-    }
-
-
-@pytest.mark.parametrize(
-    ("upstream", "first_day"),
-    [pytest.param(True, 11_500_000, id="upstream"), pytest.param(False, target_of(700), id="ours")],
-)
-def test_a_first_value_of_zero(upstream: bool, first_day: int) -> None:
-    """Upstream learns nothing more for that day."""
-    story = Story()
-    for minute, memory in ((0, "0"), (1, "500Mi"), (1439, "700Mi"), (1440, "500Mi")):
-        story.use(TEN + minute, "100m", memory)
-    shown = story.play(TEN + 1439, TEN + 1440, upstream=upstream, rules=NO_FLOOR, start=TEN - 1)
-    assert shown.memory(TEN + 1439) == str(first_day)
-    assert shown.memory(TEN + 1440) == str(max(first_day, target_of(500)))
-
-
-@both
-def test_late_samples(upstream: bool) -> None:
-    """Memory older than the last sample does not count, of the same moment it does."""
-    story = Story().use(TEN, "100m", "100Mi")
-    story.use(TEN + 1, "100m", "900Mi", timestamp="2026-01-05T09:59:59Z")
-    story.use(TEN + 2, "100m", "200Mi", timestamp="2026-01-05T10:00:00Z")
-    shown = story.play(TEN + 1, TEN + 2, upstream=upstream, rules=NO_FLOOR, start=TEN - 1)
-    assert [shown.memory(TEN + 1), shown.memory(TEN + 2)] == peaks(100, 200)
-    assert shown.checkpoints(TEN + 2)["web-app"]["status"]["totalSamplesCount"] == 1
 
 
 @both
@@ -255,61 +143,7 @@ def test_a_shorter_interval(upstream: bool) -> None:
     assert set(stored["bucketWeights"]) == {"7", "10"}  # 80Mi and 120Mi; 90Mi is running
 
 
-@both
-def test_one_leaking_pod_in_ten(upstream: bool) -> None:
-    """The target is that of the nine others."""
-    pods = [pod_json(f"web-{number}") for number in range(10)]
-    story = Story([*WEB[:3], *pods])
-    for number in range(10):
-        story.use(1, "100m", "4Gi" if number == 9 else "1Gi", pod=f"web-{number}")
-    shown = story.play(1, upstream=upstream)
-    assert shown.memory(1) == "1238659775"
-
-
 # --- kills for memory
-
-
-@both
-@pytest.mark.parametrize(
-    ("used", "target"),
-    [
-        pytest.param(None, "1470157273", id="a fifth more"),
-        pytest.param("3000Mi", "4506574562", id="it had used more"),
-    ],
-)
-def test_a_kill(used: str | None, target: str, upstream: bool) -> None:
-    """A kill counts as a peak above what was requested and used."""
-    story = Story()
-    if used is not None:
-        story.use(1, "100m", used)
-    assert story.kill(1.5, "1000Mi").play(2, upstream=upstream).memory(2) == target
-
-
-def test_ratio_of_a_policy() -> None:
-    """With the gate, a policy has a ratio of its own."""
-    policy = make.policy_json("app", oomBumpUpRatio="3")
-    vpa = make.vpa_json("web", target="Deployment/web", policies=[policy])
-    story = Story([*WORKLOADS, vpa, pod_json()]).kill(1, "1024Mi")
-    for upstream in (True, False):
-        assert story.play(2, upstream=upstream, rules=PER_VPA).memory(2) == "3861631195"
-        assert story.play(2, upstream=upstream).memory(2) == str(target_of(1024 * 1.2))
-
-
-@both
-@pytest.mark.parametrize(
-    ("finished", "counts"),
-    [
-        pytest.param(-30 * 60, False, id="too long ago"),
-        pytest.param(-24 * 60, True, id="just not"),
-        pytest.param(0, True, id="now"),
-    ],
-)
-def test_age_of_a_kill(finished: float, counts: bool, upstream: bool) -> None:
-    """A kill more than an interval before the last sample does not count."""
-    story, ended = Story(), make.time(START + timedelta(minutes=TEN + finished))
-    story.use(TEN, "100m", "300Mi").kill(TEN + 0.5, "1000Mi", finishedAt=ended)
-    shown = story.play(TEN + 1, upstream=upstream, start=TEN - 1)
-    assert shown.memory(TEN + 1) == ("1470157273" if counts else str(target_of(300)))
 
 
 Told = Callable[[Story], object]
@@ -355,17 +189,6 @@ def test_several_kills(
 
 
 @both
-def test_a_kill_in_the_next_interval(upstream: bool) -> None:
-    """What was used last counts, though its interval is over; its peak stays as well."""
-    story = Story().use(TEN, "100m", "2000Mi").kill(TEN + 2 * DAY, "1000Mi")
-    end = TEN + 2 * DAY
-    shown = story.play(end, upstream=upstream, start=TEN - 10, interval=10)
-    assert shown.memory(end) == str(target_of(2400))
-    stored = shown.checkpoints(end)["web-app"]["status"]["memoryHistogram"]
-    assert set(stored["bucketWeights"]) == {"50"}
-
-
-@both
 def test_kills_that_follow_the_target(upstream: bool) -> None:
     """From 256Mi it takes eight kills to pass 4Gi."""
     story, request_mib, seen = Story(), 256.0, []
@@ -399,27 +222,3 @@ def test_evictions(told: tuple[str, str, str], upstream: str, ours: str) -> None
         shown = story.play(2, upstream=is_upstream)
         grown = [name for name in "ab" if shown.target(2, name).endswith(" 1470157273")]
         assert "".join(grown) == blamed
-
-
-@pytest.mark.parametrize(
-    ("was_seen", "upstream", "ours"),
-    [
-        pytest.param(True, f"25m {target_of(1200)}", f"- {target_of(1200)}", id="seen running"),
-        pytest.param(False, "25m 250Mi", f"- {target_of(1200)}", id="killed before"),
-    ],
-)
-def test_kills_in_the_status_of_pods(was_seen: bool, upstream: str, ours: str) -> None:
-    """A pod whose container was killed tells it in its status; upstream has to see it happen."""
-    end = make.time(START + timedelta(minutes=1))
-    ended = {"reason": "OOMKilled", "exitCode": 137, "finishedAt": end}
-    states: list[make.Json] = [{"running": {}}, {"terminated": ended}]
-    running, killed = (
-        pod_json(
-            memory="1000Mi",
-            status={"containerStatuses": [{"name": "app", "restartCount": 0, "state": state}]},
-        )
-        for state in states
-    )
-    story = Story([*WEB[:3], *([running] if was_seen else [])]).put(1, killed)
-    found = [story.play(2, upstream=is_upstream).target(2) for is_upstream in (True, False)]
-    assert found == [upstream, ours]

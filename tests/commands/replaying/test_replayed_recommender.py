@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
 from app.commands.replaying.replayed_recommender import ReplayedRecommender
 from app.recommender.configuration import RoundRules
-from app.recommender.core import checkpoints
-from app.recommender.core.checkpoints import Checkpoint, to_json
+from app.recommender.core import checkpoints, moments
+from app.recommender.core.checkpoints import Checkpoint, StoredHistogram, to_json
+from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import UsageBatch
 from app.recommender.upstream.variant import UPSTREAM
@@ -18,7 +19,6 @@ from app.recommender.variants import OURS
 from tests import make
 from tests.cases import cases
 from tests.commands.replaying.story import (
-    DAY,
     OWNER,
     START,
     WEB,
@@ -31,28 +31,21 @@ from tests.commands.replaying.story import (
 )
 
 both = pytest.mark.parametrize("upstream", [True, False], ids=["upstream", "ours"])
-
-NO_PODS = ("True", "NoPodsMatched", "No pods match this VPA object")
 VPA = make.vpa_json("web", target="Deployment/web")
-CHECKPOINT = to_json(Checkpoint("default", "web-app", "web", "app"))
-STORED: Json = CHECKPOINT | {
-    "status": {
-        "version": "v3",
-        "cpuHistogram": {
-            "referenceTimestamp": "2026-01-04T00:00:00Z",
-            "bucketWeights": {"25": 10000},
-            "totalWeight": 100.0,
-        },
-        "memoryHistogram": {
-            "referenceTimestamp": "2026-01-04T00:00:00Z",
-            "bucketWeights": {"37": 10000},
-            "totalWeight": 4.0,
-        },
-        "firstSampleStart": "2026-01-03T00:00:00Z",
-        "lastSampleStart": "2026-01-04T23:59:00Z",
-        "totalSamplesCount": 2880,
-    }
-}
+MIDNIGHT = nanoseconds(datetime(2026, 1, 4, tzinfo=UTC))
+STORED = to_json(
+    Checkpoint(
+        "default",
+        "web-app",
+        "web",
+        "app",
+        StoredHistogram(MIDNIGHT, {25: 10000}, 100.0),
+        StoredHistogram(MIDNIGHT, {37: 10000}, 4.0),
+        first_ns=MIDNIGHT - moments.DAY,
+        last_ns=MIDNIGHT + moments.DAY - moments.MINUTE,
+        count=2880,
+    )
+)
 
 
 def steady(minutes: range, pod: str = "web-0", cpu: str = "100m", memory: str = "400Mi") -> Story:
@@ -64,26 +57,6 @@ def steady(minutes: range, pod: str = "web-0", cpu: str = "100m", memory: str = 
 
 
 # --- which VPAs, pods and targets
-
-
-@pytest.mark.parametrize(
-    ("recommender", "asked", "is_ours"),
-    [
-        pytest.param("default", [], True, id="nobody is asked for"),
-        pytest.param("default", ["default"], True, id="we are asked for"),
-        pytest.param("default", ["perf"], False, id="another is asked for"),
-        pytest.param("perf", [], False, id="the default one is meant"),
-        pytest.param("perf", ["default"], False, id="the default one is asked for"),
-        pytest.param("perf", ["perf"], True, id="by another name"),
-    ],
-)
-def test_whose_vpa_it_is(recommender: str, asked: Sequence[str], is_ours: bool) -> None:
-    """A VPA of another recommender gets no word of ours."""
-    named = {"recommenders": [{"name": name} for name in asked]}
-    vpa = make.vpa_json("web", target="Deployment/web", spec=named)
-    story = Story([*WORKLOADS, vpa, pod_json()]).use(1, "100m", "400Mi")
-    found = story.play(1, rules=RecommenderRules(name=recommender)).at(1)
-    assert bool(found["recommendation"] and found["conditions"]) is is_ours
 
 
 def test_a_vpa_that_is_given_to_another_recommender() -> None:
@@ -110,26 +83,6 @@ def test_namespaces(only: str, ignored: Sequence[str], seen: Sequence[str]) -> N
         story.tell(1, "usage", namespace=namespace, pod="web-0", container="app", cpu="1")
     shown = story.play(1, namespace=only, ignored=ignored)
     assert [one["namespace"] for one in shown.lines if one.get("recommendation")] == seen
-
-
-def test_pods_that_do_not_run_yet() -> None:
-    """A pending pod is not there; once it has run it is."""
-    pending = pod_json(status={"phase": "Pending"})
-    story = Story([*WEB[:3], pending]).use(1, "100m", "400Mi").put(1.5, pod_json())
-    for upstream in (True, False):
-        shown = story.use(2, "100m", "400Mi").play(1, 2, upstream=upstream)
-        assert "NoPodsMatched" in shown.conditions(1)
-        assert "NoPodsMatched" not in shown.conditions(2)
-
-
-def test_init_containers() -> None:
-    """Init containers have usage, and no recommendation."""
-    story = Story([*WEB[:3], pod_json(init=["setup"])])
-    story.use(1, "100m", "400Mi").use(1, "900m", "900Mi", container="setup")
-    for upstream in (True, False):
-        shown = story.play(1, upstream=upstream)
-        assert shown.target(1, "setup") == ""
-        assert shown.target(1).split()[0] == "126m"
 
 
 SHOP = {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "web"}}
@@ -186,62 +139,7 @@ def test_targets(
     assert conditions["RecommendationProvided"][0] == ("False" if problem else "True")
 
 
-@pytest.mark.parametrize(
-    ("upstream", "target"),
-    [pytest.param(True, "", id="upstream"), pytest.param(False, "126m 511772986", id="ours")],
-)
-def test_a_target_that_is_gone_for_a_while(upstream: bool, target: str) -> None:
-    """Upstream wipes the recommendation, ours keeps it and says what is wrong."""
-    story = steady(range(1, 10))
-    story.drop(4.5, "Deployment", "web").put(6.5, WORKLOADS[0])
-    shown = story.play(4, 6, 8, upstream=upstream)
-    assert [shown.target(4), shown.target(6)] == ["126m 511772986", target]
-    assert "ConfigUnsupported" in shown.conditions(6)
-    assert shown.target(8) == "126m 511772986"
-    assert "ConfigUnsupported" not in shown.conditions(8)
-
-
 # --- statuses
-
-
-@cases(
-    "objects expected",
-    {
-        "neither pods nor history": (
-            [VPA],
-            {"RecommendationProvided": ("False", *NO_PODS[1:]), "NoPodsMatched": NO_PODS},
-        ),
-        "history alone": (
-            [VPA, STORED],
-            {"RecommendationProvided": ("True", "", ""), "NoPodsMatched": NO_PODS},
-        ),
-        "pods that are left alone": (
-            [
-                make.vpa_json(
-                    "web",
-                    target="Deployment/web",
-                    policies=[make.policy_json(mode="Off")],
-                ),
-                pod_json(),
-            ],
-            {"RecommendationProvided": ("False", "", "")},
-        ),
-        "pods": ([VPA, pod_json()], {"RecommendationProvided": ("True", "", "")}),
-    },
-)
-def test_conditions_of_upstream(objects: Sequence[Json], expected: Json) -> None:
-    """Conditions tell whether there are pods and a recommendation."""
-    shown = Story([*WORKLOADS, *objects]).tell(1, "restart").play(2, upstream=True)
-    assert shown.conditions(2) == expected
-
-
-@pytest.mark.parametrize(
-    ("upstream", "target"),
-    [pytest.param(True, "25m 250Mi", id="upstream"), pytest.param(False, "", id="ours")],
-)
-def test_containers_without_samples(upstream: bool, target: str) -> None:
-    """Upstream publishes the floor before it knows anything."""
-    assert Story().use(5, "100m").play(1, upstream=upstream).target(1) == target
 
 
 def test_other_peoples_conditions_stay() -> None:
@@ -256,15 +154,6 @@ def test_other_peoples_conditions_stay() -> None:
             "2020-01-01T00:00:00Z",
             "2026-01-05T00:01:00Z",
         ]
-
-
-def test_history_expires() -> None:
-    """Without samples upstream forgets after eight days."""
-    story = steady(range(1, 30)).drop(61, "Pod", "web-0")
-    first, last = 8 * DAY, 8 * DAY + 120
-    shown = story.play(first, last, upstream=True, interval=60)
-    assert shown.target(first).split()[0] == "126m"
-    assert (shown.target(last), shown.at(last)["recommendation"]) == ("", {})
 
 
 # --- checkpoints and restarts
@@ -431,25 +320,6 @@ def test_orphans(
 
 
 # --- several VPAs of one workload
-
-
-def role(pod: str, name: str) -> Json:
-    """Return a pod that plays a role."""
-    return pod_json(pod, labels={"role": name})
-
-
-def test_samples_around_a_change_of_role() -> None:
-    """CPU averaged over the change counts for nobody, memory for whose it is by then."""
-    vpas = [
-        make.vpa_json(name, target="Deployment/web", selector={"matchLabels": {"role": name}})
-        for name in ("leader", "follower")
-    ]
-    story = Story([*WORKLOADS, *vpas, role("web-0", "leader")])
-    story.use(1, "1", "1Gi", window="17s").put(1.9, role("web-0", "follower"))
-    story.use(2, "1", "1Gi", window="17s")
-    shown = story.play(1, 2)
-    assert shown.target(1, vpa="leader") == "1168m 1238659775"
-    assert shown.target(2, vpa="follower") == "- 1238659775"
 
 
 def test_owners_that_come_later_than_their_pods() -> None:
