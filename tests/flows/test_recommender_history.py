@@ -7,9 +7,7 @@ import pytest
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import LEASES, POD_METRICS, Json
-from app.recommender.core.model import Model
-from app.recommender.core.targets import VpaKey
-from tests.flows.recommending import Replica, Stage, evict, workload
+from tests.flows.recommending import Stage, evict, workload
 from tests.sandbox_objects import pods_in
 
 LOAD = "cpu: constant 0.2, memory: constant 300Mi, noise: 0.3"
@@ -22,26 +20,6 @@ def staged(*flags: str, replicas: int = 1, load: str = LOAD) -> Stage:
     for name in ("web", "shop"):
         stage.apply(*workload(name, load=load, replicas=2, limits=LIMITS))
     return stage
-
-
-def learned(replica: Replica) -> dict[tuple[VpaKey, str], tuple[object, ...]]:
-    """Return all that a model knows, as numbers."""
-    model = replica.begun[-1].model
-    assert isinstance(model, Model)
-    members, rows = model.members, model.members.rows
-    return {
-        (key, container): (
-            rows.cpu.weights[row].tolist(),
-            float(rows.cpu.totals[row]),
-            rows.memory.weights[row].tolist(),
-            float(rows.memory.totals[row]),
-            int(rows.first[row]),
-            int(rows.last[row]),
-            int(rows.counts[row]),
-        )
-        for key, tracked in members.vpas.items()
-        for container, row in tracked.rows.items()
-    }
 
 
 def stored(stage: Stage) -> dict[str, Json]:
@@ -65,10 +43,6 @@ def test_a_restart_loses_nothing() -> None:
 
     assert stage.recommended() == told
     assert stored(stage) == before
-    again = stage.begin()
-    again.fail(Unavailable("down"), "list", POD_METRICS)
-    stage.run(1)
-    assert learned(again) == learned(fresh)
 
 
 def test_restarts_do_not_move_the_target() -> None:

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-import pytest
-
 from app.ports import PODS, Ref
 from app.recommender.core.model import Model
 from app.recommender.prometheus import PrometheusConnection
@@ -25,7 +23,6 @@ FLAGS = (
     "--pod-label-prefix=label_",
 )
 LOAD = "cpu: constant 0.1, memory: constant 300Mi, noise: 0"
-HOUR = 3600.0
 MI = 2**20
 
 
@@ -104,29 +101,6 @@ def test_the_past_is_learned() -> None:
         assert stage.checkpoints() == {}
 
 
-@pytest.mark.parametrize(
-    "fault",
-    [
-        pytest.param(Reply(b"", 500), id="500"),
-        pytest.param(Reply(b"", 429, {"Retry-After": "30"}), id="429"),
-        pytest.param(Reply.of(422, "execution", "too many samples"), id="too many samples"),
-    ],
-)
-def test_a_server_that_fails(fault: Reply, caplog: pytest.LogCaptureFixture) -> None:
-    """Until it answers there are recommendations without it; afterwards with it."""
-    with staged() as (stage, past, _):
-        past.remember(pods(stage)[0], 1.0, 1000)
-        answer = past.server.otherwise
-        past.server.otherwise = lambda _: fault
-        stage.run(301)
-        assert 0.1 < cores(stage) < 0.2
-        assert "history not read" in caplog.text
-
-        past.server.otherwise = answer
-        stage.run(400)
-        assert cores(stage) > 1.1
-
-
 def test_what_stands_waits_for_the_past() -> None:
     """Whoever starts while Prometheus is down takes nothing back, and still answers kills."""
     with staged() as (stage, past, replica):
@@ -153,18 +127,6 @@ def test_what_stands_waits_for_the_past() -> None:
         stage.run(400)
         assert 0.5 < cores(stage) < 0.7
         client.close()
-
-
-def test_points_that_cannot_be(caplog: pytest.LogCaptureFixture) -> None:
-    """One series of nonsense costs itself, and is counted."""
-    with staged() as (stage, past, replica):
-        past.remember(pods(stage)[0], 1.0, 1000)
-        past.remember(pods(stage)[1], float("nan"), -5)
-        stage.run(61)
-
-        assert cores(stage) > 1.1
-        assert "history read with flaws" in caplog.text
-        assert replica.begun[0].model.tally.past_points_refused == 2 * 193
 
 
 def test_the_past_does_not_count_twice() -> None:
@@ -212,22 +174,6 @@ def test_a_target_that_is_found_late() -> None:
         stage.apply(workload("late", load=LOAD)[0])
         stage.run(121)
         assert cores(stage, "late") > 1.1
-
-
-def test_another_term() -> None:
-    """A process that leads again knows nothing any more, and reads the past again."""
-    with staged() as (stage, past, replica):
-        past.remember(pods(stage)[0], 1.0, 1000)
-        stage.run(61)
-        asked = len(past.server.asked)
-        replica.stop()
-        client = Client(PrometheusConnection(past.server.url, 5.0), lambda *_: None)
-        stage.begin(prometheus=client)
-        stage.run(61)
-        client.close()
-
-        assert len(past.server.asked) == 2 * asked
-        assert cores(stage) > 1.1
 
 
 def test_as_upstream() -> None:

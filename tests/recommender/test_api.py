@@ -11,10 +11,10 @@ import orjson
 import pytest
 from pydantic import BaseModel
 
-from app.ports import VPAS, PatchKind, Ref
 from app.recommender.api_shapes import Container, Page, PodAnswer, Recommendation
 from app.runtime.access import Guard
 from app.runtime.problems import MEDIA_TYPE, Problem
+from tests.cases import cases
 from tests.flows.recommending import vpa
 from tests.runtime.asking import Desk
 from tests.sandbox.worlds import snapshot_of
@@ -67,32 +67,6 @@ def test_it_answers_what_status_says(still: Desk) -> None:
     assert amounts(still.answer(WEB)) == list(still.recommended().values()) != []
     assert still.answer("/v1/namespaces/default/recommendations")["items"] == [still.answer(WEB)]
     assert still.answer(ALL) == {"items": [still.answer(WEB)], "next": ""}
-
-
-def test_evidence(still: Desk) -> None:
-    """When it was computed, from how many samples over what time, and how sure that is."""
-    found = still.answer(WEB)
-    assert found["computedAt"] == "2026-01-05T10:03:00Z"
-    assert found["containers"][0]["evidence"] == {
-        "samples": 3,
-        "firstSample": "2026-01-05T10:01:00Z",
-        "lastSample": "2026-01-05T10:03:00Z",
-        "spanSeconds": 120.0,
-        "livingContainers": 1,
-        "confidence": dict.fromkeys(("cpu", "memory"), pytest.approx(2 / 1440)),
-    }
-
-
-def test_a_newer_status_of_others_is_told(desk: Desk) -> None:
-    """What somebody else wrote is what everybody acts on; that it was not computed is told."""
-    status = desk.status()
-    status["recommendation"]["containerRecommendations"][0]["target"]["cpu"] = "7"
-    desk.sandbox.cluster.patch(
-        Ref(VPAS, "default", "web", subresource="status"), {"status": status}, kind=PatchKind.MERGE
-    )
-    found = desk.answer(WEB)["containers"][0]
-    assert found["target"]["cpu"] == "7"
-    assert found["origin"] == {"cpu": "kept", "memory": "computed"}
 
 
 def test_a_new_vpa_is_known_at_once(desk: Desk) -> None:
@@ -210,39 +184,37 @@ def test_a_recommender_of_one_namespace() -> None:
 # --- wrong questions
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "subject", "field"),
-    [
-        pytest.param(
-            "/v1/namespaces/default/recommendations/ghost", 404,
-            "VerticalPodAutoscaler default/ghost", "path.name", id="no such VPA",
+@cases(
+    "path status subject field",
+    {
+        "no such VPA": (
+            "/v1/namespaces/default/recommendations/ghost",
+            404,
+            "VerticalPodAutoscaler default/ghost",
+            "path.name",
         ),
-        pytest.param(
-            "/v1/namespaces/default/pods/ghost", 404,
-            "Pod default/ghost", "path.name", id="no such pod",
+        "no such pod": ("/v1/namespaces/default/pods/ghost", 404, "Pod default/ghost", "path.name"),
+        "no namespace": (
+            "/v1/namespaces/nowhere/pods/ghost",
+            404,
+            "Pod nowhere/ghost",
+            "path.name",
         ),
-        pytest.param(
-            "/v1/namespaces/nowhere/pods/ghost", 404,
-            "Pod nowhere/ghost", "path.name", id="no namespace",
-        ),
-        pytest.param("/v1/namespaces/Default/recommendations", 422, "", "path.namespace",
-            id="upper case"),
-        pytest.param(f"/v1/namespaces/{'a' * 64}/recommendations", 422, "", "path.namespace",
-            id="long namespace"),
-        pytest.param(f"/v1/namespaces/a/recommendations/{'a' * 254}", 422, "", "path.name",
-            id="long name"),
-        pytest.param("/v1/namespaces/a/pods/%00", 422, "", "path.name", id="control character"),
-        pytest.param("/v1/namespaces/a/pods/%F0%9F%98%80", 422, "", "path.name", id="emoji"),
-        pytest.param("/v1/namespaces/a/pods/%2e%2e", 422, "", "path.name", id="dots"),
-        pytest.param("/v1/namespaces/a/pods/x%0A", 422, "", "path.name", id="line break"),
-        pytest.param("/v1/namespaces/a/pods/x%2Fy", 404, "", "path", id="slash"),
-        pytest.param(f"{ALL}?explain=maybe", 422, "", "query.explain", id="no boolean"),
-        pytest.param(f"{ALL}?limit=-1", 422, "", "query.limit", id="below zero"),
-        pytest.param(f"{ALL}?limit=9999999", 422, "", "query.limit", id="too many"),
-        pytest.param("/v1/", 404, "", "path", id="no path"),
-        pytest.param("/v1/namespaces/default", 404, "", "path", id="not told"),
-    ],
-)  # fmt: skip
+        "upper case": ("/v1/namespaces/Default/recommendations", 422, "", "path.namespace"),
+        "long namespace": (f"/v1/namespaces/{'a' * 64}/recommendations", 422, "", "path.namespace"),
+        "long name": (f"/v1/namespaces/a/recommendations/{'a' * 254}", 422, "", "path.name"),
+        "control character": ("/v1/namespaces/a/pods/%00", 422, "", "path.name"),
+        "emoji": ("/v1/namespaces/a/pods/%F0%9F%98%80", 422, "", "path.name"),
+        "dots": ("/v1/namespaces/a/pods/%2e%2e", 422, "", "path.name"),
+        "line break": ("/v1/namespaces/a/pods/x%0A", 422, "", "path.name"),
+        "slash": ("/v1/namespaces/a/pods/x%2Fy", 404, "", "path"),
+        "no boolean": (f"{ALL}?explain=maybe", 422, "", "query.explain"),
+        "below zero": (f"{ALL}?limit=-1", 422, "", "query.limit"),
+        "too many": (f"{ALL}?limit=9999999", 422, "", "query.limit"),
+        "no path": ("/v1/", 404, "", "path"),
+        "not told": ("/v1/namespaces/default", 404, "", "path"),
+    },
+)
 def test_refusals_name_what_is_meant(
     still: Desk, path: str, status: int, subject: str, field: str
 ) -> None:

@@ -224,10 +224,12 @@ def test_vpas_that_come_while_a_namespace_is_read() -> None:
     assert scene.wanted() == [{("shop", "a")}, {("shop", "b")}]
 
 
-def test_another_term() -> None:
-    """What belongs to a term that is over is thrown away, also in the midst of it."""
+@pytest.mark.parametrize("answers", [0, 2], ids=["in the midst of it", "with the last answer"])
+def test_another_term(answers: int) -> None:
+    """What belongs to a term that is over is thrown away, whenever the next one begins."""
     scene = Scene()
     later = scene.clock.now() + timedelta(hours=1)
+    scene.archive.meanwhile += [lambda: None] * answers
     scene.archive.meanwhile.append(lambda: scene.memory.begin(later))
     scene.tick()
     assert scene.wanted() == []
@@ -275,12 +277,3 @@ def test_what_is_told(caplog: pytest.LogCaptureFixture) -> None:
         "history read with flaws",
         "history is empty; do its labels have other names?",
     ]
-
-
-def test_term_that_ends_with_the_last_answer() -> None:
-    """An answer that comes after its term has ended is thrown away as well."""
-    scene = Scene()
-    later = scene.clock.now() + timedelta(hours=1)
-    scene.archive.meanwhile += [lambda: None, lambda: None, lambda: scene.memory.begin(later)]
-    scene.tick()
-    assert scene.wanted() == []

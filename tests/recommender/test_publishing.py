@@ -21,6 +21,7 @@ from app.recommender.variants import OURS, Variant
 from app.sandbox.clock import SteppedClock
 from tests.faults import Fault
 from tests.flows.recommending import eviction, vpa
+from tests.flows.test_recommender_rows import orphan
 from tests.recommender.scenes import LOAD, Scene
 from tests.sandbox.worlds import container, deployment
 from tests.sandbox_objects import pods_in
@@ -131,6 +132,16 @@ def starve(scene: Scene, after: Callable[[Call], bool]) -> None:
     scene.watched.before = before
 
 
+def delay(scene: Scene, seconds: float, is_slow: Callable[[Call], bool]) -> None:
+    """Let some calls take their time."""
+
+    def before(call: Call) -> None:
+        if is_slow(call):
+            scene.sandbox.advance(seconds)
+
+    scene.watched.before = before
+
+
 def statuses(scene: Scene) -> list[str]:
     """Return whose statuses were written, in order."""
     return [call.name for call in scene.watched.calls if call.subresource == "status"]
@@ -215,12 +226,7 @@ def test_what_there_was_no_time_for_comes_first(
     """It is put off, which is no failure; a line says how much, and the next round begins there."""
     caplog.set_level("INFO")
     scene = crowded()
-
-    def late(call: Call) -> None:
-        if call.subresource == "status":
-            scene.sandbox.advance(7)
-
-    scene.watched.before = late
+    delay(scene, 7, lambda call: call.subresource == "status")
     rules = RoundRules(variant.tuned(RecommenderRules()), variant, threads=1, checkpoint_seconds=0)
     slow = Recommender(rules, scene.around, scene.heard)
     slow.round(scene.sandbox.clock.now())
@@ -241,12 +247,7 @@ def test_what_there_was_no_time_for_comes_first(
 def test_nobody_waits_for_ever() -> None:
     """However slow writes are, a status is not put off again for one that waits less long."""
     scene = crowded()
-
-    def late(call: Call) -> None:
-        if call.subresource == "status":
-            scene.sandbox.advance(25)
-
-    scene.watched.before = late
+    delay(scene, 25, lambda call: call.subresource == "status")
     slow = Recommender(RoundRules(RecommenderRules(), threads=1), scene.around, scene.heard)
     for _ in range(CROWD):
         slow.round(scene.sandbox.clock.now())
@@ -289,18 +290,10 @@ def test_failed_checkpoints_come_again() -> None:
 
 def stored(labels: Json, annotations: Json, container: str = "app") -> Json:
     """Return a checkpoint of the VPA web as somebody else may have left it."""
-    return {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscalerCheckpoint",
-        "metadata": {
-            "namespace": "default",
-            "name": "web-app",
-            "labels": labels,
-            "annotations": annotations,
-        },
-        "spec": {"vpaObjectName": "web", "containerName": container},
-        "status": {"version": "v3", "cpuHistogram": {}, "memoryHistogram": {}},
-    }
+    found = orphan("web-app", owner="web")
+    found["metadata"] |= {"labels": labels, "annotations": annotations}
+    found["spec"]["containerName"] = container
+    return found
 
 
 @pytest.mark.parametrize("annotations", [{}, {"team": "web"}])
@@ -347,18 +340,9 @@ def test_orphans_go_although_writing_took_all_its_time() -> None:
     """Deleting them has a time of its own."""
     scene = Scene()
     for number in range(5):
-        spec = {"vpaObjectName": "gone", "containerName": f"c-{number}"}
-        metadata = {"namespace": "default", "name": f"gone-{number}"}
-        body = {"metadata": metadata, "spec": spec, "status": {"version": "v3"}}
-        kind = {"apiVersion": "autoscaling.k8s.io/v1", "kind": "VerticalPodAutoscalerCheckpoint"}
-        scene.apply({**kind, **body})
+        scene.apply(orphan(f"gone-{number}"))
     scene.sandbox.advance(60)
-
-    def late(call: Call) -> None:
-        if call.verb == "create":
-            scene.sandbox.advance(61)
-
-    scene.watched.before = late
+    delay(scene, 61, lambda call: call.verb == "create")
     rounds = RoundRules(RecommenderRules(), orphans_seconds=0)
     scene.rounds(1, Recommender(rounds, scene.around, scene.heard))
     assert set(scene.checkpoints()) == {"web-app"}
@@ -370,12 +354,7 @@ def test_waiting_for_checkpoints_is_timed_as_writing_them(
     """Deleting checkpoints, where there are none to delete, takes no time."""
     caplog.set_level("INFO")
     scene = Scene()
-
-    def late(call: Call) -> None:
-        if call.verb == "create":
-            scene.sandbox.advance(7)
-
-    scene.watched.before = late
+    delay(scene, 7, lambda call: call.verb == "create")
     scene.rounds(1)
     (line,) = (one.__dict__ for one in caplog.records if one.message == "round finished")
     assert (line["steps"]["MaintainCheckpoints"], line["steps"]["GarbageCollect"]) == (7, 0)

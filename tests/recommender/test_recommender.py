@@ -9,8 +9,9 @@ from typing import cast
 import pytest
 
 from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
-from app.ports import CHECKPOINTS, POD_METRICS, VPAS, Cluster, Json, Ref
+from app.ports import POD_METRICS, VPAS, Cluster, Json, Ref
 from app.sandbox.sandbox import Sandbox
+from tests.flows.test_recommender_rows import orphan
 from tests.recommender.scenes import Scene
 
 
@@ -18,16 +19,6 @@ from tests.recommender.scenes import Scene
 def scene() -> Scene:
     """One Deployment, its VPA, a recommender that has not begun."""
     return Scene()
-
-
-def test_one_round_is_enough(scene: Scene) -> None:
-    """The first round publishes a recommendation and stores what it was made from."""
-    assert scene.recommender.tick(scene.sandbox.clock.now()) <= 0.2
-
-    assert scene.recommended()["app"]["target"]["cpu"] == "247m"
-    assert list(scene.checkpoints()) == ["web-app"]
-    count = "vpa_recommender_recommendation_latency_seconds_count"
-    assert scene.registry.get_sample_value(count) == 1
 
 
 def test_every_round_leaves_a_line(scene: Scene, caplog: pytest.LogCaptureFixture) -> None:
@@ -84,17 +75,6 @@ def test_usage_is_read_while_writes_go_on(scene: Scene) -> None:
     assert recommender.model.tally.cpu == 2
 
 
-def test_what_did_not_change_is_not_written(scene: Scene) -> None:
-    """Rounds that bring nothing new leave the object at its version."""
-    scene.rounds(3)
-    scene.fail(Unavailable("down"), "list", POD_METRICS)
-    before = scene.sandbox.cluster.get(Ref(VPAS, "default", "web"))["metadata"]["resourceVersion"]
-    scene.rounds(3)
-
-    after = scene.sandbox.cluster.get(Ref(VPAS, "default", "web"))["metadata"]["resourceVersion"]
-    assert after == before
-
-
 @pytest.mark.parametrize("error", [Unavailable("500"), TooMany("429"), NotFound("404")])
 def test_a_failed_status_comes_again(scene: Scene, error: ClusterError) -> None:
     """What could not be published is counted, and published by the next round."""
@@ -123,29 +103,10 @@ def test_time_that_runs_backwards(scene: Scene, hours: int) -> None:
     assert scene.recommender.model.tally.cpu >= 3
 
 
-def test_unread_checkpoints_are_not_overwritten(scene: Scene) -> None:
-    """As long as history cannot be read nothing is stored, and the recommendation stays."""
-    scene.rounds(3)
-    scene.recommender.flush(scene.sandbox.clock.now(), 5, lambda: True)
-    stored, recommended = scene.sandbox.cluster.list(CHECKPOINTS).items, scene.recommended()
-    fresh = scene.started()
-    scene.fail(Unavailable("down"), "list", CHECKPOINTS, times=2)
-    scene.rounds(2, fresh)
-    fresh.flush(scene.sandbox.clock.now(), 5, lambda: True)
-
-    assert scene.sandbox.cluster.list(CHECKPOINTS).items == stored
-    assert scene.recommended() == recommended
-    scene.rounds(1, fresh)
-    assert fresh.model.awaited() == []
-
-
 def test_orphans_are_deleted_after_complete_lists_only(scene: Scene) -> None:
     """A checkpoint goes when its VPA is gone, but not while VPAs cannot be listed."""
     scene.rounds(1)
-    item = scene.sandbox.cluster.list(CHECKPOINTS).items[0]
-    body = {"apiVersion": item["apiVersion"], "kind": item["kind"], "status": item["status"]}
-    spec = {"vpaObjectName": "gone", "containerName": "app"}
-    scene.apply({**body, "metadata": {"name": "gone-app", "namespace": "default"}, "spec": spec})
+    scene.apply(orphan())
     scene.sandbox.advance(600)
     scene.fail(Unavailable("down"), "list", VPAS, times=1)
     scene.rounds(1)

@@ -25,7 +25,7 @@ from app.recommender.core.checkpoints import (
     read_checkpoint,
     to_json,
 )
-from app.recommender.core.histograms import CPU_GRID, EMPTY, Bank
+from app.recommender.core.histograms import EMPTY, Bank
 from app.recommender.core.moments import DAY, LATEST, SECOND, UNSET, nanoseconds
 from tests.cases import cases
 
@@ -82,23 +82,6 @@ def loaded(stored: StoredHistogram) -> Bank:
     bank = Bank(DAY, 1)
     bank.absorb(0, *decode(stored), stored.reference_ns)
     return bank
-
-
-@pytest.mark.parametrize(
-    ("stored", "total", "fraction", "expected"),
-    [
-        pytest.param({8: 9000, 36: 1000}, 144.0, 0.9, 110, id="p90"),
-        pytest.param({8: 9000, 36: 1000}, 144.0, 0.91, 1016, id="p91"),
-        pytest.param({1: 1, 2: 10000}, 1.0, 0.5, 31, id="a light first bucket"),
-    ],
-)
-def test_percentile_after_loading(
-    stored: dict[int, int], total: float, fraction: float, expected: int
-) -> None:
-    """Loaded histograms answer like those they were stored from."""
-    bank = loaded(StoredHistogram(NOON, stored, total))
-
-    assert CPU_GRID.ends[bank.percentiles(ROW, (fraction,))[0, 0]] == expected
 
 
 @given(st.dictionaries(st.integers(0, 175), st.floats(1.0, 1000.0), min_size=1, max_size=20))
@@ -214,7 +197,7 @@ def test_read_gives_back_what_was_written(checkpoint: Checkpoint) -> None:
 def altered(path: str, value: object) -> dict[str, Any]:
     """Return the checkpoint with another value at a path; None takes it out."""
     item: dict[str, Any] = orjson.loads(orjson.dumps(to_json(CHECKPOINT)))
-    *parents, last = path.split("/")
+    *parents, last = path.split(".")
     parent = item
     for key in parents:
         parent = parent[key]
@@ -222,72 +205,31 @@ def altered(path: str, value: object) -> dict[str, Any]:
     return item
 
 
+WEIGHTS = "status.cpuHistogram.bucketWeights"
+TOTAL = "status.memoryHistogram.totalWeight"
+REFERENCE = "status.memoryHistogram.referenceTimestamp"
+COUNT, FIRST = "status.totalSamplesCount", "status.firstSampleStart"
+NO_NUMBER = 'expected a whole number, found the string "many"'
+
+
 @cases(
     "path value sentence",
     {
-        "version": ("status/version", "v2", 'status.version: "v2" is not "v3"'),
+        "version": ("status.version", "v2", 'status.version: "v2" is not "v3"'),
         "no status": ("status", None, 'status.version: "" is not "v3"'),
-        "whose it is": ("spec/vpaObjectName", None, "spec.vpaObjectName: is missing"),
-        "bucket above": (
-            "status/cpuHistogram/bucketWeights/176",
-            1,
-            'status.cpuHistogram.bucketWeights: "176" is no bucket from 0 to 175',
-        ),
-        "bucket below": (
-            "status/cpuHistogram/bucketWeights/-1",
-            1,
-            'status.cpuHistogram.bucketWeights: "-1" is no bucket from 0 to 175',
-        ),
-        "negative weight": (
-            "status/cpuHistogram/bucketWeights/8",
-            -1,
-            "status.cpuHistogram.bucketWeights.8: the number -1 is out of range",
-        ),
-        "weight in words": (
-            "status/cpuHistogram/bucketWeights/8",
-            "many",
-            'status.cpuHistogram.bucketWeights.8: expected a whole number, found the string "many"',
-        ),
-        "negative total": (
-            "status/memoryHistogram/totalWeight",
-            -1,
-            "status.memoryHistogram.totalWeight: -1 is no weight",
-        ),
-        "absurd total": (
-            "status/memoryHistogram/totalWeight",
-            1e300,
-            "status.memoryHistogram.totalWeight: 1e+300 is no weight",
-        ),
-        "undefined total": (
-            "status/memoryHistogram/totalWeight",
-            float("nan"),
-            "status.memoryHistogram.totalWeight: nan is no weight",
-        ),
-        "total in words": (
-            "status/memoryHistogram/totalWeight",
-            "1",
-            'status.memoryHistogram.totalWeight: expected a number, found the string "1"',
-        ),
-        "total as truth": (
-            "status/memoryHistogram/totalWeight",
-            True,
-            "status.memoryHistogram.totalWeight: expected a number, found a boolean",
-        ),
-        "no reference": (
-            "status/memoryHistogram/referenceTimestamp",
-            None,
-            "status.memoryHistogram.referenceTimestamp: is missing, so weights mean nothing",
-        ),
-        "negative count": (
-            "status/totalSamplesCount",
-            -5,
-            "status.totalSamplesCount: the number -5 is out of range",
-        ),
-        "time in words": (
-            "status/firstSampleStart",
-            "yesterday",
-            'status.firstSampleStart: "yesterday" is no RFC 3339 time',
-        ),
+        "whose it is": ("spec.vpaObjectName", None, "spec.vpaObjectName: is missing"),
+        "bucket above": (f"{WEIGHTS}.176", 1, f'{WEIGHTS}: "176" is no bucket from 0 to 175'),
+        "bucket below": (f"{WEIGHTS}.-1", 1, f'{WEIGHTS}: "-1" is no bucket from 0 to 175'),
+        "negative weight": (f"{WEIGHTS}.8", -1, f"{WEIGHTS}.8: the number -1 is out of range"),
+        "weight in words": (f"{WEIGHTS}.8", "many", f"{WEIGHTS}.8: {NO_NUMBER}"),
+        "negative total": (TOTAL, -1, f"{TOTAL}: -1 is no weight"),
+        "absurd total": (TOTAL, 1e300, f"{TOTAL}: 1e+300 is no weight"),
+        "undefined total": (TOTAL, float("nan"), f"{TOTAL}: nan is no weight"),
+        "total in words": (TOTAL, "1", f'{TOTAL}: expected a number, found the string "1"'),
+        "total as truth": (TOTAL, True, f"{TOTAL}: expected a number, found a boolean"),
+        "no reference": (REFERENCE, None, f"{REFERENCE}: is missing, so weights mean nothing"),
+        "negative count": (COUNT, -5, f"{COUNT}: the number -5 is out of range"),
+        "time in words": (FIRST, "yesterday", f'{FIRST}: "yesterday" is no RFC 3339 time'),
     },
 )
 def test_garbage_is_refused(path: str, value: object, sentence: str) -> None:
@@ -310,15 +252,15 @@ def test_garbage_is_refused(path: str, value: object, sentence: str) -> None:
 )
 def test_senseless_windows_are_left_out(text: object) -> None:
     """A damaged annotation costs the windows it should have told, nothing else."""
-    item = altered("metadata/annotations", {"vpa.plumbline/open-windows": text})
+    item = altered("metadata.annotations", {"vpa.plumbline/open-windows": text})
 
     assert read_checkpoint(item).windows == ()
 
 
 def test_go_zero_time_is_no_time() -> None:
     """Year 1 is how Go writes "never"; times beyond reach are cut off."""
-    never = read_checkpoint(altered("status/firstSampleStart", "0001-01-01T00:00:00Z"))
-    late = read_checkpoint(altered("status/lastSampleStart", "9999-01-01T00:00:00Z"))
+    never = read_checkpoint(altered(FIRST, "0001-01-01T00:00:00Z"))
+    late = read_checkpoint(altered("status.lastSampleStart", "9999-01-01T00:00:00Z"))
 
     assert (never.first_ns, late.last_ns) == (UNSET, LATEST)
 

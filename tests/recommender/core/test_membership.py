@@ -33,22 +33,6 @@ def split() -> Scene:
     return scene
 
 
-def test_a_move_takes_effect_at_once() -> None:
-    """From the moment a pod changes its role, its samples go to the other row."""
-    scene = split()
-    scene.pod(role="follower")
-    scene.use(100, GI)
-    scene.go(1)
-    scene.pod(role="leader")
-    scene.go(2)
-    scene.use(2000, 4 * GI)
-    scene.tick()
-
-    assert counts(scene) == {"leader-app": 1, "follower-app": 1}
-    assert scene.shown("leader")["app"]["target"] == "2406m 4992073454"
-    assert scene.shown("follower")["app"]["target"] == "126m 1238659775"
-
-
 def test_role_that_flaps_goes_on_with_its_interval() -> None:
     """Leader, follower and leader again within an hour make one peak, not two."""
     scene = split()
@@ -145,19 +129,6 @@ def test_vpa_that_comes_later_and_changes_its_mind() -> None:
     scene.use(100, GI, pod="web-1")
 
     assert counts(scene) == {"web-app": 2}
-
-
-def test_two_vpas_for_the_same_pods() -> None:
-    """A pod feeds every VPA that matches it."""
-    scene = Scene(EAGER)
-    scene.vpa("one")
-    scene.vpa("two")
-    scene.pod()
-    scene.use(1000, GI)
-    scene.tick()
-
-    assert counts(scene) == {"one-app": 1, "two-app": 1}
-    assert scene.shown("one") == scene.shown("two")
 
 
 def test_broken_target_keeps_everything() -> None:
@@ -301,34 +272,6 @@ def test_native_sidecars() -> None:
 
     assert counts(scene) == {"web-app": 1, "web-proxy": 2}
     assert list(scene.shown()) == ["app", "proxy"]
-
-
-def test_pods_that_are_over_do_not_keep_containers_alive() -> None:
-    """A pod that succeeded counts as a pod, but its containers are not alive."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod("web-0", "app", uid="same")
-    scene.use(100, GI)
-    scene.pod("web-0", "app", uid="same", phase="Succeeded")
-    scene.tick()
-    assert scene.explained()["evidence"]["livingContainers"] == 0
-
-    scene.pod("web-0", "app", uid="same", phase="Running")
-    scene.tick()
-
-    assert scene.explained()["evidence"]["livingContainers"] == 1
-
-
-def test_pods_that_were_always_over() -> None:
-    """A pod that is over when it is first seen keeps no container alive, nor does it take one."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod("web-0", "app", phase="Failed")
-    scene.use(100, GI)
-    scene.drop("web-0")
-    scene.tick()
-
-    assert scene.explained()["evidence"]["livingContainers"] == 0
 
 
 def test_rows_that_expired_under_a_pod_that_is_over() -> None:

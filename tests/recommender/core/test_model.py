@@ -16,7 +16,6 @@ from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import Why
 from app.recommender.upstream.aggregate_model import UpstreamModel
 from tests.cases import cases
-from tests.recommender.core.past_usage import past
 from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running
 from tests.recommender.core.stories import Story, living
 from tests.recommender.core.traces import STEP, Trace
@@ -153,20 +152,6 @@ def test_kills_are_answered_at_once() -> None:
     assert (found.name, found.why) == ("web", Why.KILL)
     assert scene.shown("web")["app"]["target"] == "126m 1470157273"
     assert scene.tick(urgent=True) == []
-
-
-def test_past_usage_weighs_by_time() -> None:
-    """An hour of history counts sixty samples, also of pods that are no more."""
-    scene = Scene(EAGER)
-    scene.vpa()
-    scene.pod("web-0")
-    scene.model.learn_past(past({"web-9/app": [(1000, GI)]}, START, stands_for=60.0), scene.now)
-    scene.tick()
-
-    (stored,) = scene.store()
-    assert stored.count == 60
-    assert stored.cpu.total == pytest.approx(6.0)
-    assert scene.shown()["app"]["target"].startswith("1168m")
 
 
 def test_checkpoints_are_awaited_whenever_a_vpa_comes() -> None:

@@ -161,6 +161,11 @@ class Container:
             [(0, 100), (30, 120), (61, 80), (200, 90)],
             [("+", 100, 1), ("-", 100, 1), ("+", 120, 1), ("+", 80, 2), ("+", 90, 4)],
         ),
+        "a first value of zero is replaced like any other": (
+            DAY,
+            [(0, 0), (1, 500), (1439, 700)],
+            [("+", 0, 24), ("-", 0, 24), ("+", 500, 24), ("-", 500, 24), ("+", 700, 24)],
+        ),
         "an equal value is no peak": (DAY, [(0, 100), (1, 100)], [("+", 100, 24)]),
     },
 )
@@ -186,22 +191,6 @@ def test_weights_of_two_days() -> None:
     assert np.flatnonzero(weights).tolist() == [11, 14]
     assert (container.percentile(0.5), container.percentile(0.9)) == (215_785_635, 215_785_635)
     assert container.bank.references[0] == START + 14 * HOUR
-
-
-def test_zero() -> None:
-    """A first value of zero is replaced like any other value."""
-    container = Container()
-    for minute, mebibytes in [(0, 0), (1, 500), (1439, 700), (1440, 500)]:
-        container.uses(minute, mebibytes)
-
-    assert container.log == [
-        ("+", 0, 24),
-        ("-", 0, 24),
-        ("+", 500, 24),
-        ("-", 500, 24),
-        ("+", 700, 24),
-        ("+", 500, 48),
-    ]
 
 
 def test_one_leaking_pod_in_ten() -> None:

@@ -237,10 +237,3 @@ def test_rounding_and_flags() -> None:
 
     assert published(rules=rules)["target"] == "1200m 1Gi"
     assert published(rules=rules, annotations=annotations)["target"] == "2 1Gi"
-
-
-def test_humanized() -> None:
-    """Readable memory is what its text says."""
-    rules = RecommenderRules(publish=AT_ONCE, format=FormatRules(humanize_memory=True))
-
-    assert published(rules=rules)["target"] == "1168m 2534030704640m"

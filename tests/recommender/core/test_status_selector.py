@@ -59,18 +59,22 @@ def test_writes_of_a_day(rules: RecommenderRules, least: int, most: int) -> None
     assert least <= scene.writes - before <= most
 
 
+def ten_days(name: str) -> Checkpoint:
+    """Return ten days of history of a VPA."""
+    start = nanoseconds(START)
+    history = StoredHistogram(start, {30: 10000}, 1000.0)
+    found = Checkpoint("default", f"{name}-app", name, "app", history, history)
+    return replace(found, first_ns=start - 10 * DAY, last_ns=start, count=14400)
+
+
 def test_turns_are_spread() -> None:
     """VPAs that began together do not refresh together, but each in its time."""
     scene = Scene()
-    start = nanoseconds(START)
-    history = StoredHistogram(start, {30: 10000}, 1000.0)
     for number in range(40):
         name = f"vpa-{number}"
         scene.vpa(name, of={"n": str(number)}, restored=False)
         scene.pod(f"pod-{number}", labels={"n": str(number)})
-        stored = Checkpoint("default", f"{name}-app", name, "app", history, history)
-        stored = replace(stored, first_ns=start - 10 * DAY, last_ns=start, count=14400)
-        scene.model.restore([stored], scene.now, only=[("default", name)])
+        scene.model.restore([ten_days(name)], scene.now, only=[("default", name)])
     written = []
     for minute in range(1, 32):
         scene.go(minute)
@@ -85,13 +89,10 @@ def test_turns_are_spread() -> None:
 
 def seasoned() -> Scene:
     """Return a scene with ten days of history, whose VPA was published at minute 1."""
-    scene, start = Scene(), nanoseconds(START)
-    history = StoredHistogram(start, {30: 10000}, 1000.0)
+    scene = Scene()
     scene.vpa(restored=False)
     scene.pod()
-    stored = Checkpoint("default", "web-app", "web", "app", history, history)
-    stored = replace(stored, first_ns=start - 10 * DAY, last_ns=start, count=14400)
-    scene.model.restore([stored], scene.now)
+    scene.model.restore([ten_days("web")], scene.now)
     scene.go(1)
     scene.use(680, 680_000_000)
     scene.tick()

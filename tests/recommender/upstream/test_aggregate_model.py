@@ -186,22 +186,6 @@ def test_equal_status_is_not_written() -> None:
     assert (scene.writes, scene.tick()) == (1, [])
 
 
-def test_labels_part_aggregates() -> None:
-    """Equal labels share an aggregate, others do not, and a VPA sees them all."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod("web-0", labels={"b": "2", "a": "1"})
-    scene.pod("web-1", labels={"a": "1", "b": "2"})
-    scene.pod("web-2", labels={"a": "2"})
-    scene.tick()
-    for number in range(3):
-        scene.use(100, GI, pod=f"web-{number}")
-    loop(scene, 1)
-
-    (stored,) = scene.store()
-    assert (scene.model.row_count, stored.count) == (2, 3)
-
-
 @pytest.mark.parametrize(
     ("phase", "controlled", "days", "left"),
     [
@@ -429,15 +413,6 @@ def test_nothing_is_urgent() -> None:
     assert scene.tick(urgent=True) == []
     assert (scene.model.overlapping_pods(), scene.model.abandoned()) == ({}, [])
     assert scene.model.quality() == ([], [])
-
-
-def test_explanation() -> None:
-    """The last loop's numbers can be explained."""
-    scene = begun()
-    scene.use(1000, GI)
-    loop(scene, 1)
-
-    assert scene.explained()["derivation"]["cpu"]["target"]["bucket"] == 36
 
 
 def test_checkpoints_of_others_are_left_alone() -> None:

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from app.recommender.core.checkpoints import StoredHistogram
 from app.recommender.core.histograms import CPU_GRID, MEMORY_GRID, Bank
-from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET, nanoseconds
+from app.recommender.core.moments import DAY, HOUR, MINUTE, nanoseconds
 from app.recommender.upstream.histogram import Histogram, bucket_of
-from tests.cases import cases
 
 START = nanoseconds(datetime(2026, 1, 5, tzinfo=UTC))
 
@@ -97,30 +96,3 @@ def test_what_leaves_the_filled_range_does_not_age() -> None:
 
     assert one.weights[3] == 0.00005
     assert one.weights[8] == pytest.approx(0.1, rel=1e-9)
-
-
-@cases(
-    "weights expected",
-    {
-        "edges that are light": ({1: 0.0001, 2: 0.9999}, {1: 1, 2: 10000}),
-        "the heaviest bucket is 10000": ({0: 20_000, 1: 1.0, 2: 0.9999}, {0: 10000, 1: 1}),
-        "empty": ({}, {}),
-    },
-)
-def test_store(weights: dict[int, float], expected: dict[int, int]) -> None:
-    """What is stored is relative to the heaviest bucket."""
-    one = filled(*((bucket, weight, START) for bucket, weight in weights.items()))
-
-    assert one.store().weights == expected
-
-
-def test_load() -> None:
-    """Loaded weights are parts of the total; light edges do not count as filled."""
-    one, light, nothing = Histogram(DAY), Histogram(DAY), Histogram(DAY)
-    one.load(StoredHistogram(START, {0: 1, 1: 2}, 6.0))
-    light.load(StoredHistogram(START, {1: 1, 2: 10000}, 1.0))
-    nothing.load(StoredHistogram(START, {}, 6.0))
-
-    assert one.weights[:2].tolist() == [2.0, 4.0]
-    assert (light.first, light.last) == (2, 2)
-    assert (nothing.total, nothing.reference_ns, Histogram(DAY).reference_ns) == (0.0, START, UNSET)
