@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
-from itertools import pairwise
 
 import pytest
 
 from app.recommender.core.rules import AggregationRules, EstimatorRules, RecommenderRules
 from tests.cases import cases
 from tests.commands.replaying.story import (
-    DAY,
     MI,
     WEB,
     Story,
@@ -75,18 +73,6 @@ def test_a_full_trace(expected: Mapping[int, tuple[str, str, str]], interval: in
     assert {minute: shown.bounds(minute) for minute in expected} == expected
 
 
-def test_statuses_change_in_every_loop() -> None:
-    """Bounds move by bytes each minute; ours waits until that matters."""
-    minutes = range(DAY + 1, DAY + 61)
-    changes = {}
-    for upstream in (True, False):
-        shown = hamster(DAY + 60).play(*minutes, upstream=upstream, start=-1)
-        bounds = [shown.bounds(minute) for minute in minutes]
-        changes[upstream] = sum(one != other for one, other in pairwise(bounds))
-    assert changes[True] == 59
-    assert changes[False] < 10
-
-
 def test_a_restart_within_an_interval() -> None:
     """Upstream loses the peak of the running interval, ours keeps it."""
     story, begin, end = Story(), 6 * 60, 18 * 60
@@ -99,28 +85,6 @@ def test_a_restart_within_an_interval() -> None:
     assert theirs.target(end + 1) == "126m 250Mi"
     assert theirs.upper(end + 1) == "378m 744460440"
     assert ours.target(end + 1) == "126m 1238659775"
-
-
-def test_weekly_peaks_are_forgotten() -> None:
-    """Four busy Mondays leave no trace on Sundays."""
-    story, week = Story(), 7 * DAY
-    for minute in range(0, 28 * DAY, 20):
-        story.use(minute, "1000m" if minute % week < DAY else "100m", "300Mi")
-    sundays = [number * week for number in (1, 2, 3, 4)]
-    mondays = [number * week + DAY for number in (1, 2, 3)]
-    shown = story.play(*sorted(sundays + mondays), upstream=True, interval=60)
-    assert {shown.target(minute).split()[0] for minute in sundays} == {"126m"}
-    assert {shown.target(minute).split()[0] for minute in mondays} == {"1168m"}
-
-
-@pytest.mark.parametrize("hours", [1, 2, 3])
-def test_short_daily_peaks_are_not_seen(hours: int) -> None:
-    """Up to three busy hours after midnight are below the percentile by the end of the day."""
-    story = Story()
-    for minute in range(0, 8 * DAY, 10):
-        story.use(minute, "4" if minute % DAY < hours * 60 else "100m", "300Mi")
-    shown = story.play(8 * DAY, upstream=True, interval=60)
-    assert shown.target(8 * DAY).split()[0] == "126m"
 
 
 # --- memory, interval by interval

@@ -277,3 +277,10 @@ def running(rules: RecommenderRules | None = None, *, restored: bool = True) -> 
     scene.vpa(restored=restored)
     scene.pod()
     return scene
+
+
+def sawtooth(scene: Scene, first: int, last: int) -> None:
+    """Use cpu in bursts and memory growing by the hour, a sample a minute."""
+    for minute in range(first, last):
+        scene.go(minute)
+        scene.use(800 if minute % 60 < 9 else 100, (300 + 10 * (minute // 60 % 24)) * MI)

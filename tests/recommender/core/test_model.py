@@ -16,18 +16,9 @@ from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import Why
 from app.recommender.upstream.aggregate_model import UpstreamModel
 from tests.cases import cases
-from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running
+from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running, sawtooth
 from tests.recommender.core.stories import Story, living
 from tests.recommender.core.traces import STEP, Trace
-
-
-def sawtooth(scene: Scene, first: int, last: int) -> None:
-    """Use cpu in bursts and memory growing by the hour, a sample a minute."""
-    for minute in range(first, last):
-        scene.go(minute)
-        hour = minute // 60 % 24
-        scene.use(800 if minute % 60 < 9 else 100, (300 + 10 * hour) * MI)
-
 
 STEPS = [
     (1, "25m 250Mi", "920m 380258472", "100G 97656250000Ki"),

@@ -55,68 +55,49 @@ def text(resource: str, shaped: Shaped, column: int = TARGET, within: Cap | None
 
 
 @pytest.mark.parametrize(
-    ("millicores", "expected"),
+    ("resource", "amount", "expected"),
     [
-        (0, "0"),
-        (1, "1m"),
-        (25, "25m"),
-        (1000, "1"),
-        (1500, "1500m"),
-        (2000, "2"),
-        (23_000, "23"),
-        (100_000, "100"),
-        (10**14, "100G"),
+        (CPU, 0, "0"),
+        (CPU, 1, "1m"),
+        (CPU, 1000, "1"),
+        (CPU, 1500, "1500m"),
+        (CPU, 100_000, "100"),
+        (CPU, 10**14, "100G"),
+        (MEMORY, 0, "0"),
+        (MEMORY, 1000, "1k"),
+        (MEMORY, 1024, "1Ki"),
+        (MEMORY, 262_144_000, "250Mi"),
+        (MEMORY, 380_258_472, "380258472"),
+        (MEMORY, GI + GI // 2, "1536Mi"),
+        (MEMORY, 10**14, "97656250000Ki"),
     ],
 )
-def test_cpu_text(millicores: int, expected: str) -> None:
-    """Millicores are decimal."""
-    assert text(CPU, shaped(CPU, millicores)) == expected
+def test_text(resource: str, amount: int, expected: str) -> None:
+    """Millicores are decimal, bytes are binary where they can."""
+    assert text(resource, shaped(resource, amount)) == expected
 
 
 @pytest.mark.parametrize(
-    ("count", "expected"),
+    ("resource", "amount", "step", "expected"),
     [
-        (0, "0"),
-        (1000, "1k"),
-        (1024, "1Ki"),
-        (262_144_000, "250Mi"),
-        (131_072_000, "125Mi"),
-        (380_258_472, "380258472"),
-        (GI + GI // 2, "1536Mi"),
-        (10**14, "97656250000Ki"),
+        (CPU, 79, 50, "100m"),
+        (CPU, 34, 50, "50m"),
+        (CPU, 100, 7, "105m"),
+        (CPU, 1_231_241, 13, "1231243m"),
+        (CPU, 0, 5, "0"),
+        (CPU, 100, -5, "100m"),
+        (CPU, 100, 0, "100m"),
+        (MEMORY, 200 * MI, 128 * MI, "256Mi"),
+        (MEMORY, 80 * MI, 128 * MI, "128Mi"),
+        (MEMORY, 839_500_000, 128 * MI, "896Mi"),
     ],
 )
-def test_memory_text(count: int, expected: str) -> None:
-    """Bytes are binary where they can."""
-    assert text(MEMORY, shaped(MEMORY, count)) == expected
-
-
-@pytest.mark.parametrize(
-    ("millicores", "step", "expected"),
-    [
-        (79, 50, "100m"),
-        (34, 50, "50m"),
-        (100, 7, "105m"),
-        (1_231_241, 13, "1231243m"),
-        (0, 5, "0"),
-        (100, -5, "100m"),
-        (100, 0, "100m"),
-    ],
-)
-def test_round_cpu(millicores: int, step: int, expected: str) -> None:
+def test_steps(resource: str, amount: int, step: int, expected: str) -> None:
     """Amounts are rounded up to whole steps; no step, no rounding."""
-    found = shaped(CPU, millicores, rules=FormatRules(round_cpu_millicores=step))
+    rules = FormatRules(round_cpu_millicores=step, round_memory_bytes=step)
+    found = shaped(resource, amount, rules=rules)
 
-    assert {text(CPU, found, column) for column in range(4)} == {expected}
-
-
-@pytest.mark.parametrize(
-    ("count", "expected"), [(200 * MI, "256Mi"), (80 * MI, "128Mi"), (839_500_000, "896Mi")]
-)
-def test_round_memory(count: int, expected: str) -> None:
-    """So are bytes."""
-    rules = FormatRules(round_memory_bytes=128 * MI)
-    assert text(MEMORY, shaped(MEMORY, count, rules=rules)) == expected
+    assert {text(resource, found, column) for column in range(4)} == {expected}
 
 
 @pytest.mark.parametrize(

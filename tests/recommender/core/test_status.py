@@ -39,14 +39,15 @@ def found(kind: str, status: str = "True") -> Condition:
     return Condition(kind, status, "Old", "old", THEN, 7)
 
 
+PROVIDED = Condition("RecommendationProvided", "True", "", "", THEN)
+PROVIDED_NOW = replace(PROVIDED, last_transition=NOW)
+FINE = ConditionInputs(is_provided=True, matches_pods=True)
+
+
 @cases(
     "before standing expected",
     {
-        "provided": (
-            [],
-            ConditionInputs(is_provided=True, matches_pods=True),
-            [Condition("RecommendationProvided", "True", "", "", NOW)],
-        ),
+        "provided": ([], FINE, [PROVIDED_NOW]),
         "no pods, no history": (
             [],
             ConditionInputs(is_provided=False, matches_pods=False),
@@ -58,10 +59,7 @@ def found(kind: str, status: str = "True") -> Condition:
         "no pods, but history": (
             [],
             ConditionInputs(is_provided=True, matches_pods=False),
-            [
-                Condition("NoPodsMatched", "True", *NO_PODS, NOW),
-                Condition("RecommendationProvided", "True", "", "", NOW),
-            ],
+            [Condition("NoPodsMatched", "True", *NO_PODS, NOW), PROVIDED_NOW],
         ),
         "pods, but nothing to recommend": (
             [found("NoPodsMatched"), found("RecommendationProvided")],
@@ -70,8 +68,8 @@ def found(kind: str, status: str = "True") -> Condition:
         ),
         "the time stays while the status does": (
             [found("RecommendationProvided")],
-            ConditionInputs(is_provided=True, matches_pods=True),
-            [Condition("RecommendationProvided", "True", "", "", THEN)],
+            FINE,
+            [PROVIDED],
         ),
         "what is over goes": (
             [
@@ -79,36 +77,29 @@ def found(kind: str, status: str = "True") -> Condition:
                 found("ConfigDeprecated"),
                 found("RecommendationProvided"),
             ],
-            ConditionInputs(is_provided=True, matches_pods=True),
-            [Condition("RecommendationProvided", "True", "", "", THEN)],
+            FINE,
+            [PROVIDED],
         ),
         "a problem with the target": (
             [found("RecommendationProvided")],
             ConditionInputs(is_provided=True, matches_pods=True, problem="cannot be read"),
-            [
-                Condition("ConfigUnsupported", "True", "", "cannot be read", NOW),
-                Condition("RecommendationProvided", "True", "", "", THEN),
-            ],
+            [Condition("ConfigUnsupported", "True", "", "cannot be read", NOW), PROVIDED],
         ),
         "other people's conditions stay": (
             [found("SelectorOverlap"), found("Custom"), found("RecommendationProvided")],
-            ConditionInputs(is_provided=True, matches_pods=True),
-            [
-                found("Custom"),
-                Condition("RecommendationProvided", "True", "", "", THEN),
-                found("SelectorOverlap"),
-            ],
+            FINE,
+            [found("Custom"), PROVIDED, found("SelectorOverlap")],
         ),
         "no overlap any more": (
             [found("SelectorOverlap"), found("RecommendationProvided")],
             ConditionInputs(is_provided=True, matches_pods=True, stronger=""),
-            [Condition("RecommendationProvided", "True", "", "", THEN)],
+            [PROVIDED],
         ),
         "an overlap": (
             [found("RecommendationProvided")],
             ConditionInputs(is_provided=True, matches_pods=True, stronger="web"),
             [
-                Condition("RecommendationProvided", "True", "", "", THEN),
+                PROVIDED,
                 Condition(
                     "SelectorOverlap",
                     "True",
@@ -135,7 +126,6 @@ def entry(
     return ContainerRecommendation(name, *cpu)
 
 
-PROVIDED = Condition("RecommendationProvided", "True", "", "", THEN)
 STANDS = VpaStatus((entry(),), (PROVIDED,), 3)
 
 
@@ -181,7 +171,7 @@ def test_json() -> None:
     """A status is written as upstream writes it."""
     status = VpaStatus(
         (entry(),),
-        (replace(PROVIDED, last_transition=NOW), Condition("X", "False", "R", "m", None, 2)),
+        (PROVIDED_NOW, Condition("X", "False", "R", "m", None, 2)),
         1,
     )
 

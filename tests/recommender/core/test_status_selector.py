@@ -19,7 +19,7 @@ from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import PastUsage
 from tests import make
 from tests.cases import cases
-from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running
+from tests.recommender.core.scene import EAGER, GI, START, Scene, running, sawtooth
 
 LEADERS = {"matchLabels": {"role": "leader"}}
 EXISTS = {"matchExpressions": [{"key": "role", "operator": "Exists"}]}
@@ -32,12 +32,6 @@ STANDS = [
 ]
 
 
-def sawtooth(scene: Scene, minute: int) -> None:
-    """Use cpu in bursts and memory growing by the hour."""
-    scene.go(minute)
-    scene.use(800 if minute % 60 < 9 else 100, (300 + 10 * (minute // 60 % 24)) * MI)
-
-
 @pytest.mark.parametrize(
     ("rules", "least", "most"),
     [
@@ -48,12 +42,11 @@ def sawtooth(scene: Scene, minute: int) -> None:
 def test_writes_of_a_day(rules: RecommenderRules, least: int, most: int) -> None:
     """How often one steady VPA is written on its second day."""
     scene = running(rules)
-    for minute in range(1440):
-        sawtooth(scene, minute)
+    sawtooth(scene, 0, 1440)
     scene.tick()
     before = scene.writes
     for minute in range(1440, 2880):
-        sawtooth(scene, minute)
+        sawtooth(scene, minute, minute + 1)
         scene.tick()
 
     assert least <= scene.writes - before <= most

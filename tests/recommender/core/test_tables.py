@@ -88,17 +88,6 @@ def test_youth_and_expiry() -> None:
     assert [bool(table.expired(at, now)[0]) for now in (9 * DAY - 1, 9 * DAY)] == [False, True]
 
 
-def test_growing() -> None:
-    """Many rows keep apart."""
-    table = RowTable(AggregationRules())
-    rows = np.array([table.start(f"c{number}", number) for number in range(100)])
-    table.learn_cpu(rows, rows * 10, np.full(100, DAY))
-
-    assert table.names[99] == "c99"
-    assert table.created[:100].tolist() == list(range(100))
-    assert (table.cpu.weights.sum(axis=1)[:100] == table.cpu.totals[:100]).all()
-
-
 def test_modes() -> None:
     """Modes are remembered as numbers, each once; a new line has none."""
     table = VpaTable()

@@ -275,10 +275,7 @@ def test_kills_find_pods_that_went() -> None:
 
 def test_what_is_not_told_counts_as_nothing() -> None:
     """A missing amount is a zero, and a zero freezes the interval; refused ones do not count."""
-    scene = scene_of()
-    scene.vpa()
-    scene.pod("web-0", "app")
-    scene.tick()
+    scene = begun()
     scene.use(cpu=100)
     scene.use(100, 500 * MI, at=scene.at(1))
     scene.use(-2, -2, at=scene.at(2))
