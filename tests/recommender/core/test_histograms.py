@@ -24,11 +24,7 @@ from app.recommender.core.histograms import (
 from app.recommender.core.moments import DAY, HOUR, LATEST, MINUTE, SECOND, UNSET, nanoseconds
 from tests.cases import cases
 
-MI = 2**20
-GI = 2**30
-
 START = nanoseconds(datetime(2026, 1, 5, tzinfo=UTC))
-ROW = np.array([0])
 
 
 def bucket_of(grid: Grid, amount: int) -> int:
