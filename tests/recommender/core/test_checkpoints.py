@@ -205,7 +205,7 @@ def altered(path: str, value: object) -> dict[str, Any]:
     return item
 
 
-WEIGHTS = "status.cpuHistogram.bucketWeights"
+CPU_WEIGHTS = "status.cpuHistogram.bucketWeights"
 TOTAL = "status.memoryHistogram.totalWeight"
 REFERENCE = "status.memoryHistogram.referenceTimestamp"
 COUNT, FIRST = "status.totalSamplesCount", "status.firstSampleStart"
@@ -218,10 +218,18 @@ NO_NUMBER = 'expected a whole number, found the string "many"'
         "version": ("status.version", "v2", 'status.version: "v2" is not "v3"'),
         "no status": ("status", None, 'status.version: "" is not "v3"'),
         "whose it is": ("spec.vpaObjectName", None, "spec.vpaObjectName: is missing"),
-        "bucket above": (f"{WEIGHTS}.176", 1, f'{WEIGHTS}: "176" is no bucket from 0 to 175'),
-        "bucket below": (f"{WEIGHTS}.-1", 1, f'{WEIGHTS}: "-1" is no bucket from 0 to 175'),
-        "negative weight": (f"{WEIGHTS}.8", -1, f"{WEIGHTS}.8: the number -1 is out of range"),
-        "weight in words": (f"{WEIGHTS}.8", "many", f"{WEIGHTS}.8: {NO_NUMBER}"),
+        "bucket above": (
+            f"{CPU_WEIGHTS}.176",
+            1,
+            f'{CPU_WEIGHTS}: "176" is no bucket from 0 to 175',
+        ),
+        "bucket below": (f"{CPU_WEIGHTS}.-1", 1, f'{CPU_WEIGHTS}: "-1" is no bucket from 0 to 175'),
+        "negative weight": (
+            f"{CPU_WEIGHTS}.8",
+            -1,
+            f"{CPU_WEIGHTS}.8: the number -1 is out of range",
+        ),
+        "weight in words": (f"{CPU_WEIGHTS}.8", "many", f"{CPU_WEIGHTS}.8: {NO_NUMBER}"),
         "negative total": (TOTAL, -1, f"{TOTAL}: -1 is no weight"),
         "absurd total": (TOTAL, 1e300, f"{TOTAL}: 1e+300 is no weight"),
         "undefined total": (TOTAL, float("nan"), f"{TOTAL}: nan is no weight"),
