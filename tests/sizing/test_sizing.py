@@ -156,29 +156,6 @@ def test_policy(has: tuple[str, str], target: str, policy: Json, expected: str, 
     assert found.told == f"container 0: {notes}"
 
 
-def test_wildcard_is_not_merged() -> None:
-    """A policy of its own stands in for the wildcard as a whole."""
-    vpa = vpa_json(
-        advice("a", "300m"),
-        advice("b", "300m"),
-        policies=[
-            make.policy_json("*", max_allowed=two("200m")),
-            make.policy_json("b", min_allowed=two("400m")),
-        ],
-    )
-    found = admit(make.pod_json(box("a", "1m"), box("b", "1m")), vpa)
-    assert found.containers == ["200m -", "400m -"]
-
-
-def test_last_wildcard_wins() -> None:
-    """Of several wildcards the last one counts."""
-    policies = [make.policy_json("*", max_allowed=two(most)) for most in ("200m", "500m")]
-    found = admit(
-        make.pod_json(box("app", "1m")), vpa_json(advice("app", "300m"), policies=policies)
-    )
-    assert found.containers == ["300m -"]
-
-
 def test_other_resources() -> None:
     """What is recommended beside cpu and memory is capped and written too, but has no limit."""
     vpa = vpa_json(

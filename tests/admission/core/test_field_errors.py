@@ -140,30 +140,6 @@ def test_denial_message(problems: list[FieldError], message: str, causes: int) -
     assert len(status["details"]["causes"]) == causes
 
 
-def test_denial() -> None:
-    """A denial is a whole metav1 Status."""
-    assert denial([FIRST], "VerticalPodAutoscaler", "autoscaling.k8s.io", "hamster") == {
-        "metadata": {},
-        "status": "Failure",
-        "message": 'VerticalPodAutoscaler.autoscaling.k8s.io "hamster" is invalid: '
-        "spec.a: Required value: x",
-        "reason": "Invalid",
-        "details": {
-            "name": "hamster",
-            "group": "autoscaling.k8s.io",
-            "kind": "VerticalPodAutoscaler",
-            "causes": [
-                {
-                    "reason": "FieldValueRequired",
-                    "message": "Required value: x",
-                    "field": "spec.a",
-                }
-            ],
-        },
-        "code": 422,
-    }
-
-
 def test_denial_of_too_much() -> None:
     """Nobody is sent a book."""
     problems = [required(f"spec.a[{index}]") for index in range(150)]

@@ -71,12 +71,6 @@ def test_conflict(
     assert 'VerticalPodAutoscaler "old"' in found.detail
 
 
-def test_disjoint() -> None:
-    """Selectors that no pod can match together may share a target."""
-    leader, follower = (make.vpa(name, selector=labels(role=name)) for name in "ab")
-    assert not list(conflicts(leader, [follower]))
-
-
 @cases(
     "other is_sibling",
     {
