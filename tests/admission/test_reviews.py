@@ -427,17 +427,13 @@ def test_an_unreadable_review_is_answered_though_the_log_is_broken(
 @cases(
     "review message keys",
     {
-        "one line for a changed pod": (
-            POD,
-            "pod sized",
-            {"namespace", "pod", "reason", "why", "changes"},
-        ),
-        "one line for a refusal": (
+        "a changed pod": (POD, "pod sized", {"namespace", "pod", "reason", "why", "changes"}),
+        "a refusal": (
             make.review_json(make.vpa_json(mode="x")),
             "VPA refused",
             {"uid", "resource", "object", "problems"},
         ),
-        "one line for no review": ({"request": 7}, "review not readable", {"error"}),
+        "no review": ({"request": 7}, "review not readable", {"error"}),
     },
 )
 def test_one_line(review: Json, message: str, keys: set[str]) -> None:

@@ -225,7 +225,7 @@ ONCE = ", and a resource may be named only once"
             {"updateMode": "bad"},
             [f'.updateMode: Unsupported value: "bad": supported values: {MODES}'],
         ),
-        "an empty mode": (
+        "empty": (
             {"updateMode": ""},
             [f'.updateMode: Unsupported value: "": supported values: {MODES}'],
         ),

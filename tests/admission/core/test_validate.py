@@ -289,11 +289,7 @@ def test_overlap(
         "never stored": (make.review(LEADER, dry_run=True), RULES, False),
         "refuses nobody": (make.review(LEADER), WARN, False),
         "as before": (make.review(LEADER, old=LEADER, operation="UPDATE"), RULES, False),
-        "not named yet": (
-            make.review(make.vpa_json("", mode="Off"))._replace(name=""),
-            RULES,
-            False,
-        ),
+        "no name yet": (make.review(make.vpa_json("", mode="Off"))._replace(name=""), RULES, False),
         "refused": (make.review(VERY_BROKEN), RULES, False),
     },
 )
