@@ -117,28 +117,14 @@ def test_text_is_canonical(text: str, printed: str) -> None:
     assert str(Selector.parse(text)) == printed
 
 
+NO_SELECTORS = "a, | , | a b | a in | a in (1 | a in (1 2) | a=1 2 | !a=1 | !!a | a===1 | a=!1"
+NO_KEYS = "a>1 | a<1 | -a | A/b | a=b/c"
+LONG = ["(" * 100_000, "a " * 100_000]
+
+
 @pytest.mark.parametrize(
     "text",
-    [
-        "a,",
-        ",",
-        "a b",
-        "a in",
-        "a in (1",
-        "a in (1 2)",
-        "a=1 2",
-        "!a=1",
-        "!!a",
-        "a===1",
-        "a=!1",
-        "a>1",
-        "a<1",
-        "-a",
-        "A/b",
-        "a=b/c",
-        "(" * 100_000,
-        "a " * 100_000,
-    ],
+    [*NO_SELECTORS.split(" | "), *NO_KEYS.split(" | "), *LONG],
     ids=lambda text: text[:12],
 )
 def test_texts_that_are_no_selector(text: str) -> None:
