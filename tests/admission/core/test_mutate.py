@@ -26,9 +26,20 @@ Json = dict[str, Any]
 
 HAMSTER = box("hamster", "100m/100Mi")
 TOLD = "/metadata/annotations/vpaUpdates Pod resources updated by v: "
+TOLD_OF_CPU = (
+    f"{TOLD}container 0: memory: limit NOT set since originalLimit is nil or 0, "
+    "cpu request, cpu limit"
+)
 OBSERVED = "/metadata/annotations/vpaObservedContainers"
 ALL_KINDS = ("z", "memory", "a/b", "cpu")
+EMPTY = make.pod_json(spec={"containers": None}, annotations={})
+FIRST = "/spec/containers/0/resources"
 NO_ANNOTATIONS = "/metadata/annotations {}"
+
+
+def annotated(*containers: Json) -> Json:
+    """Return a pod that has annotations, though none of ours."""
+    return make.pod_json(*containers, annotations={})
 
 
 def bare(name: str) -> Json:
@@ -44,18 +55,18 @@ def bare(name: str) -> Json:
             vpa_json(advice("hamster", "250m/200Mi")),
             [
                 NO_ANNOTATIONS,
-                "/spec/containers/0/resources/requests/cpu 250m",
-                "/spec/containers/0/resources/requests/memory 200Mi",
+                f"{FIRST}/requests/cpu 250m",
+                f"{FIRST}/requests/memory 200Mi",
                 TOLD + "container 0: cpu request, memory request",
                 f"{OBSERVED} hamster",
             ],
         ),
         "annotations are there": (
-            make.pod_json(HAMSTER, annotations={}),
+            annotated(HAMSTER),
             vpa_json(advice("hamster", "250m/200Mi")),
             [
-                "/spec/containers/0/resources/requests/cpu 250m",
-                "/spec/containers/0/resources/requests/memory 200Mi",
+                f"{FIRST}/requests/cpu 250m",
+                f"{FIRST}/requests/memory 200Mi",
                 TOLD + "container 0: cpu request, memory request",
                 f"{OBSERVED} hamster",
             ],
@@ -65,15 +76,15 @@ def bare(name: str) -> Json:
             vpa_json(advice("app", "1")),
             [
                 NO_ANNOTATIONS,
-                "/spec/containers/0/resources {}",
-                "/spec/containers/0/resources/requests {}",
-                "/spec/containers/0/resources/requests/cpu 1",
+                f"{FIRST} {{}}",
+                f"{FIRST}/requests {{}}",
+                f"{FIRST}/requests/cpu 1",
                 TOLD + "container 0: cpu request",
                 f"{OBSERVED} app",
             ],
         ),
         "cpu and memory first, others by name": (
-            make.pod_json(bare("app"), annotations={}),
+            annotated(bare("app")),
             vpa_json(
                 {
                     "containerName": "app",
@@ -81,21 +92,21 @@ def bare(name: str) -> Json:
                 }
             ),
             [
-                "/spec/containers/0/resources {}",
-                "/spec/containers/0/resources/requests {}",
-                "/spec/containers/0/resources/requests/cpu 1",
-                "/spec/containers/0/resources/requests/memory 1",
-                "/spec/containers/0/resources/requests/a~1b 1",
-                "/spec/containers/0/resources/requests/z 1",
+                f"{FIRST} {{}}",
+                f"{FIRST}/requests {{}}",
+                f"{FIRST}/requests/cpu 1",
+                f"{FIRST}/requests/memory 1",
+                f"{FIRST}/requests/a~1b 1",
+                f"{FIRST}/requests/z 1",
                 TOLD + "container 0: cpu request, memory request, a/b request, z request",
                 f"{OBSERVED} app",
             ],
         ),
         "two containers": (
-            make.pod_json(box("a", "0"), bare("b"), annotations={}),
+            annotated(box("a", "0"), bare("b")),
             vpa_json(advice("a", "1"), advice("b", "2")),
             [
-                "/spec/containers/0/resources/requests/cpu 1",
+                f"{FIRST}/requests/cpu 1",
                 "/spec/containers/1/resources {}",
                 "/spec/containers/1/resources/requests {}",
                 "/spec/containers/1/resources/requests/cpu 2",
@@ -103,49 +114,36 @@ def bare(name: str) -> Json:
                 f"{OBSERVED} a, b",
             ],
         ),
-        "nothing recommended": (
-            make.pod_json(box("app", "100m"), annotations={}),
-            vpa_json(),
-            [f"{OBSERVED} app"],
-        ),
+        "nothing recommended": (annotated(box("app", "100m")), vpa_json(), [f"{OBSERVED} app"]),
         "an empty recommendation": (
-            make.pod_json(bare("app"), annotations={}),
+            annotated(bare("app")),
             make.vpa_json("v", status={"recommendation": {}}),
             [f"{OBSERVED} app"],
         ),
         "a recommendation without a target": (
-            make.pod_json(bare("app"), annotations={}),
+            annotated(bare("app")),
             vpa_json({"containerName": "app"}),
             [f"{OBSERVED} app"],
         ),
-        "no containers": (
-            make.pod_json(spec={"containers": None}, annotations={}),
-            vpa_json(),
-            [f"{OBSERVED} "],
-        ),
+        "no containers": (EMPTY, vpa_json(), [f"{OBSERVED} "]),
         "what does not change is written too": (
-            make.pod_json(box("app", "", "1"), annotations={}),
+            annotated(box("app", "", "1")),
             vpa_json(advice("app", "1")),
             [
-                "/spec/containers/0/resources/requests/cpu 1",
-                "/spec/containers/0/resources/limits/cpu 1",
-                TOLD + "container 0: memory: limit NOT set since originalLimit is nil or 0, "
-                "cpu request, cpu limit",
+                f"{FIRST}/requests/cpu 1",
+                f"{FIRST}/limits/cpu 1",
+                TOLD_OF_CPU,
                 f"{OBSERVED} app",
             ],
         ),
         "only one map is missing": (
-            make.pod_json(
-                {"name": "app", "resources": {"limits": {"cpu": 1}, "requests": None}},
-                annotations={},
-            ),
+            annotated({"name": "app", "resources": {"limits": {"cpu": 1}, "requests": None}}),
             vpa_json(advice("app", "1")),
             [
-                "/spec/containers/0/resources/requests {}",
-                "/spec/containers/0/resources/requests/cpu 1",
-                "/spec/containers/0/resources/limits/cpu 1",
-                TOLD + "container 0: memory: limit NOT set since originalLimit is nil or 0, "
-                "cpu request, cpu limit",
+                f"{FIRST}/requests {{}}",
+                f"{FIRST}/requests/cpu 1",
+                f"{FIRST}/limits/cpu 1",
+                TOLD_OF_CPU,
                 f"{OBSERVED} app",
             ],
         ),
@@ -190,8 +188,8 @@ def test_claims_are_kept() -> None:
     pod = make.pod_json({"name": "app", "resources": {"claims": claims}}, annotations={})
     found = admit(pod, vpa_json(advice("app", "1")))
     assert found.changes[:2] == [
-        "/spec/containers/0/resources/requests {}",
-        "/spec/containers/0/resources/requests/cpu 1",
+        f"{FIRST}/requests {{}}",
+        f"{FIRST}/requests/cpu 1",
     ]
     resources = found.pod["spec"]["containers"][0]["resources"]
     assert resources == {"claims": claims, "requests": {"cpu": "1"}}
@@ -215,20 +213,18 @@ def test_modes(mode: str | None) -> None:
     assert admit(make.pod_json(box("app", "100m")), vpa).containers == ["50m -"]
 
 
+VERSION_2 = {"group": "", "version": "v2", "resource": "pods"}
+WRONG_SHAPE = make.pod_json({"name": "a", "resources": {"requests": 1}})
+
+
 @cases(
     "request_ reason",
     {
         "an update": ({"operation": "UPDATE"}, "NotACreation"),
-        "a subresource": ({"subresource": "eviction"}, "NotACreation"),
-        "another version": (
-            {"resource": {"group": "", "version": "v2", "resource": "pods"}},
-            "UnknownVersion",
-        ),
+        "a subresource": ({"subResource": "eviction"}, "NotACreation"),
+        "another version": ({"resource": VERSION_2}, "UnknownVersion"),
         "no object": ({"object": "x"}, "UnreadablePod"),
-        "the wrong shape": (
-            {"object": make.pod_json({"name": "a", "resources": {"requests": 1}})},
-            "UnreadablePod",
-        ),
+        "the wrong shape": ({"object": WRONG_SHAPE}, "UnreadablePod"),
         "nothing": ({"object": None}, "UnreadablePod"),
         "written by hand": ({"operation": ""}, "Sized"),
     },
@@ -237,8 +233,6 @@ def test_reviews(request_: Json, reason: str) -> None:
     """Only the creation of a readable pod is decided about, and the reason is told."""
     view = make.snapshot(make.vpa_json(cpu="1"), make.workload_json()).of("default")
     review = make.review_json(make.pod_json())
-    if (subresource := request_.pop("subresource", None)) is not None:
-        request_["subResource"] = subresource
     review["request"] |= request_
     verdict = PodAdmission(PodRules()).admit(read_review(review), view, NOTHING_LOOKED_UP)
     assert isinstance(verdict, PodVerdict)
