@@ -260,23 +260,16 @@ def test_a_refusal() -> None:
     modes = '"InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate", "UpscaleOnly"'
     mode = f'Unsupported value: "Sometimes": supported values: {modes}'
     replicas = "Invalid value: 0: must be at least 1"
+    mode_at, replicas_at = "spec.updatePolicy.updateMode", "spec.updatePolicy.minReplicas"
     causes = [
-        {
-            "reason": "FieldValueNotSupported",
-            "message": mode,
-            "field": "spec.updatePolicy.updateMode",
-        },
-        {
-            "reason": "FieldValueInvalid",
-            "message": replicas,
-            "field": "spec.updatePolicy.minReplicas",
-        },
+        {"reason": "FieldValueNotSupported", "message": mode, "field": mode_at},
+        {"reason": "FieldValueInvalid", "message": replicas, "field": replicas_at},
     ]
     status = {
         "metadata": {},
         "status": "Failure",
         "message": 'VerticalPodAutoscaler.autoscaling.k8s.io "bad" is invalid: '
-        f"[spec.updatePolicy.updateMode: {mode}, spec.updatePolicy.minReplicas: {replicas}]",
+        f"[{mode_at}: {mode}, {replicas_at}: {replicas}]",
         "reason": "Invalid",
         "details": {
             "name": "bad",
@@ -286,12 +279,11 @@ def test_a_refusal() -> None:
         },
         "code": 422,
     }
-    fields = "spec.updatePolicy.updateMode, spec.updatePolicy.minReplicas"
     response = {
         "uid": "review-1",
         "allowed": False,
         "status": status,
-        "auditAnnotations": {"reason": "Invalid", "fields": fields},
+        "auditAnnotations": {"reason": "Invalid", "fields": f"{mode_at}, {replicas_at}"},
     }
     for path in ("/", "/mutate", "/validate"):
         answer = send(at, make.review_json(bad), path=path)
