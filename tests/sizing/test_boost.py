@@ -300,6 +300,7 @@ def test_container_limit_range(
         "half of the rise": (pod_range("4"), None, ["1 1", "1 1"], [], ["2 2", "2 2"], "ab"),
         "limits alone count": (pod_range("5"), None, ["2 2", "1"], [], ["5 5", "2500m -"], "ab"),
         "all give way": (pod_range("3"), None, ["2 2", "1"], [], ["3 3", "1500m -"], "ab"),
+        "one asks for no cpu": (pod_range("2"), None, ["1 1", "-"], [], ["2 2", "- -"], "a"),
         "no room": (pod_range("2"), None, ["1 1", "1 1"], [], ["1 1", "1 1"], ""),
         "beyond already": (pod_range("1"), None, ["1 1", "1 1"], [], ["1 1", "1 1"], ""),
         "a sidecar takes its share": (
