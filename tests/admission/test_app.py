@@ -20,6 +20,7 @@ from app.admission.metrics import Step
 from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from tests import make
+from tests.cases import cases
 from tests.junk import ANYTHING, objects_like
 from tests.make import Json
 from tests.runtime.reviewing import UNREADABLE, WEB, BrokenNumbers, Counted, Desk, desk, patch_of
@@ -29,6 +30,12 @@ POD = make.review_json(make.pod_json(cpu="100m"))
 VPA = make.review_json(make.vpa_json("new", target="StatefulSet/other"))
 ALLOWED = {"uid": "review-1", "allowed": True}
 HEAD = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":'
+
+
+def client_of(at: Desk, headers: Mapping[str, str] = JSON) -> httpx.AsyncClient:
+    """Return a client of the application."""
+    transport = httpx.ASGITransport(Webhook(at.reviewer))
+    return httpx.AsyncClient(transport=transport, base_url="https://webhook", headers=headers)
 
 
 def send(
@@ -46,9 +53,8 @@ def send(
             yield part
 
     async def exchange() -> httpx.Response:
-        transport = httpx.ASGITransport(Webhook(at.reviewer))
-        async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
-            return await client.request(method, path, content=body, headers=headers)
+        async with client_of(at, headers) as client:
+            return await client.request(method, path, content=body)
 
     body: Any = content
     if isinstance(content, dict):
@@ -142,14 +148,9 @@ def test_sizes(content: bytes | list[bytes], headers: Mapping[str, str], status:
         pytest.param(b'{"request":' * 100_000, id="deep"),
         pytest.param(b"[" * 1_000_000, id="deeper"),
         pytest.param(b"[" * 1000 + b"]" * 1000, id="deep and closed"),
-        pytest.param(b"null", id="null"),
         pytest.param(b"[]", id="a list"),
-        pytest.param(b"7", id="a number"),
         pytest.param(b'"x"', id="a string"),
         pytest.param(b"{}", id="no request"),
-        pytest.param(b'{"request":null}', id="null request"),
-        pytest.param(b'{"request":[]}', id="a list as request"),
-        pytest.param(b'{"request":{"uid":7}}', id="a number as uid"),
         pytest.param(b'{"request":{"uid":"u","kind":[]}}', id="a list as kind"),
         pytest.param(b'{"request":{"uid":"u","resource":"pods"}}', id="a text as resource"),
         pytest.param(b'{"request":{"uid":"u","operation":{}}}', id="an object as operation"),
@@ -171,69 +172,39 @@ def request(**changes: object) -> Json:
     return {"request": {key: value for key, value in found.items() if value is not None}}
 
 
-RESOURCE = {"group": "", "version": "v1", "resource": "pods"}
-NO_CREATIONS: dict[str, Json] = {
-    "a deletion": {"operation": "DELETE", "object": None},
-    "a resize": {"subResource": "resize", "operation": "UPDATE"},
-}
+def of(group: str | None, version: str, resource: str) -> Json:
+    """Return the pod review about another resource."""
+    return request(resource={"group": group, "version": version, "resource": resource})
 
 
-@pytest.mark.parametrize(
-    ("review", "counted"),
-    [
-        pytest.param(
-            request(resource={"group": "apps", "version": "v1", "resource": "deployments"}),
-            [("review", "error", "unknown")],
-            id="another resource (H4)",
-        ),
-        pytest.param(
-            request(resource={"group": "autoscaling.k8s.io", "version": "v1", "resource": "pods"}),
-            [("review", "error", "unknown")],
-            id="pods of another group",
-        ),
-        pytest.param(
-            request(resource={"version": "v1", "resource": "verticalpodautoscalers"}),
-            [("review", "error", "unknown")],
-            id="VPAs of another group",
-        ),
-        pytest.param(request(resource=None), [("review", "error", "unknown")], id="no resource"),
-        pytest.param({"request": {"uid": "review-1"}}, [("review", "error", "unknown")], id="bare"),
-        pytest.param(
-            request(resource=RESOURCE | {"version": "v2"}),
-            [("pod", "False"), ("failed open", "UnknownVersion"), ("review", "skipped", "Pod")],
-            id="another version (H5)",
-        ),
-        *(
-            pytest.param(
-                request(object=found),
-                [("pod", "False"), ("failed open", "UnreadablePod"), ("review", "skipped", "Pod")],
-                id=f"{name} as pod (H6)",
-            )
-            for name, found in {
-                "a text": "x",
-                "wrong labels": make.with_value(make.pod_json(), "metadata.labels", {"a": 1}),
-                "a wrong quantity": make.pod_json(cpu="much"),
-            }.items()
-        ),
-        pytest.param(
-            request(object=None),
-            [("pod", "False"), ("failed open", "UnreadablePod"), ("review", "skipped", "Pod")],
-            id="no pod",
-        ),
-        *(
-            pytest.param(
-                request(**changes),
-                [("pod", "False"), ("skipped", "NotACreation"), ("review", "skipped", "Pod")],
-                id=name,
-            )
-            for name, changes in NO_CREATIONS.items()
-        ),
-        pytest.param(
-            request(namespace="other"),
-            [("pod", "False"), ("skipped", "NoVPAInNamespace"), ("review", "skipped", "Pod")],
-            id="no VPA (P13)",
-        ),
-    ],
+NO_REVIEW = [("review", "error", "unknown")]
+UNREADABLE_POD = ("failed open", "UnreadablePod")
+NO_CREATION = ("skipped", "NotACreation")
+WRONG_LABELS = make.with_value(make.pod_json(), "metadata.labels", {"a": 1})
+
+
+def unchanged(*counted: str) -> list[tuple[str, ...]]:
+    """Return what is counted of a pod that passes as it is."""
+    return [("pod", "False"), counted, ("review", "skipped", "Pod")]
+
+
+@cases(
+    "review counted",
+    {
+        "another resource (H4)": (of("apps", "v1", "deployments"), NO_REVIEW),
+        "pods of another group": (of("autoscaling.k8s.io", "v1", "pods"), NO_REVIEW),
+        "VPAs of another group": (of(None, "v1", "verticalpodautoscalers"), NO_REVIEW),
+        "no resource": (request(resource=None), NO_REVIEW),
+        "bare": ({"request": {"uid": "review-1"}}, NO_REVIEW),
+        "another version (H5)": (of("", "v2", "pods"), unchanged("failed open", "UnknownVersion")),
+        "a text as pod (H6)": (request(object="x"), unchanged(*UNREADABLE_POD)),
+        "wrong labels": (request(object=WRONG_LABELS), unchanged(*UNREADABLE_POD)),
+        "a wrong quantity": (request(object=make.pod_json(cpu="much")), unchanged(*UNREADABLE_POD)),
+        "no pod": (request(object=None), unchanged(*UNREADABLE_POD)),
+        "a deletion": (request(operation="DELETE", object=None), unchanged(*NO_CREATION)),
+        "a resize": (request(operation="UPDATE", subResource="resize"), unchanged(*NO_CREATION)),
+        "no VPA (P13)": (request(namespace="other"), unchanged("skipped", "NoVPAInNamespace")),
+    },
 )
 def test_reviews_that_change_nothing(review: Json, counted: list[tuple[str, ...]]) -> None:
     """What is no business of ours passes as it is, under its uid, and is counted."""
@@ -284,23 +255,16 @@ def test_a_refusal() -> None:
     modes = '"InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate", "UpscaleOnly"'
     mode = f'Unsupported value: "Sometimes": supported values: {modes}'
     replicas = "Invalid value: 0: must be at least 1"
+    mode_at, replicas_at = "spec.updatePolicy.updateMode", "spec.updatePolicy.minReplicas"
     causes = [
-        {
-            "reason": "FieldValueNotSupported",
-            "message": mode,
-            "field": "spec.updatePolicy.updateMode",
-        },
-        {
-            "reason": "FieldValueInvalid",
-            "message": replicas,
-            "field": "spec.updatePolicy.minReplicas",
-        },
+        {"reason": "FieldValueNotSupported", "message": mode, "field": mode_at},
+        {"reason": "FieldValueInvalid", "message": replicas, "field": replicas_at},
     ]
     status = {
         "metadata": {},
         "status": "Failure",
         "message": 'VerticalPodAutoscaler.autoscaling.k8s.io "bad" is invalid: '
-        f"[spec.updatePolicy.updateMode: {mode}, spec.updatePolicy.minReplicas: {replicas}]",
+        f"[{mode_at}: {mode}, {replicas_at}: {replicas}]",
         "reason": "Invalid",
         "details": {
             "name": "bad",
@@ -310,12 +274,11 @@ def test_a_refusal() -> None:
         },
         "code": 422,
     }
-    fields = "spec.updatePolicy.updateMode, spec.updatePolicy.minReplicas"
     response = {
         "uid": "review-1",
         "allowed": False,
         "status": status,
-        "auditAnnotations": {"reason": "Invalid", "fields": fields},
+        "auditAnnotations": {"reason": "Invalid", "fields": f"{mode_at}, {replicas_at}"},
     }
     for path in ("/", "/mutate", "/validate"):
         answer = send(at, make.review_json(bad), path=path)
@@ -427,13 +390,10 @@ def test_the_wait_for_a_turn_counts_against_look_ups() -> None:
         is_read.set()
 
     async def both() -> None:
-        transport = httpx.ASGITransport(Webhook(at.reviewer))
-        async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
-            before = asyncio.create_task(
-                client.post("/mutate", content=orjson.dumps(first), headers=JSON)
-            )
+        async with client_of(at) as client:
+            before = asyncio.create_task(client.post("/mutate", content=orjson.dumps(first)))
             await asyncio.to_thread(is_inside.wait, 30)
-            await client.post("/mutate?timeout=5s", content=parts(), headers=JSON)
+            await client.post("/mutate?timeout=5s", content=parts())
             await before
 
     asyncio.run(both())
@@ -463,13 +423,10 @@ def test_a_look_up_holds_nobody_else_up() -> None:
     small = orjson.dumps(request(operation="UPDATE"))
 
     async def both() -> tuple[httpx.Response, httpx.Response]:
-        transport = httpx.ASGITransport(Webhook(at.reviewer))
-        async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
-            slow = asyncio.create_task(
-                client.post("/mutate", content=orjson.dumps(POD), headers=JSON)
-            )
+        async with client_of(at) as client:
+            slow = asyncio.create_task(client.post("/mutate", content=orjson.dumps(POD)))
             await asyncio.to_thread(owners.asked.wait, 30)
-            fast = await client.post("/mutate", content=small, headers=JSON)
+            fast = await client.post("/mutate", content=small)
             assert not slow.done()
             owners.told.set()
             return await slow, fast
@@ -515,11 +472,8 @@ def test_large_bodies_come_one_after_the_other() -> None:
     at = desk(snapshot=snapshot)
 
     async def exchange() -> list[httpx.Response]:
-        transport = httpx.ASGITransport(Webhook(at.reviewer))
-        async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
-            asked = (
-                client.post("/mutate", content=orjson.dumps(large), headers=JSON) for _ in "ab"
-            )
+        async with client_of(at) as client:
+            asked = (client.post("/mutate", content=orjson.dumps(large)) for _ in "ab")
             return await asyncio.gather(*asked)
 
     assert all("patch" in response_of(answer) for answer in asyncio.run(exchange()))

@@ -16,6 +16,11 @@ def incoming(**metadata: str) -> IncomingPod:
     return read_incoming_pod({"metadata": metadata}, "default")
 
 
+def unreadable(found: IncomingPod | None = None) -> PodVerdict:
+    """Return the verdict on a pod that could not be read."""
+    return PodVerdict(PodReason.UNREADABLE, "m", found)
+
+
 @cases(
     "verdict told",
     {
@@ -38,12 +43,9 @@ def test_the_audit_log(verdict: PodVerdict, told: dict[str, str]) -> None:
 @cases(
     "verdict name",
     {
-        "its name": (PodVerdict(PodReason.UNREADABLE, "m", incoming(name="p")), "p"),
-        "a name that is not made yet": (
-            PodVerdict(PodReason.UNREADABLE, "m", incoming(generateName="p-")),
-            "p-%",
-        ),
-        "the name in the review": (PodVerdict(PodReason.UNREADABLE, "m"), "asked-for"),
+        "its name": (unreadable(incoming(name="p")), "p"),
+        "no name yet": (unreadable(incoming(generateName="p-")), "p-%"),
+        "the name in the review": (unreadable(), "asked-for"),
     },
 )
 def test_pods_are_named(verdict: PodVerdict, name: str) -> None:
@@ -56,7 +58,5 @@ def test_unreadable_pods_are_named() -> None:
     """A pod that could not be read and has no name yet is called as it will begin."""
     bad = {"metadata": {"generateName": "p-"}, "spec": {"containers": "x"}}
     request = make.review(name="")._replace(new=bad)
-    assert pod_log_keys(request, PodVerdict(PodReason.UNREADABLE, "m"))["pod"] == "p-%"
-    assert (
-        pod_log_keys(request._replace(new=[]), PodVerdict(PodReason.UNREADABLE, "m"))["pod"] == ""
-    )
+    assert pod_log_keys(request, unreadable())["pod"] == "p-%"
+    assert pod_log_keys(request._replace(new=[]), unreadable())["pod"] == ""

@@ -76,13 +76,15 @@ def webhook(live: Json) -> dict[str, Any]:
     return found
 
 
+def put_bundle(live: Json, bundle: str) -> None:
+    """Change which CAs a configuration trusts."""
+    webhook(live)["clientConfig"]["caBundle"] = bundle
+
+
 @cases(
     "change path",
     {
-        "CA bundle": (
-            lambda live: webhook(live)["clientConfig"].update(caBundle="eA=="),
-            "clientConfig.caBundle",
-        ),
+        "CA bundle": (lambda live: put_bundle(live, "eA=="), "clientConfig.caBundle"),
         "rules": (lambda live: webhook(live)["rules"].pop(), "rules"),
         "selector": (
             lambda live: webhook(live).update(namespaceSelector={"matchLabels": {"a": "b"}}),
@@ -292,7 +294,7 @@ def test_odd_bundle() -> None:
     """A bundle that is no base64 trusts nothing, and is put right."""
     scene = replica()
     scene.register()
-    scene.change(lambda live: webhook(live)["clientConfig"].update(caBundle="%"))
+    scene.change(lambda live: put_bundle(live, "%"))
     assert scene.registrar.bundles() == ("", ONE)
     scene.register()
     assert scene.registrar.bundles() == (ONE, ONE)

@@ -36,6 +36,7 @@ from tests.stepped_clock import SteppedClock
 
 POD = make.review_json(make.pod_json(cpu="100m"))
 WARN = ReviewRules(disjointness=Disjointness.WARN)
+WEB_SET = "StatefulSet/web"
 WAIT_SECONDS = 30.0  # for other threads; nothing comes near it
 
 
@@ -121,20 +122,16 @@ def test_a_review_that_waited_too_long() -> None:
 @cases(
     "known reason message",
     {
-        "a failure": (
-            {"StatefulSet/web": Failed("no way")},
-            "OwnerUnknown",
-            "StatefulSet/web: no way",
-        ),
+        "a failure": ({WEB_SET: Failed("no way")}, "OwnerUnknown", "StatefulSet/web: no way"),
         "no such owner": ({}, "OwnerUnknown", "StatefulSet/web does not exist"),
         "a circle": (
-            {"StatefulSet/web": make.workload(owner="StatefulSet/web")},
+            {WEB_SET: make.workload(owner=WEB_SET)},
             "OwnershipCycle",
             "StatefulSet/web owns itself in a circle",
         ),
         "a chain without end": (
             {
-                "StatefulSet/web": make.workload(owner="Job/0"),
+                WEB_SET: make.workload(owner="Job/0"),
                 **{f"Job/{i}": make.workload(f"Job/{i}", owner=f"Job/{i + 1}") for i in range(100)},
             },
             "OwnerUnknown",
@@ -427,17 +424,13 @@ def test_an_unreadable_review_is_answered_though_the_log_is_broken(
 @cases(
     "review message keys",
     {
-        "one line for a changed pod": (
-            POD,
-            "pod sized",
-            {"namespace", "pod", "reason", "why", "changes"},
-        ),
-        "one line for a refusal": (
+        "a changed pod": (POD, "pod sized", {"namespace", "pod", "reason", "why", "changes"}),
+        "a refusal": (
             make.review_json(make.vpa_json(mode="x")),
             "VPA refused",
             {"uid", "resource", "object", "problems"},
         ),
-        "one line for no review": ({"request": 7}, "review not readable", {"error"}),
+        "no review": ({"request": 7}, "review not readable", {"error"}),
     },
 )
 def test_one_line(review: Json, message: str, keys: set[str]) -> None:

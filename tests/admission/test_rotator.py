@@ -24,7 +24,7 @@ from app.admission.rotator import Rotator
 from app.kube.manifests.registration import Registration, webhook_configurations
 from app.model.errors import ClusterError
 from app.ports import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Ref
-from tests.admission.replica import AUTHORITY, RULES, Replica
+from tests.admission.replica import AUTHORITY, CONFIGURATION, RULES, Replica
 from tests.kube.issuing import issued
 from tests.stepped_clock import START
 
@@ -108,15 +108,6 @@ def test_takeover_from_upstream(scene: Replica) -> None:
     assert scene.registrar.bundles() == (joined([ca.pem]),) * 2
 
 
-def test_another_service_name(installed: Replica) -> None:
-    """A certificate for another name is rotated like one that is due."""
-    foreign = issue(("other.kube-system.svc",), START, 90)
-    installed.store.write(installed.store.read(), KeyRing(foreign))
-    installed.rotate_for(60)
-    assert installed.current() != foreign
-    assert fingerprints(foreign.ca_pem) <= fingerprints(installed.registrar.bundles()[0] or "")
-
-
 @pytest.mark.parametrize("registered", [False, True], ids=["nobody trusts", "its CA is trusted"])
 def test_lost_secret(registered: bool) -> None:
     """A Secret that vanishes is made anew, and replicas that serve from memory stay trusted."""
@@ -126,7 +117,7 @@ def test_lost_secret(registered: bool) -> None:
     scene.cluster.delete(Ref(SECRETS, "kube-system", "vpa-tls-certs"))
     if not registered:
         for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
-            scene.cluster.delete(Ref(resource, "", "vpa-webhook-config"))
+            scene.cluster.delete(Ref(resource, "", CONFIGURATION))
     scene.rotate_for(20)
     assert (scene.ring().current is None) == registered
     if registered:
@@ -139,11 +130,9 @@ def test_lost_secret(registered: bool) -> None:
 def trust(scene: Replica, bundle: str, which: slice = slice(1)) -> None:
     """Let somebody else change what the configuration for pods trusts, or also the other."""
     for resource, fresh in webhook_configurations(Registration(), bundle)[which]:
-        live = scene.cluster.get(Ref(resource, "", "vpa-webhook-config"))
-        scene.cluster.replace(
-            Ref(resource, "", "vpa-webhook-config"),
-            {**live, **fresh} | {"metadata": live["metadata"]},
-        )
+        live = scene.configuration(resource)
+        changed = {**live, **fresh} | {"metadata": live["metadata"]}
+        scene.cluster.replace(Ref(resource, "", CONFIGURATION), changed)
 
 
 def test_drift(installed: Replica) -> None:
@@ -220,12 +209,9 @@ def test_given_files(scene: Replica, tmp_path: Path) -> None:
     paths = CertificatePaths.in_folder(tmp_path)
 
     def put(made: CertificateSet) -> None:
-        for path, text in (
-            (paths.ca, made.ca_pem),
-            (paths.cert, made.cert_pem),
-            (paths.key, made.key_pem),
-        ):
-            path.write_text(text)
+        paths.ca.write_text(made.ca_pem)
+        paths.cert.write_text(made.cert_pem)
+        paths.key.write_text(made.key_pem)
 
     one, two = (issue((CALLED,), START, 90) for _ in range(2))
     rules = RotationRules(issuing=Issuing.NEVER, grace_seconds=3600)

@@ -37,23 +37,3 @@ def test_a_new_pod_gets_what_is_recommended() -> None:
         assert new["metadata"]["annotations"][UPDATES_ANNOTATION].startswith(
             "Pod resources updated by web: "
         )
-
-
-def test_a_pod_without_vpa_is_left_as_it_is() -> None:
-    """The webhook is asked about every pod, and changes those alone that a VPA takes."""
-    with autoscaler(workload(load=LOAD)) as cluster:
-        cluster.run(MINUTE)
-        reviewed = cluster.world.webhook.reviewed()
-
-        assert cluster.requests() == ["100m", "100m"]
-        assert (reviewed.reviews, reviewed.pods_changed) == (2, 0)
-
-
-def test_a_vpa_that_is_off_changes_nothing() -> None:
-    """Mode Off recommends, and no pod is any different for it."""
-    with autoscaler(vpa(mode="Off"), workload(load=LOAD, replicas=1)) as cluster:
-        cluster.run(5 * MINUTE)
-        scale(cluster, 2)
-
-        assert cluster.target("web")["cpu"] != "100m"
-        assert cluster.requests() == ["100m", "100m"]

@@ -46,31 +46,25 @@ def test_go_durations(text: str, seconds: float) -> None:
     assert parse_duration(text) == timedelta(seconds=seconds)
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "is no duration"),
-        ("-", "is no duration"),
-        ("s", "is no duration"),
-        (".s", "is no duration"),
-        ("soon", "is no duration"),
-        ("--1s", "is no duration"),
-        ("1s.", "is no duration"),
-        (" 1s", "is no duration"),
-        ("10", "has no unit"),
-        ("1m30", "has no unit"),
-        ("1..5s", "has no unit"),
-        ("1d", "has an unknown unit"),
-        ("1s ", "has an unknown unit"),
-        ("1 s", "has an unknown unit"),
-        ("1S", "has an unknown unit"),
-        ("1m-30s", "has an unknown unit"),
-        ("2562048h", "is too long"),
-        ("-2562048h", "is too long"),
-        ("9" * 100_000 + "s", "is too long"),
-    ],
-    ids=lambda text: text[:12],
-)
+GO_FLAWS = {
+    "is no duration": ("", "-", "s", ".s", "soon", "--1s", "1s.", " 1s"),
+    "has no unit": ("10", "1m30", "1..5s"),
+    "has an unknown unit": ("1d", "1s ", "1 s", "1S", "1m-30s"),
+    "is too long": ("2562048h", "-2562048h", "9" * 100_000 + "s"),
+}
+PROMETHEUS_FLAWS = {
+    "is no duration": ("", "8", "d", "-8d", "1.5h", "2d1w", "1h1h", "8d\n"),
+    "is too long": ("293y", "9" * 100_000 + "s"),
+}
+
+
+def flawed(flaws: dict[str, tuple[str, ...]]) -> pytest.MarkDecorator:
+    """Run a test for each text, with what is wrong with it."""
+    rows = [(text, why) for why, texts in flaws.items() for text in texts]
+    return pytest.mark.parametrize(("text", "why"), rows, ids=lambda text: text[:12])
+
+
+@flawed(GO_FLAWS)
 def test_texts_that_are_no_go_duration(text: str, why: str) -> None:
     """The sentence shows the text, shortened, and says what is wrong with it."""
     with pytest.raises(BadObject) as refused:
@@ -100,22 +94,7 @@ def test_prometheus_durations(text: str, duration: timedelta) -> None:
     assert parse_prometheus_duration(text) == duration
 
 
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("", "is no duration"),
-        ("8", "is no duration"),
-        ("d", "is no duration"),
-        ("-8d", "is no duration"),
-        ("1.5h", "is no duration"),
-        ("2d1w", "is no duration"),
-        ("1h1h", "is no duration"),
-        ("8d\n", "is no duration"),
-        ("293y", "is too long"),
-        ("9" * 100_000 + "s", "is too long"),
-    ],
-    ids=lambda text: text[:12],
-)
+@flawed(PROMETHEUS_FLAWS)
 def test_texts_that_are_no_prometheus_duration(text: str, why: str) -> None:
     """The sentence says what is wrong."""
     with pytest.raises(BadObject, match=why):

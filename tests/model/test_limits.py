@@ -44,8 +44,8 @@ def test_a_limit_range_keeps_its_order() -> None:
 def test_unset_limits_are_zero() -> None:
     """A resource without a limit has a minimum, maximum and default of nothing."""
     limits = Limits()
-    for found in (limits.least("cpu"), limits.most("cpu"), limits.usual("cpu")):
-        assert found.is_zero
+    for found in (limits.least, limits.most, limits.usual, limits.most_ratio):
+        assert found("cpu").is_zero
     limits = read_limit_range(FULL).items[0][1]
     assert [str(limits.least("cpu")), str(limits.most("cpu")), str(limits.usual("cpu"))] == [
         "10m",
@@ -59,10 +59,7 @@ def test_unset_limits_are_zero() -> None:
     {
         "none": ([], None),
         "one that says nothing": ([make.limit_range()], None),
-        "one for pods alone": (
-            [make.limit_range(make.limits_json("Pod", most={"cpu": "1"}))],
-            None,
-        ),
+        "for pods alone": ([make.limit_range(make.limits_json("Pod", most={"cpu": "1"}))], None),
         "highest minimum and lowest maximum": (
             [
                 make.limit_range(name="a", least={"cpu": "1"}, most={"cpu": "8", "memory": "1Gi"}),
@@ -78,10 +75,7 @@ def test_unset_limits_are_zero() -> None:
             ],
             Limits({}, make.quantities(cpu="4"), make.quantities(cpu="2")),
         ),
-        "other resources are left out": (
-            [make.limit_range(least={"ephemeral-storage": "1Gi"})],
-            Limits(),
-        ),
+        "others are left out": ([make.limit_range(least={"ephemeral-storage": "1Gi"})], Limits()),
     },
 )
 def test_together(ranges: list[LimitRange], expected: Limits | None) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from copy import deepcopy
-from functools import reduce
+from functools import partial, reduce
 from typing import Any
 
 import pytest
@@ -55,100 +55,85 @@ def operation(op: str, path: str, **members: object) -> patches.Operation:
     return {"op": op, "path": path, **members}
 
 
+def valued(op: str, path: str, value: object, **members: object) -> patches.Operation:
+    """Return an operation that carries a value."""
+    return operation(op, path, value=value, **members)
+
+
+def sourced(op: str, source: str, path: str) -> patches.Operation:
+    """Return an operation that takes its value from elsewhere in the document."""
+    return operation(op, path, **{"from": source})
+
+
+add, replace, expect = (partial(valued, op) for op in ("add", "replace", "test"))
+move, copy = (partial(sourced, op) for op in ("move", "copy"))
+remove = partial(operation, "remove")
 BAR = {"foo": ["bar", "baz"]}
 
 
 @cases(
     "document change changed",
     {
-        "A.1 add a member": (
-            {"foo": "bar"},
-            operation("add", "/baz", value="qux"),
-            {"baz": "qux", "foo": "bar"},
-        ),
-        "A.2 add an element": (
-            BAR,
-            operation("add", "/foo/1", value="qux"),
-            {"foo": ["bar", "qux", "baz"]},
-        ),
-        "A.3 remove a member": (
-            {"baz": "qux", "foo": "bar"},
-            operation("remove", "/baz"),
-            {"foo": "bar"},
-        ),
-        "A.4 remove an element": (
-            {"foo": ["bar", "qux", "baz"]},
-            operation("remove", "/foo/1"),
-            BAR,
-        ),
+        "A.1 add a member": ({"foo": "bar"}, add("/baz", "qux"), {"baz": "qux", "foo": "bar"}),
+        "A.2 add an element": (BAR, add("/foo/1", "qux"), {"foo": ["bar", "qux", "baz"]}),
+        "A.3 remove a member": ({"baz": "qux", "foo": "bar"}, remove("/baz"), {"foo": "bar"}),
+        "A.4 remove an element": ({"foo": ["bar", "qux", "baz"]}, remove("/foo/1"), BAR),
         "A.5 replace a value": (
             {"baz": "qux", "foo": "bar"},
-            operation("replace", "/baz", value="boo"),
+            replace("/baz", "boo"),
             {"baz": "boo", "foo": "bar"},
         ),
         "A.6 move a value": (
             {"foo": {"bar": "baz", "waldo": "fred"}, "qux": {"corge": "grault"}},
-            operation("move", "/qux/thud", **{"from": "/foo/waldo"}),
+            move("/foo/waldo", "/qux/thud"),
             {"foo": {"bar": "baz"}, "qux": {"corge": "grault", "thud": "fred"}},
         ),
         "A.7 move an element": (
             {"foo": ["all", "grass", "cows", "eat"]},
-            operation("move", "/foo/3", **{"from": "/foo/1"}),
+            move("/foo/1", "/foo/3"),
             {"foo": ["all", "cows", "eat", "grass"]},
         ),
         "A.8 test a value": (
             {"baz": "qux", "foo": ["a", 2, "c"]},
-            operation("test", "/foo/1", value=2),
+            expect("/foo/1", 2),
             {"baz": "qux", "foo": ["a", 2, "c"]},
         ),
         "A.10 add a nested member": (
             {"foo": "bar"},
-            operation("add", "/child", value={"grandchild": {}}),
+            add("/child", {"grandchild": {}}),
             {"foo": "bar", "child": {"grandchild": {}}},
         ),
         "A.11 ignore unknown members": (
             {"foo": "bar"},
-            operation("add", "/baz", value="qux", xyz=123),
+            add("/baz", "qux", xyz=123),
             {"foo": "bar", "baz": "qux"},
         ),
         "A.14 escapes are read from the right": (
             {"/": 9, "~1": 10},
-            operation("test", "/~01", value=10),
+            expect("/~01", 10),
             {"/": 9, "~1": 10},
         ),
         "A.16 append to a list": (
             {"foo": ["bar"]},
-            operation("add", "/foo/-", value=["abc", "def"]),
+            add("/foo/-", ["abc", "def"]),
             {"foo": ["bar", ["abc", "def"]]},
         ),
-        "add behind the last element": (
-            BAR,
-            operation("add", "/foo/2", value="qux"),
-            {"foo": ["bar", "baz", "qux"]},
-        ),
-        "add replaces": ({"foo": "bar"}, operation("add", "/foo", value=None), {"foo": None}),
-        "add the whole document": (BAR, operation("add", "", value=1), 1),
-        "replace all": (BAR, operation("replace", "", value=[]), []),
-        "replace an element": (
-            BAR,
-            operation("replace", "/foo/0", value="x"),
-            {"foo": ["x", "baz"]},
-        ),
-        "copy an element": (
-            BAR,
-            operation("copy", "/foo/-", **{"from": "/foo/0"}),
-            {"foo": ["bar", "baz", "bar"]},
-        ),
+        "add behind the last": (BAR, add("/foo/2", "qux"), {"foo": ["bar", "baz", "qux"]}),
+        "add replaces": ({"foo": "bar"}, add("/foo", None), {"foo": None}),
+        "add the whole document": (BAR, add("", 1), 1),
+        "replace all": (BAR, replace("", []), []),
+        "replace an element": (BAR, replace("/foo/0", "x"), {"foo": ["x", "baz"]}),
+        "copy an element": (BAR, copy("/foo/0", "/foo/-"), {"foo": ["bar", "baz", "bar"]}),
         "copy the document into itself": (
             BAR,
-            operation("copy", "/all", **{"from": ""}),
+            copy("", "/all"),
             {"foo": ["bar", "baz"], "all": BAR},
         ),
-        "move to where it is": (BAR, operation("move", "/foo", **{"from": "/foo"}), BAR),
-        "test the document": (BAR, operation("test", "", value={"foo": ["bar", "baz"]}), BAR),
-        "empty keys": ({"": {"": 1}}, operation("remove", "//"), {"": {}}),
-        "a list as document": ([[1, 2]], operation("remove", "/0/1"), [[1]]),
-        "1 is 1.0": ({"a": 1}, operation("test", "/a", value=1.0), {"a": 1}),
+        "move to where it is": (BAR, move("/foo", "/foo"), BAR),
+        "test the document": (BAR, expect("", {"foo": ["bar", "baz"]}), BAR),
+        "empty keys": ({"": {"": 1}}, remove("//"), {"": {}}),
+        "a list as document": ([[1, 2]], remove("/0/1"), [[1]]),
+        "1 is 1.0": ({"a": 1}, expect("/a", 1.0), {"a": 1}),
     },
 )
 def test_apply(document: object, change: patches.Operation, changed: object) -> None:
@@ -159,43 +144,43 @@ def test_apply(document: object, change: patches.Operation, changed: object) -> 
 @pytest.mark.parametrize(
     ("change", "status"),
     [
-        pytest.param(operation("test", "/baz", value="bar"), 422, id="A.9 test fails"),
-        pytest.param(operation("add", "/qux/bat", value=1), 422, id="A.12 no parent"),
+        pytest.param(expect("/baz", "bar"), 422, id="A.9 test fails"),
+        pytest.param(add("/qux/bat", 1), 422, id="A.12 no parent"),
         pytest.param(operation("merge", "/baz", value=1), 400, id="unknown operation"),
         pytest.param({"path": "/baz", "value": 1}, 400, id="no operation"),
         pytest.param(["add", "/baz"], 400, id="not an object"),
         pytest.param({"op": "remove"}, 400, id="no path"),
-        pytest.param(operation("remove", "baz"), 400, id="no slash"),
-        pytest.param(operation("remove", "/~2"), 400, id="unknown escape"),
+        pytest.param(remove("baz"), 400, id="no slash"),
+        pytest.param(remove("/~2"), 400, id="unknown escape"),
         pytest.param({"op": "remove", "path": 1}, 400, id="path is a number"),
         pytest.param(operation("add", "/baz"), 400, id="no value"),
         pytest.param(operation("copy", "/new"), 400, id="no from"),
-        pytest.param(operation("remove", ""), 422, id="remove everything"),
-        pytest.param(operation("remove", "/nope"), 422, id="remove what is not there"),
-        pytest.param(operation("replace", "/nope", value=1), 422, id="replace nothing"),
-        pytest.param(operation("copy", "/new", **{"from": "/nope"}), 422, id="copy nothing"),
-        pytest.param(operation("move", "/new", **{"from": "/nope"}), 422, id="move nothing"),
-        pytest.param(operation("move", "/map/a/b", **{"from": "/map"}), 422, id="into itself"),
-        pytest.param(operation("add", "/baz/x", value=1), 422, id="member of a string"),
-        pytest.param(operation("test", "/baz/x", value=1), 422, id="look into a string"),
-        pytest.param(operation("add", "/foo/3", value=1), 422, id="beyond the end"),
-        pytest.param(operation("add", "/foo/01", value=1), 422, id="leading zero"),
-        pytest.param(operation("add", "/foo/-1", value=1), 422, id="negative position"),
-        pytest.param(operation("add", "/foo/one", value=1), 422, id="a word as position"),
-        pytest.param(operation("remove", "/foo/-"), 422, id="nothing behind the end"),
-        pytest.param(operation("remove", "/foo/" + "9" * 9999), 422, id="absurd position"),
-        pytest.param(operation("test", "/one", value=True), 422, id="1 is not true"),
-        pytest.param(operation("test", "/foo", value=["a"]), 422, id="shorter list"),
-        pytest.param(operation("test", "/foo", value=["a", "x"]), 422, id="another element"),
-        pytest.param(operation("test", "/map", value={"b": {}}), 422, id="another key"),
-        pytest.param(operation("test", "/map", value=[]), 422, id="another kind"),
+        pytest.param(remove(""), 422, id="remove everything"),
+        pytest.param(remove("/nope"), 422, id="remove what is not there"),
+        pytest.param(replace("/nope", 1), 422, id="replace nothing"),
+        pytest.param(copy("/nope", "/new"), 422, id="copy nothing"),
+        pytest.param(move("/nope", "/new"), 422, id="move nothing"),
+        pytest.param(move("/map", "/map/a/b"), 422, id="into itself"),
+        pytest.param(add("/baz/x", 1), 422, id="member of a string"),
+        pytest.param(expect("/baz/x", 1), 422, id="look into a string"),
+        pytest.param(add("/foo/3", 1), 422, id="beyond the end"),
+        pytest.param(add("/foo/01", 1), 422, id="leading zero"),
+        pytest.param(add("/foo/-1", 1), 422, id="negative position"),
+        pytest.param(add("/foo/one", 1), 422, id="a word as position"),
+        pytest.param(remove("/foo/-"), 422, id="nothing behind the end"),
+        pytest.param(remove("/foo/" + "9" * 9999), 422, id="absurd position"),
+        pytest.param(expect("/one", True), 422, id="1 is not true"),
+        pytest.param(expect("/foo", ["a"]), 422, id="shorter list"),
+        pytest.param(expect("/foo", ["a", "x"]), 422, id="another element"),
+        pytest.param(expect("/map", {"b": {}}), 422, id="another key"),
+        pytest.param(expect("/map", []), 422, id="another kind"),
     ],
 )
 def test_refused(change: patches.Operation, status: int) -> None:
     """What does not fit is refused, and the sentence names the operation."""
     document = {"baz": "qux", "foo": ["a", "c"], "map": {"a": {}}, "one": 1}
     with pytest.raises(Invalid, match=r"^operation 1\b") as refused:
-        patches.apply(document, [operation("test", "/one", value=1), change])
+        patches.apply(document, [expect("/one", 1), change])
     assert refused.value.status == status
     assert len(refused.value.message) < 300
 
@@ -257,7 +242,7 @@ def test_added_members_can_be_tested_and_removed(
     """Whatever a key contains, its pointer finds it again."""
     key = data.draw(st.text("~/01ab", max_size=4).filter(lambda key: key not in document))
     value = data.draw(JSON)
-    back = operation("remove", patches.pointer(key))
+    back = remove(patches.pointer(key))
     there_and_back = [patches.add([key], value), patches.test([key], value), back]
     assert patches.apply(document, there_and_back) == document
 

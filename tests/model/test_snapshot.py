@@ -26,6 +26,7 @@ from tests import make
 from tests.junk import objects_like
 
 WEB = ObjectKey("", "StatefulSet", "web")
+NIGHTLY = ObjectKey("", "CronJob", "x")
 
 
 def names(vpas: tuple[Vpa, ...]) -> list[str]:
@@ -177,18 +178,8 @@ ALL = [
     pytest.param(make.limit_range_json(), Collection.LIMIT_RANGES, "limits", id="LimitRange"),
     pytest.param(make.node_json(), Collection.NODES, "node-1", id="node"),
     pytest.param(make.budget_json(), Collection.BUDGETS, "web", id="budget"),
-    pytest.param(
-        make.workload_json(),
-        Collection.WORKLOADS,
-        ObjectKey("", "StatefulSet", "web"),
-        id="workload",
-    ),
-    pytest.param(
-        make.workload_json("CronJob/x"),
-        Collection.WORKLOADS,
-        ObjectKey("", "CronJob", "x"),
-        id="CronJob",
-    ),
+    pytest.param(make.workload_json(), Collection.WORKLOADS, WEB, id="workload"),
+    pytest.param(make.workload_json("CronJob/x"), Collection.WORKLOADS, NIGHTLY, id="CronJob"),
 ]
 
 

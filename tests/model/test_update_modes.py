@@ -26,10 +26,7 @@ def test_every_mode_has_a_row() -> None:
             "InPlace",
             ModeRules(may_resize=True, gate=FeatureGate.IN_PLACE),
         ),
-        "UpscaleOnly evicts to give more": (
-            "UpscaleOnly",
-            ModeRules(may_evict=True, only_upwards=True),
-        ),
+        "UpscaleOnly evicts": ("UpscaleOnly", ModeRules(may_evict=True, only_upwards=True)),
         "an unknown mode sizes new pods alone": ("Odd", UNKNOWN_MODE),
     },
 )

@@ -204,11 +204,7 @@ def test_questions_to_a_policy() -> None:
             True,
         ),
         "policy without one": (make.vpa(boost=BOOST, policies=[make.policy_json()]), 2, True),
-        "of another container": (
-            make.vpa(policies=[make.policy_json("other", boost=BOOST)]),
-            None,
-            True,
-        ),
+        "of another": (make.vpa(policies=[make.policy_json("other", boost=BOOST)]), None, True),
     },
 )
 def test_boost(vpa: Vpa, factor: int | None, mentions: bool) -> None:

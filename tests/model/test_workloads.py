@@ -82,34 +82,30 @@ def test_selectors(kind: str) -> None:
     assert [container.name for container in found.template] == ["x"]
 
 
-@pytest.mark.parametrize(
-    ("kind", "spec"),
-    [
-        ("Deployment", {}),
-        ("ReplicationController", {}),
-        ("CronJob", {}),
-        ("CronJob", {"jobTemplate": {"spec": {"template": {"metadata": {"labels": None}}}}}),
-    ],
-)
-def test_no_selector_selects_nothing(kind: str, spec: dict[str, object]) -> None:
-    """A controller that does not say which pods are its own has none."""
-    found = read_workload({"apiVersion": make.API_VERSIONS[kind], "kind": kind, "spec": spec})
-    assert not found.selector.matches({})
-    assert not found.selector.matches(make.LABELS)
+def template_labels(labels: object) -> make.Json:
+    """Return the spec of a CronJob whose pods have labels."""
+    return {"jobTemplate": {"spec": {"template": {"metadata": {"labels": labels}}}}}
 
 
 @pytest.mark.parametrize(
-    ("kind", "spec"),
+    ("kind", "spec", "is_everything"),
     [
-        ("Deployment", {"selector": {}}),
-        ("ReplicationController", {"selector": {}}),
-        ("CronJob", {"jobTemplate": {"spec": {"template": {"metadata": {"labels": {}}}}}}),
+        ("Deployment", {}, False),
+        ("ReplicationController", {}, False),
+        ("CronJob", {}, False),
+        ("CronJob", template_labels(None), False),
+        ("Deployment", {"selector": {}}, True),
+        ("ReplicationController", {"selector": {}}, True),
+        ("CronJob", template_labels({}), True),
     ],
 )
-def test_an_empty_selector_selects_everything(kind: str, spec: dict[str, object]) -> None:
-    """An empty selector is there, and asks for nothing."""
+def test_missing_selectors_differ_from_empty_ones(
+    kind: str, spec: dict[str, object], is_everything: bool
+) -> None:
+    """A selector that is not there selects nothing; an empty one asks for nothing."""
     found = read_workload({"apiVersion": make.API_VERSIONS[kind], "kind": kind, "spec": spec})
-    assert found.selector.matches({})
+    assert found.selector.matches({}) is is_everything
+    assert found.selector.matches(make.LABELS) is is_everything
 
 
 def test_the_first_controller_owns() -> None:

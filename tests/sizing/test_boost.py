@@ -19,6 +19,8 @@ Json = dict[str, Any]
 
 NOTHING: dict[str, Json] = {"requests": {}, "limits": {}}
 ONLY = "RequestsOnly"
+OFF: Json = {"mode": "Off"}
+REQUEST = "cpu request"
 
 
 def factor(count: int | None) -> Json:
@@ -161,25 +163,11 @@ def test_flag_beside_a_limit_that_stays() -> None:
 @cases(
     "policy top has target expected told",
     {
-        "the boost of the policy comes before the VPA's": (
-            {"boost": factor(3)},
-            factor(2),
-            "1m",
-            "100m",
-            "300m -",
-            "cpu request",
-        ),
-        "an empty one opts out": ({"boost": {}}, factor(2), "1m", "100m", "100m -", "cpu request"),
-        "a policy in mode Off still boosts": (
-            {"mode": "Off"},
-            factor(2),
-            "100m",
-            "1",
-            "200m -",
-            "cpu request",
-        ),
+        "its own comes first": ({"boost": factor(3)}, factor(2), "1m", "100m", "300m -", REQUEST),
+        "an empty one opts out": ({"boost": {}}, factor(2), "1m", "100m", "100m -", REQUEST),
+        "a policy in mode Off still boosts": (OFF, factor(2), "100m", "1", "200m -", REQUEST),
         "a policy in mode Off with a boost of its own": (
-            {"mode": "Off", "boost": more("2")},
+            OFF | {"boost": more("2")},
             None,
             "500m/64Mi 1/64Mi",
             "",
@@ -207,7 +195,7 @@ def test_flag_beside_a_limit_that_stays() -> None:
             "cpu: limit NOT set since recommendedRequest is nil or 0, "
             "cpu request, memory request, cpu limit, memory limit",
         ),
-        "unknown": ({"values": "Other"}, factor(2), "1m 2m", "100m", "200m 2m", "cpu request"),
+        "unknown": ({"values": "Other"}, factor(2), "1m 2m", "100m", "200m 2m", REQUEST),
     },
 )
 def test_policy(
@@ -284,51 +272,16 @@ def pod_range(most: str) -> Json:
 @cases(
     "limits has target count values expected",
     {
-        "the limit meets Max of the LimitRange": (
-            container_range("1"),
-            "200m 400m",
-            "300m",
-            3,
-            None,
-            "500m 1",
-        ),
+        "the limit meets Max": (container_range("1"), "200m 400m", "300m", 3, None, "500m 1"),
         "room": (container_range("4"), "200m 400m", "300m", 3, None, "900m 1800m"),
         "no room": (container_range("1"), "500m 1", "500m", 3, None, "500m 1"),
         "apart": (container_range("1"), "200m 400m", "300m", 3, "Other", "900m 400m"),
         "equal": (container_range("1"), "400m 400m", "400m", 3, None, "1 1"),
         "no limit": (container_range("1"), "400m", "400m", 3, None, "1 -"),
-        "a usual limit stays while the request is below it": (
-            container_range("2", "500m"),
-            "100m",
-            "150m",
-            4,
-            None,
-            "600m 750m",
-        ),
-        "and grows no further than Max": (
-            container_range("2", "500m"),
-            "100m",
-            "150m",
-            9,
-            None,
-            "750m 750m",
-        ),
-        "but grows in proportion below it": (
-            container_range("9", "500m"),
-            "100m",
-            "150m",
-            6,
-            None,
-            "900m 4500m",
-        ),
-        "without Max there is no ceiling": (
-            make.limit_range_json(default=two("500m")),
-            "100m",
-            "150m",
-            9,
-            None,
-            "1350m 6750m",
-        ),
+        "a usual limit stays": (container_range("2", "500m"), "100m", "150m", 4, None, "600m 750m"),
+        "or grows to Max": (container_range("2", "500m"), "100m", "150m", 9, None, "750m 750m"),
+        "or in proportion": (container_range("9", "500m"), "100m", "150m", 6, None, "900m 4500m"),
+        "without Max": (container_range("", "500m"), "100m", "150m", 9, None, "1350m 6750m"),
     },
 )
 def test_container_limit_range(
@@ -347,6 +300,7 @@ def test_container_limit_range(
         "half of the rise": (pod_range("4"), None, ["1 1", "1 1"], [], ["2 2", "2 2"], "ab"),
         "limits alone count": (pod_range("5"), None, ["2 2", "1"], [], ["5 5", "2500m -"], "ab"),
         "all give way": (pod_range("3"), None, ["2 2", "1"], [], ["3 3", "1500m -"], "ab"),
+        "one asks for no cpu": (pod_range("2"), None, ["1 1", "-"], [], ["2 2", "- -"], "a"),
         "no room": (pod_range("2"), None, ["1 1", "1 1"], [], ["1 1", "1 1"], ""),
         "beyond already": (pod_range("1"), None, ["1 1", "1 1"], [], ["1 1", "1 1"], ""),
         "a sidecar takes its share": (

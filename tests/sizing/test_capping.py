@@ -21,6 +21,7 @@ Json = dict[str, Any]
 MIN, MAX = "capped to fit Min in container LimitRange", "capped to fit Max in container LimitRange"
 RATIO = "capped to fit maxLimitRequestRatio in container LimitRange"
 BOTH = "cpu request, memory request, cpu limit, memory limit"
+CPU_ALONE = "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit"
 ONLY: Json = {"values": "RequestsOnly"}
 
 
@@ -45,7 +46,7 @@ def limit_range(
     {
         "the request at which the limit meets Max": (
             limit_range(most="300m/1Gi"),
-            ("100m/100Mi", "150m/200Mi"),
+            "100m/100Mi 150m/200Mi",
             "250m/200Mi",
             {},
             "200m/200Mi 300m/400Mi",
@@ -53,7 +54,7 @@ def limit_range(
         ),
         "Min holds for requests too": (
             limit_range(least="50m/250Mi"),
-            ("100m/200Mi", "150m/400Mi"),
+            "100m/200Mi 150m/400Mi",
             "250m/100Mi",
             {},
             "250m/250Mi 375m/500Mi",
@@ -61,23 +62,23 @@ def limit_range(
         ),
         "the limit wins over Min": (
             limit_range(least="/500M"),
-            ("1/50M", "1/100M"),
+            "1/50M 1/100M",
             "1/200M",
             ONLY,
             "1/100M 1/100M",
             f"memory {MIN}, memory capped to container limit, cpu request, memory request",
         ),
-        "a limit that stays is judged as it is": (
+        "a limit that stays": (
             limit_range(most="300m"),
-            ("100m", "200m"),
+            "100m 200m",
             "180m",
             ONLY,
             "180m 200m",
             "cpu request",
         ),
-        "and the request still has to fit": (
+        "the request has to fit": (
             limit_range(most="150m"),
-            ("100m", "200m"),
+            "100m 200m",
             "180m",
             ONLY,
             "150m 200m",
@@ -85,7 +86,7 @@ def limit_range(
         ),
         "what is equal is written as the request is": (
             limit_range(least="/0.25Gi", most="500m"),
-            ("1e0/1G", "1e0/1G"),
+            "1e0/1G 1e0/1G",
             "2/1",
             ONLY,
             "500e-3/268435456 1e0/1G",
@@ -93,51 +94,41 @@ def limit_range(
         ),
         "the policy wins": (
             limit_range(most="300m"),
-            ("100m", "200m"),
+            "100m 200m",
             "180m",
             {"min_allowed": two("400m")},
             "400m 800m",
-            f"cpu {MAX}, cpu capped to minAllowed, "
-            "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
+            f"cpu {MAX}, cpu capped to minAllowed, {CPU_ALONE}",
         ),
         "the policy's maximum wins over Min": (
             limit_range(least="200m"),
-            ("100m", "100m"),
+            "100m 100m",
             "50m",
             {"max_allowed": two("150m")},
             "150m 150m",
-            f"cpu {MIN}, cpu capped to maxAllowed, "
-            "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
+            f"cpu {MIN}, cpu capped to maxAllowed, {CPU_ALONE}",
         ),
         "the default is the limit": (
             limit_range(default="2/100Mi"),
-            ("2/100Mi", ""),
+            "2/100Mi",
             "2/200Mi",
             {},
             "2/200Mi 2/200Mi",
             BOTH,
         ),
-        "the default grows in proportion": (
-            limit_range(default="2"),
-            ("1", ""),
-            "10",
-            {},
-            "10 20",
-            "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
-        ),
-        "no limit": (limit_range(most="300m"), ("100m", ""), "1", {}, "1 -", "cpu request"),
+        "the default grows": (limit_range(default="2"), "1", "10", {}, "10 20", CPU_ALONE),
+        "no limit": (limit_range(most="300m"), "100m", "1", {}, "1 -", "cpu request"),
         "no request: Max itself": (
             limit_range(most="300m"),
-            ("", "200m"),
+            "- 200m",
             "1",
             {},
             "300m 300m",
-            f"cpu {MAX}, "
-            "memory: limit NOT set since originalLimit is nil or 0, cpu request, cpu limit",
+            f"cpu {MAX}, {CPU_ALONE}",
         ),
         "of equal floors the one of the ratio, in the request's format": (
             limit_range(least="/0.25Gi"),
-            ("/100M", "/100M"),
+            "/100M /100M",
             "/1",
             {},
             "/268435456 /268435456",
@@ -147,11 +138,11 @@ def limit_range(
     },
 )
 def test_limit_range(
-    limits: Json, has: tuple[str, str], target: str, policy: Json, expected: str, notes: str
+    limits: Json, has: str, target: str, policy: Json, expected: str, notes: str
 ) -> None:
     """Bounds hold for requests and limits alike, and the policy outranks them."""
     vpa = vpa_json(advice("app", target), policies=[make.policy_json(**policy)])
-    found = admit(make.pod_json(box("app", *has)), vpa, limits)
+    found = admit(make.pod_json(box("app", *has.split())), vpa, limits)
     assert found.containers == [expected]
     assert found.told == f"container 0: {notes}"
 
@@ -159,27 +150,25 @@ def test_limit_range(
 @cases(
     "limits has policy expected is_told",
     {
-        "holds": (limit_range(ratio="4/4"), ("1/1Gi", "2/2Gi"), ONLY, "500m/512Mi 2/2Gi", True),
-        "up": (limit_range(ratio="3/3"), ("1/1G", "1/1G"), ONLY, "334m/333333334 1/1G", True),
-        "is far": (limit_range(ratio="99"), ("1/1Gi", "2/2Gi"), ONLY, "100m/1Mi 2/2Gi", False),
-        "no limit": (limit_range(ratio="4/4"), ("1/1Gi", ""), ONLY, "100m/1Mi -", False),
-        "the usual": (limit_range(ratio="4", default="2"), ("1", ""), ONLY, "500m/1Mi -", True),
-        "both": (limit_range(ratio="4/4"), ("1/1Gi", "2/2Gi"), {}, "100m/1Mi 200m/2Mi", False),
+        "holds": (limit_range(ratio="4/4"), "1/1Gi 2/2Gi", ONLY, "500m/512Mi 2/2Gi", True),
+        "up": (limit_range(ratio="3/3"), "1/1G 1/1G", ONLY, "334m/333333334 1/1G", True),
+        "is far": (limit_range(ratio="99"), "1/1Gi 2/2Gi", ONLY, "100m/1Mi 2/2Gi", False),
+        "no limit": (limit_range(ratio="4/4"), "1/1Gi", ONLY, "100m/1Mi -", False),
+        "the usual": (limit_range(ratio="4", default="2"), "1", ONLY, "500m/1Mi -", True),
+        "both": (limit_range(ratio="4/4"), "1/1Gi 2/2Gi", {}, "100m/1Mi 200m/2Mi", False),
         "the policy wins": (
             limit_range(ratio="4/4"),
-            ("1/1Gi", "2/2Gi"),
+            "1/1Gi 2/2Gi",
             ONLY | {"max_allowed": two("200m/1Mi")},
             "200m/1Mi 2/2Gi",
             True,
         ),
     },
 )
-def test_ratio(
-    limits: Json, has: tuple[str, str], policy: Json, expected: str, is_told: bool
-) -> None:
+def test_ratio(limits: Json, has: str, policy: Json, expected: str, is_told: bool) -> None:
     """A request does not fall so far below a limit that stays that the pod would be refused."""
     vpa = vpa_json(advice("app", "100m/1Mi"), policies=[make.policy_json(**policy)])
-    found = admit(make.pod_json(box("app", *has)), vpa, limits)
+    found = admit(make.pod_json(box("app", *has.split())), vpa, limits)
     assert found.containers == [expected]
     assert (RATIO in found.told) is is_told
 
@@ -367,34 +356,18 @@ def test_sums_are_not_told() -> None:
     ]
 
 
+BESIDE_ONE = make.pod_json(box("a", "1", "1"), box("off", "1", "1"))
+BESIDE_NOTHING = make.pod_json(box("a", "1", "1"), box("off"))
+
+
 @cases(
     "pod limits expected",
     {
-        "room beside it": (
-            make.pod_json(box("a", "1", "1"), box("off", "1", "1")),
-            pod_range(most="3"),
-            ["2 2", "1 1"],
-        ),
-        "takes its share": (
-            make.pod_json(box("a", "1", "1"), box("off", "1", "1")),
-            pod_range(most="1500m"),
-            ["500m 500m", "1 1"],
-        ),
-        "leaves no room: nothing can be done": (
-            make.pod_json(box("a", "1", "1"), box("off", "1", "1")),
-            pod_range(most="1"),
-            ["2 2", "1 1"],
-        ),
-        "counts for Min": (
-            make.pod_json(box("a", "1", "1"), box("off", "1", "1")),
-            pod_range(least="5"),
-            ["4 4", "1 1"],
-        ),
-        "asks for nothing": (
-            make.pod_json(box("a", "1", "1"), box("off")),
-            pod_range(most="1"),
-            ["1 1", "- -"],
-        ),
+        "room beside it": (BESIDE_ONE, pod_range(most="3"), ["2 2", "1 1"]),
+        "takes its share": (BESIDE_ONE, pod_range(most="1500m"), ["500m 500m", "1 1"]),
+        "leaves no room": (BESIDE_ONE, pod_range(most="1"), ["2 2", "1 1"]),
+        "counts for Min": (BESIDE_ONE, pod_range(least="5"), ["4 4", "1 1"]),
+        "asks for nothing": (BESIDE_NOTHING, pod_range(most="1"), ["1 1", "- -"]),
     },
 )
 def test_off_container(pod: Json, limits: Json, expected: list[str]) -> None:

@@ -35,6 +35,8 @@ BOOST = make.boost_json(factor=2)
 DEPLOYMENT = make.workload_json("Deployment/web")
 REPLICA_SET = make.workload_json("ReplicaSet/web-1", owner="Deployment/web")
 POD = make.pod_json(owner="ReplicaSet/web-1")
+CHAIN = (DEPLOYMENT, REPLICA_SET)
+BYSTANDER = make.owner_json("ReplicaSet/web-1", controller=False)
 
 vpa = partial(make.vpa_json, target="Deployment/web")
 
@@ -74,19 +76,11 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
         "nobody owns the pod": ([vpa()], make.pod_json(owner=None), "NoController"),
         "an owner that does not control": (
             [vpa()],
-            make.pod_json(
-                metadata={
-                    "ownerReferences": [make.owner_json("ReplicaSet/web-1", controller=False)]
-                }
-            ),
+            make.pod_json(metadata={"ownerReferences": [BYSTANDER]}),
             "NoController",
         ),
-        "the topmost is meant": ([vpa("v"), DEPLOYMENT, REPLICA_SET], POD, "v"),
-        "not what stands between": (
-            [vpa(target="ReplicaSet/web-1"), DEPLOYMENT, REPLICA_SET],
-            POD,
-            "NoVPAForOwner",
-        ),
+        "the topmost is meant": ([vpa("v"), *CHAIN], POD, "v"),
+        "not what stands between": ([vpa(target="ReplicaSet/web-1"), *CHAIN], POD, "NoVPAForOwner"),
         "a CronJob by the labels of its template": (
             [
                 vpa("v", target="CronJob/nightly"),
@@ -98,15 +92,7 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
         ),
         "a mirror pod": ([vpa()], make.pod_json(owner="Node/node-1"), "OwnedByNode"),
         "a node further up": (
-            [
-                vpa(),
-                DEPLOYMENT
-                | {
-                    "metadata": DEPLOYMENT["metadata"]
-                    | {"ownerReferences": [make.owner_json("Node/n")]}
-                },
-                REPLICA_SET,
-            ],
+            [vpa(), make.workload_json("Deployment/web", owner="Node/n"), REPLICA_SET],
             POD,
             "OwnedByNode",
         ),
@@ -119,25 +105,17 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             POD,
             "OwnershipCycle",
         ),
-        "the only one is Off": ([vpa(mode="Off"), DEPLOYMENT, REPLICA_SET], POD, "ModeOff"),
-        "Off with a boost": (
-            [vpa("v", mode="Off", boost=BOOST), DEPLOYMENT, REPLICA_SET],
-            POD,
-            "v",
-        ),
+        "the only one is Off": ([vpa(mode="Off"), *CHAIN], POD, "ModeOff"),
+        "Off with a boost": ([vpa("v", mode="Off", boost=BOOST), *CHAIN], POD, "v"),
         "Off with an empty boost for a container": (
-            [
-                vpa("v", mode="Off", policies=[make.policy_json(boost={})]),
-                DEPLOYMENT,
-                REPLICA_SET,
-            ],
+            [vpa("v", mode="Off", policies=[make.policy_json(boost={})]), *CHAIN],
             POD,
             "v",
         ),
-        "Initial": ([vpa("v", mode="Initial"), DEPLOYMENT, REPLICA_SET], POD, "v"),
-        "UpscaleOnly": ([vpa("v", mode="UpscaleOnly"), DEPLOYMENT, REPLICA_SET], POD, "v"),
+        "Initial": ([vpa("v", mode="Initial"), *CHAIN], POD, "v"),
+        "UpscaleOnly": ([vpa("v", mode="UpscaleOnly"), *CHAIN], POD, "v"),
         "no update policy": (
-            [vpa("v", mode="Recreate", spec={"updatePolicy": None}), DEPLOYMENT, REPLICA_SET],
+            [vpa("v", mode="Recreate", spec={"updatePolicy": None}), *CHAIN],
             POD,
             "v",
         ),
@@ -146,23 +124,19 @@ def robot(selector: str = "app=web", owner: str | None = None) -> Workload:
             POD,
             "NoTargetSelectorMatch",
         ),
-        "the VPA lives elsewhere": (
-            [vpa(namespace="other"), DEPLOYMENT, REPLICA_SET],
-            POD,
-            "NoVPAInNamespace",
-        ),
-        "no target": ([vpa(target=None), DEPLOYMENT, REPLICA_SET], POD, "NoVPAForOwner"),
+        "the VPA lives elsewhere": ([vpa(namespace="other"), *CHAIN], POD, "NoVPAInNamespace"),
+        "no target": ([vpa(target=None), *CHAIN], POD, "NoVPAForOwner"),
         "the VPA itself does not select the pod": (
-            [vpa(selector=LEADER), DEPLOYMENT, REPLICA_SET],
+            [vpa(selector=LEADER), *CHAIN],
             POD,
             "NoVPASelectorMatch",
         ),
         "the VPA itself selects the pod": (
-            [vpa("v", selector=LEADER), DEPLOYMENT, REPLICA_SET],
+            [vpa("v", selector=LEADER), *CHAIN],
             make.pod_json(owner="ReplicaSet/web-1", labels={"app": "web", "role": "leader"}),
             "v",
         ),
-        "an empty selector": ([vpa("v", selector={}), DEPLOYMENT, REPLICA_SET], POD, "v"),
+        "an empty selector": ([vpa("v", selector={}), *CHAIN], POD, "v"),
     },
 )
 def test_match(objects: list[Json], pod: Json, expected: str) -> None:
@@ -197,24 +171,21 @@ def test_custom_owner(looked_up: LookupResult, expected: str) -> None:
 )
 def test_custom_target(looked_up: LookupResult, expected: str) -> None:
     """A custom controller is a target if it can be scaled and is the topmost."""
-    objects = [vpa("v", target=ROBOT), DEPLOYMENT, REPLICA_SET]
+    objects = [vpa("v", target=ROBOT), *CHAIN]
     found = match(*objects, pod=make.pod_json(owner=ROBOT), looked_up={ROBOT_KEY: looked_up})
     assert told(found) == expected
+
+
+def wanting(kind: str, name: str) -> Lookup:
+    """Return the look-up of a controller of group apps."""
+    return Lookup("default", "apps/v1", kind, name, ObjectKey("", kind, name))
 
 
 @cases(
     "objects wanted",
     {
-        "the ReplicaSet is not known yet": (
-            [vpa()],
-            Lookup(
-                "default", "apps/v1", "ReplicaSet", "web-1", ObjectKey("", "ReplicaSet", "web-1")
-            ),
-        ),
-        "nor the Deployment above it": (
-            [vpa(), REPLICA_SET],
-            Lookup("default", "apps/v1", "Deployment", "web", ObjectKey("", "Deployment", "web")),
-        ),
+        "the ReplicaSet is not known yet": ([vpa()], wanting("ReplicaSet", "web-1")),
+        "nor the Deployment above it": ([vpa(), REPLICA_SET], wanting("Deployment", "web")),
     },
 )
 def test_look_up(objects: list[Json], wanted: Lookup) -> None:
@@ -245,21 +216,13 @@ def test_nothing_is_looked_up_without_need() -> None:
 
 
 @pytest.mark.parametrize(
-    ("api_version", "expected"),
-    [
-        pytest.param("apps/v1", "v", id="as today"),
-        pytest.param("apps/v1beta2", "v", id="an old version"),
-        pytest.param("extensions/v1beta1", "v", id="an old group"),
-        pytest.param("", "v", id="no version"),
-        pytest.param("v1", "v", id="no group"),
-        pytest.param("example.com/v1", "NoVPAForOwner", id="another group"),
-    ],
+    ("api_version", "expected"), [("v1", "v"), ("example.com/v1", "NoVPAForOwner")]
 )
 def test_group_of_target(api_version: str, expected: str) -> None:
     """A built-in target is meant by kind and group; a missing group means the built-in."""
     found = vpa("v")
     found["spec"]["targetRef"]["apiVersion"] = api_version
-    assert told(match(found, DEPLOYMENT, REPLICA_SET)) == expected
+    assert told(match(found, *CHAIN)) == expected
 
 
 def test_namesake_of_another_group() -> None:
@@ -286,7 +249,7 @@ OLD, NEW = timedelta(days=10), timedelta(days=5)
             "new",
             ["old"],
         ),
-        "what is Off takes no part": (
+        "Off takes no part": (
             [vpa("old", created=OLD, mode="Off"), vpa("new", created=NEW)],
             "new",
             [],
@@ -323,7 +286,7 @@ def test_strongest(vpas: list[Json], winner: str, weaker: list[str]) -> None:
 )
 def test_off_with_boost(boosts: bool, with_off: bool, expected: str) -> None:
     """With boosts switched off a boost lets no VPA in mode Off take part."""
-    objects = [vpa("v", mode="Off", boost=BOOST), DEPLOYMENT, REPLICA_SET]
+    objects = [vpa("v", mode="Off", boost=BOOST), *CHAIN]
     assert told(match(*objects, boosts=boosts, with_off=with_off)) == expected
 
 

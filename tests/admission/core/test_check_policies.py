@@ -14,7 +14,7 @@ from app.admission.core.field_errors import FieldError, FieldWarning, ratchet
 from app.model.vpa import StartupBoost
 from tests import make
 from tests.cases import cases
-from tests.make import ALL_GATES, NO_GATES, Json
+from tests.make import ALL_GATES, NO_GATES, Json, policy_json
 
 BOOST_JSON = make.boost_json(factor=2)
 IN_PLACE, STARTUP_BOOST, PER_VPA_CONFIG = (
@@ -32,30 +32,30 @@ IN_PLACE, STARTUP_BOOST, PER_VPA_CONFIG = (
         "InPlaceOrRecreate": ({"mode": "InPlaceOrRecreate"}, Allowance()),
         "a boost": ({"boost": BOOST_JSON}, STARTUP_BOOST),
         "an empty boost": ({"boost": {}}, Allowance()),
-        "a policy's empty boost": ({"policies": [make.policy_json(boost={})]}, STARTUP_BOOST),
+        "a policy's empty boost": ({"policies": [policy_json(boost={})]}, STARTUP_BOOST),
         "evictAfterOOMSeconds": (
             {"spec": {"updatePolicy": {"updateMode": "Off", "evictAfterOOMSeconds": 5}}},
             PER_VPA_CONFIG,
         ),
         "an update policy without it": ({"mode": "Off"}, Allowance()),
         "oomMinBumpUp": (
-            {"policies": [make.policy_json(), make.policy_json(oomMinBumpUp="0")]},
+            {"policies": [policy_json(), policy_json(oomMinBumpUp="0")]},
             PER_VPA_CONFIG,
         ),
-        "oomBumpUpRatio": ({"policies": [make.policy_json(oomBumpUpRatio="1")]}, PER_VPA_CONFIG),
+        "oomBumpUpRatio": ({"policies": [policy_json(oomBumpUpRatio="1")]}, PER_VPA_CONFIG),
         "memoryAggregationIntervalSeconds": (
-            {"policies": [make.policy_json(memoryAggregationIntervalSeconds=1)]},
+            {"policies": [policy_json(memoryAggregationIntervalSeconds=1)]},
             PER_VPA_CONFIG,
         ),
         "memoryAggregationIntervalCount": (
-            {"policies": [make.policy_json(memoryAggregationIntervalCount=1)]},
+            {"policies": [policy_json(memoryAggregationIntervalCount=1)]},
             PER_VPA_CONFIG,
         ),
         "odd resources of all policies": (
             {
                 "policies": [
-                    make.policy_json(resources=["cpu", "a"]),
-                    make.policy_json(resources=["b"]),
+                    policy_json(resources=["cpu", "a"]),
+                    policy_json(resources=["b"]),
                 ]
             },
             Allowance(odd_resources=frozenset({"a", "b"})),
@@ -103,24 +103,24 @@ def texts(policies: list[Json], allowed: Allowance = ALL) -> list[str]:
 @cases(
     "policy",
     {
-        "nothing said": (make.policy_json(),),
-        "Off, requests only": (make.policy_json(mode="Off", values="RequestsOnly"),),
-        "Auto, both values": (make.policy_json(mode="Auto", values="RequestsAndLimits"),),
-        "both resources": (make.policy_json(resources=["cpu", "memory"]),),
-        "no resource": (make.policy_json(resources=[]),),
+        "nothing said": (policy_json(),),
+        "Off, requests only": (policy_json(mode="Off", values="RequestsOnly"),),
+        "Auto, both values": (policy_json(mode="Auto", values="RequestsAndLimits"),),
+        "both resources": (policy_json(resources=["cpu", "memory"]),),
+        "no resource": (policy_json(resources=[]),),
         "equal bounds": (
-            make.policy_json(
+            policy_json(
                 min_allowed={"cpu": "1m", "memory": "1"}, max_allowed={"cpu": "1m", "memory": "1"}
             ),
         ),
-        "other resources": (make.policy_json(max_allowed={"gpu": "1500u"}),),
-        "ratio 1": (make.policy_json(oomBumpUpRatio=1),),
-        "a ratio in thousandths": (make.policy_json(oomBumpUpRatio="999999999n"),),
-        "no least bump": (make.policy_json(oomMinBumpUp="0"),),
+        "other resources": (policy_json(max_allowed={"gpu": "1500u"}),),
+        "ratio 1": (policy_json(oomBumpUpRatio=1),),
+        "a ratio in thousandths": (policy_json(oomBumpUpRatio="999999999n"),),
+        "no least bump": (policy_json(oomMinBumpUp="0"),),
         "short history": (
-            make.policy_json(memoryAggregationIntervalSeconds=1, memoryAggregationIntervalCount=1),
+            policy_json(memoryAggregationIntervalSeconds=1, memoryAggregationIntervalCount=1),
         ),
-        "boost": (make.policy_json(boost=make.boost_json(factor=2)),),
+        "boost": (policy_json(boost=make.boost_json(factor=2)),),
     },
 )
 def test_policy_allowed(policy: Json) -> None:
@@ -130,6 +130,7 @@ def test_policy_allowed(policy: Json) -> None:
 
 MILLI = "must be a whole number of millicores"
 BYTES = "must be a whole number of bytes"
+CROSSED = "maxAllowed is below minAllowed, which is"
 RESOURCES = 'supported values: "cpu", "memory"'
 
 
@@ -138,82 +139,75 @@ RESOURCES = 'supported values: "cpu", "memory"'
     {
         "no name": ({}, ["[0].containerName: Required value"]),
         "an unknown mode": (
-            make.policy_json(mode="bad"),
+            policy_json(mode="bad"),
             ['[0].mode: Unsupported value: "bad": supported values: "Auto", "Off"'],
         ),
         "bounds crossed": (
-            make.policy_json(min_allowed={"cpu": "100"}, max_allowed={"cpu": "10"}),
-            [
-                '[0].maxAllowed[cpu]: Invalid value: "10": '
-                'maxAllowed is below minAllowed, which is "100"'
-            ],
+            policy_json(min_allowed={"cpu": "100"}, max_allowed={"cpu": "10"}),
+            [f'[0].maxAllowed[cpu]: Invalid value: "10": {CROSSED} "100"'],
         ),
         "bounds of another resource crossed": (
-            make.policy_json(min_allowed={"gpu": "2"}, max_allowed={"gpu": "1"}),
-            [
-                '[0].maxAllowed[gpu]: Invalid value: "1": '
-                'maxAllowed is below minAllowed, which is "2"'
-            ],
+            policy_json(min_allowed={"gpu": "2"}, max_allowed={"gpu": "1"}),
+            [f'[0].maxAllowed[gpu]: Invalid value: "1": {CROSSED} "2"'],
         ),
         "part of a millicore at most": (
-            make.policy_json(max_allowed={"cpu": "187500u"}),
+            policy_json(max_allowed={"cpu": "187500u"}),
             [f'[0].maxAllowed[cpu]: Invalid value: "187500u": {MILLI}'],
         ),
         "all that is wrong with bounds, minAllowed first": (
-            make.policy_json(
+            policy_json(
                 min_allowed={"memory": "1500m", "cpu": "1500u"}, max_allowed={"memory": "100m"}
             ),
             [
                 f'[0].minAllowed[memory]: Invalid value: "1500m": {BYTES}',
-                '[0].maxAllowed[memory]: Invalid value: "100m": '
-                'maxAllowed is below minAllowed, which is "1500m"',
+                f'[0].maxAllowed[memory]: Invalid value: "100m": {CROSSED} "1500m"',
                 f'[0].minAllowed[cpu]: Invalid value: "1500u": {MILLI}',
                 f'[0].maxAllowed[memory]: Invalid value: "100m": {BYTES}',
             ],
         ),
         "a negative bound": (
-            make.policy_json(min_allowed={"cpu": "-1"}),
+            policy_json(min_allowed={"cpu": "-1"}),
             ['[0].minAllowed[cpu]: Invalid value: "-1": must not be negative'],
         ),
         "values where nothing is scaled": (
-            make.policy_json(mode="Off", values="RequestsAndLimits"),
+            policy_json(mode="Off", values="RequestsAndLimits"),
             ["[0].controlledValues: Forbidden: must not be RequestsAndLimits where mode is Off"],
         ),
         "unknown values": (
-            make.policy_json(values="Limits"),
+            policy_json(values="Limits"),
             [
                 '[0].controlledValues: Unsupported value: "Limits": '
                 'supported values: "RequestsAndLimits", "RequestsOnly"'
             ],
         ),
         "unknown resources": (
-            make.policy_json(resources=["cpu", "broken", "CPU"]),
+            policy_json(resources=["cpu", "broken", "CPU"]),
             [
                 f'[0].controlledResources[1]: Unsupported value: "broken": {RESOURCES}',
                 f'[0].controlledResources[2]: Unsupported value: "CPU": {RESOURCES}',
             ],
         ),
         "ratio 0.5": (
-            make.policy_json(oomBumpUpRatio="0.5"),
+            policy_json(oomBumpUpRatio="0.5"),
             ["[0].oomBumpUpRatio: Invalid value: 0.5: must be at least 1"],
         ),
         "a ratio beyond all measure": (
-            make.policy_json(oomBumpUpRatio="-1e999"),
+            policy_json(oomBumpUpRatio="-1e999"),
             ["[0].oomBumpUpRatio: Invalid value: -9.223372036854776e+15: must be at least 1"],
         ),
         "least bump -1": (
-            make.policy_json(oomMinBumpUp=-1),
+            policy_json(oomMinBumpUp=-1),
             ["[0].oomMinBumpUp: Invalid value: -1: must be at least 0"],
         ),
         "no intervals": (
-            make.policy_json(memoryAggregationIntervalSeconds=0, memoryAggregationIntervalCount=0),
+            policy_json(memoryAggregationIntervalSeconds=0, memoryAggregationIntervalCount=0),
             [
                 "[0].memoryAggregationIntervalSeconds: Invalid value: 0: must be at least 1",
                 "[0].memoryAggregationIntervalCount: Invalid value: 0: must be at least 1",
             ],
         ),
         "a broken boost": (
-            make.policy_json(boost={"cpu": {}}),
+            policy_json(boost={"cpu": {}}),
             ["[0].startupBoost.cpu.type: Required value: Factor or Quantity"],
         ),
     },
@@ -225,7 +219,7 @@ def test_policy_refused(policy: Json, expected: list[str]) -> None:
 
 def test_per_vpa_gate_off() -> None:
     """With gate PerVPAConfig off, the fields are forbidden whatever they hold."""
-    policy = make.policy_json(
+    policy = policy_json(
         oomBumpUpRatio="2",
         oomMinBumpUp=-1,
         memoryAggregationIntervalSeconds=0,
@@ -248,7 +242,7 @@ def test_per_vpa_gate_off() -> None:
 
 def test_named_twice() -> None:
     """Entries of which one has no effect are told, not refused."""
-    policies = [make.policy_json(name) for name in ("app", "*", "app", "*", "log")]
+    policies = [policy_json(name) for name in ("app", "*", "app", "*", "log")]
     assert findings(policies) == [
         FieldWarning(
             f"{AT}[2].containerName",
@@ -264,20 +258,20 @@ def test_named_twice() -> None:
 def test_odd_resource_kept() -> None:
     """A resource that was named before stays, with a warning."""
     allowed = Allowance(odd_resources=frozenset({"broken"}))
-    assert findings([make.policy_json(resources=["broken", "worse"])], allowed) == [
+    assert findings([policy_json(resources=["broken", "worse"])], allowed) == [
         FieldWarning(
             f"{AT}[0].controlledResources[0]",
             'unsupported value "broken" tolerated, the stored object has it too',
         ),
-        *findings([make.policy_json(resources=["cpu", "worse"])]),
+        *findings([policy_json(resources=["cpu", "worse"])]),
     ]
 
 
 @pytest.mark.parametrize(
     "policy",
     [
-        pytest.param(make.policy_json(max_allowed={"cpu": "-1"}), id="a negative bound"),
-        pytest.param(make.policy_json(values="Limits"), id="unknown values"),
+        pytest.param(policy_json(max_allowed={"cpu": "-1"}), id="a negative bound"),
+        pytest.param(policy_json(values="Limits"), id="unknown values"),
     ],
 )
 def test_policy_ratcheted(policy: Json) -> None:
@@ -288,7 +282,7 @@ def test_policy_ratcheted(policy: Json) -> None:
 
 def test_paths_tell_the_entry() -> None:
     """Problems come entry by entry, each with its index."""
-    assert texts([{}, make.policy_json(mode="bad"), {}])[::2] == [
+    assert texts([{}, policy_json(mode="bad"), {}])[::2] == [
         "[0].containerName: Required value",
         "[2].containerName: Required value",
     ]
@@ -331,6 +325,8 @@ def test_boost_allowed(json: Json) -> None:
     assert boost_problems(json) == []
 
 
+TWICE: Json = {"type": "Factor", "factor": 2}
+NO_NEGATIVE = "must not be negative"
 NO_UNIT = '"10" has no unit at its end; write "10s" for ten seconds'
 
 
@@ -351,8 +347,8 @@ NO_UNIT = '"10" has no unit at its end; write "10s" for ten seconds'
             {"type": "Factor", "factor": 0},
             [".factor: Invalid value: 0: must be at least 1, which boosts nothing"],
         ),
-        "a quantity beside a factor": (
-            {"type": "Factor", "factor": 2, "quantity": "1"},
+        "both, for a factor": (
+            TWICE | {"quantity": "1"},
             [".quantity: Forbidden: it belongs to type Quantity"],
         ),
         "no quantity": (
@@ -365,29 +361,26 @@ NO_UNIT = '"10" has no unit at its end; write "10s" for ten seconds'
         ),
         "a negative quantity": (
             {"type": "Quantity", "quantity": "-1"},
-            [
-                '.quantity: Invalid value: "-1": '
-                "must not be negative: a boost never lowers a request"
-            ],
+            [f'.quantity: Invalid value: "-1": {NO_NEGATIVE}: a boost never lowers a request'],
         ),
-        "a factor beside a quantity": (
+        "both, for a quantity": (
             {"type": "Quantity", "quantity": "1", "factor": 2},
             [".factor: Forbidden: it belongs to type Factor"],
         ),
         "a duration without unit": (
-            {"type": "Factor", "factor": 2, "duration": "10"},
+            TWICE | {"duration": "10"},
             [f'.duration: Invalid value: "10": {NO_UNIT}'],
         ),
         "a negative duration": (
-            {"type": "Factor", "factor": 2, "duration": "-1s"},
+            TWICE | {"duration": "-1s"},
             ['.duration: Invalid value: "-1s": must not be negative'],
         ),
         "negative seconds": (
-            {"type": "Factor", "factor": 2, "durationSeconds": -1},
+            TWICE | {"durationSeconds": -1},
             [".durationSeconds: Invalid value: -1: must not be negative"],
         ),
         "both durations": (
-            {"type": "Factor", "factor": 2, "duration": "1s", "durationSeconds": 1},
+            TWICE | {"duration": "1s", "durationSeconds": 1},
             [".durationSeconds: Forbidden: duration says the same; set only one of them"],
         ),
         "everything at once": (
@@ -409,10 +402,10 @@ def test_boost_refused(cpu: Json, expected: list[str]) -> None:
 @pytest.mark.parametrize(
     "cpu",
     [
-        pytest.param({"type": "Factor", "factor": 2, "durationSeconds": -1}, id="negative seconds"),
-        pytest.param({"type": "Factor", "factor": 2, "duration": "x"}, id="an odd duration"),
+        pytest.param(TWICE | {"durationSeconds": -1}, id="negative seconds"),
+        pytest.param(TWICE | {"duration": "x"}, id="an odd duration"),
         pytest.param({"type": "Quantity", "quantity": "-1"}, id="a negative quantity"),
-        pytest.param({"type": "Factor", "factor": 2, "quantity": "1"}, id="both amounts"),
+        pytest.param(TWICE | {"quantity": "1"}, id="both amounts"),
     ],
 )
 def test_boost_ratcheted(cpu: Json) -> None:

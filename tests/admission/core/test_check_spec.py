@@ -59,9 +59,7 @@ NO_TARGET = make.vpa_json(target=None)
         "a stored one without kind": (
             aiming("apps/v1", None),
             aiming("apps/v1", None),
-            [
-                "spec.targetRef.kind: Required value; tolerated, the stored object has it too",
-            ],
+            ["spec.targetRef.kind: Required value; tolerated, the stored object has it too"],
         ),
         "a kind misspelled": (
             aiming("apps/v1", "deployment"),
@@ -160,6 +158,8 @@ def test_gate_kept_open() -> None:
 
 ALL = Allowance(gated_modes=frozenset({"InPlace"}), startup_boost=True, per_vpa_config=True)
 AT = "spec.updatePolicy"
+MODES = '"InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate", "UpscaleOnly"'
+ALLOWED_MODES = MODES.replace('"', "").split(", ")
 HIGHER, LOWER = "TargetHigherThanRequests", "TargetLowerThanRequests"
 
 
@@ -189,17 +189,7 @@ def requiring(*requirements: tuple[list[str], str | None], mode: str = "Recreate
     "policy",
     [
         pytest.param(None, id="no policy"),
-        *(
-            pytest.param({"updateMode": mode}, id=mode)
-            for mode in (
-                "Off",
-                "Initial",
-                "Recreate",
-                "InPlaceOrRecreate",
-                "InPlace",
-                "UpscaleOnly",
-            )
-        ),
+        *(pytest.param({"updateMode": mode}, id=mode) for mode in ALLOWED_MODES),
         pytest.param({"updateMode": "Off", "minReplicas": 1}, id="one replica"),
         pytest.param({"updateMode": "Off", "evictAfterOOMSeconds": 1}, id="a second"),
         pytest.param(requiring((["cpu"], HIGHER), (["memory"], LOWER)), id="one each"),
@@ -213,7 +203,10 @@ def test_update_policy_allowed(policy: Json | None) -> None:
     assert policy_findings(policy) == []
 
 
-MODES = '"InPlace", "InPlaceOrRecreate", "Initial", "Off", "Recreate", "UpscaleOnly"'
+FIRST = ".evictionRequirements[0].resources"
+SECOND = ".evictionRequirements[1].resources[0]"
+CHANGE = ".evictionRequirements[0].changeRequirement"
+STANDS_AT = "it stands at evictionRequirements[0].resources"
 ONCE = ", and a resource may be named only once"
 
 
@@ -225,7 +218,7 @@ ONCE = ", and a resource may be named only once"
             {"updateMode": "bad"},
             [f'.updateMode: Unsupported value: "bad": supported values: {MODES}'],
         ),
-        "an empty mode": (
+        "empty": (
             {"updateMode": ""},
             [f'.updateMode: Unsupported value: "": supported values: {MODES}'],
         ),
@@ -239,24 +232,15 @@ ONCE = ", and a resource may be named only once"
         ),
         "a resource in two requirements": (
             requiring((["cpu"], HIGHER), (["cpu"], LOWER)),
-            [
-                '.evictionRequirements[1].resources[0]: Duplicate value: "cpu": '
-                f"it stands at evictionRequirements[0].resources[0]{ONCE}"
-            ],
+            [f'{SECOND}: Duplicate value: "cpu": {STANDS_AT}[0]{ONCE}'],
         ),
         "a resource spelled otherwise": (
             requiring((["cpu", "memory"], HIGHER), (["Memory"], HIGHER)),
-            [
-                '.evictionRequirements[1].resources[0]: Duplicate value: "Memory": '
-                f"it stands at evictionRequirements[0].resources[1]{ONCE}"
-            ],
+            [f'{SECOND}: Duplicate value: "Memory": {STANDS_AT}[1]{ONCE}'],
         ),
         "a resource twice in one requirement": (
             requiring((["cpu", "cpu"], HIGHER)),
-            [
-                '.evictionRequirements[0].resources[1]: Duplicate value: "cpu": '
-                f"it stands at evictionRequirements[0].resources[0]{ONCE}"
-            ],
+            [f'{FIRST}[1]: Duplicate value: "cpu": {STANDS_AT}[0]{ONCE}'],
         ),
         "no resource": (
             requiring(([], HIGHER)),
@@ -264,24 +248,15 @@ ONCE = ", and a resource may be named only once"
         ),
         "a resource that is not recommended": (
             requiring((["storage"], HIGHER)),
-            [
-                '.evictionRequirements[0].resources[0]: Unsupported value: "storage": '
-                'supported values: "cpu", "memory"'
-            ],
+            [f'{FIRST}[0]: Unsupported value: "storage": supported values: "cpu", "memory"'],
         ),
         "no change": (
             requiring((["cpu"], None)),
-            [
-                ".evictionRequirements[0].changeRequirement: Required value: "
-                "TargetHigherThanRequests or TargetLowerThanRequests"
-            ],
+            [f"{CHANGE}: Required value: {HIGHER} or {LOWER}"],
         ),
         "an unknown change": (
             requiring((["cpu"], "Higher")),
-            [
-                '.evictionRequirements[0].changeRequirement: Unsupported value: "Higher": '
-                f'supported values: "{HIGHER}", "{LOWER}"'
-            ],
+            [f'{CHANGE}: Unsupported value: "Higher": supported values: "{HIGHER}", "{LOWER}"'],
         ),
     },
 )

@@ -24,34 +24,28 @@ from app.admission.core.field_errors import (
 )
 from tests.cases import cases
 
+REQUIRED, INVALID, TOO_MANY = (f"FieldValue{kind}" for kind in ("Required", "Invalid", "TooMany"))
+
 
 @cases(
     "error reason body",
     {
-        "required": (required("a", "say it"), "FieldValueRequired", "Required value: say it"),
-        "no detail": (required("a"), "FieldValueRequired", "Required value"),
-        "text": (
-            invalid("a", "10", "too low"),
-            "FieldValueInvalid",
-            'Invalid value: "10": too low',
-        ),
-        "zero": (invalid("a", 0, "too low"), "FieldValueInvalid", "Invalid value: 0: too low"),
-        "fraction": (invalid("a", 0.5, "x"), "FieldValueInvalid", "Invalid value: 0.5: x"),
-        "whole float": (invalid("a", -1.0, "x"), "FieldValueInvalid", "Invalid value: -1: x"),
+        "required": (required("a", "say it"), REQUIRED, "Required value: say it"),
+        "no detail": (required("a"), REQUIRED, "Required value"),
+        "text": (invalid("a", "10", "too low"), INVALID, 'Invalid value: "10": too low'),
+        "zero": (invalid("a", 0, "too low"), INVALID, "Invalid value: 0: too low"),
+        "fraction": (invalid("a", 0.5, "x"), INVALID, "Invalid value: 0.5: x"),
+        "whole float": (invalid("a", -1.0, "x"), INVALID, "Invalid value: -1: x"),
         "not supported": (
             not_supported("a", "x", ("B", "A")),
             "FieldValueNotSupported",
             'Unsupported value: "x": supported values: "A", "B"',
         ),
         "forbidden": (forbidden("a", "gate"), "FieldValueForbidden", "Forbidden: gate"),
-        "more than one": (
-            too_many("a", 2, 1),
-            "FieldValueTooMany",
-            "Too many: 2: must have at most 1 item",
-        ),
+        "more than one": (too_many("a", 2, 1), TOO_MANY, "Too many: 2: must have at most 1 item"),
         "more than three": (
             too_many("a", 9, 3),
-            "FieldValueTooMany",
+            TOO_MANY,
             "Too many: 9: must have at most 3 items",
         ),
         "duplicate": (
@@ -138,30 +132,6 @@ def test_denial_message(problems: list[FieldError], message: str, causes: int) -
     prefix = 'VerticalPodAutoscaler.autoscaling.k8s.io "hamster" is invalid: '
     assert status["message"] == prefix + message
     assert len(status["details"]["causes"]) == causes
-
-
-def test_denial() -> None:
-    """A denial is a whole metav1 Status."""
-    assert denial([FIRST], "VerticalPodAutoscaler", "autoscaling.k8s.io", "hamster") == {
-        "metadata": {},
-        "status": "Failure",
-        "message": 'VerticalPodAutoscaler.autoscaling.k8s.io "hamster" is invalid: '
-        "spec.a: Required value: x",
-        "reason": "Invalid",
-        "details": {
-            "name": "hamster",
-            "group": "autoscaling.k8s.io",
-            "kind": "VerticalPodAutoscaler",
-            "causes": [
-                {
-                    "reason": "FieldValueRequired",
-                    "message": "Required value: x",
-                    "field": "spec.a",
-                }
-            ],
-        },
-        "code": 422,
-    }
 
 
 def test_denial_of_too_much() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, cast
 
 import orjson
@@ -10,22 +9,12 @@ import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
-from app.admission.core.mutate import (
-    ContainerVerdict,
-    PodAdmission,
-    PodRules,
-    PodVerdict,
-    pod_patch,
-)
+from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
 from app.model.errors import BadObject
 from app.model.patches import apply
-from app.model.pods import read_pod
-from app.model.quantity import ZERO
 from app.model.review import read_review
 from app.model.workloads import NOTHING_LOOKED_UP
-from app.sizing.boost import Boosted
 from app.sizing.matching import LookupNeeded
-from app.sizing.sizing import NO_SIZES, Sizes
 from tests import make
 from tests.admission.core.oracle import Upstream, UpstreamFails
 from tests.admission.core.worlds import World, worlds
@@ -37,9 +26,20 @@ Json = dict[str, Any]
 
 HAMSTER = box("hamster", "100m/100Mi")
 TOLD = "/metadata/annotations/vpaUpdates Pod resources updated by v: "
+TOLD_OF_CPU = (
+    f"{TOLD}container 0: memory: limit NOT set since originalLimit is nil or 0, "
+    "cpu request, cpu limit"
+)
 OBSERVED = "/metadata/annotations/vpaObservedContainers"
+ALL_KINDS = ("z", "memory", "a/b", "cpu")
+EMPTY = make.pod_json(spec={"containers": None}, annotations={})
+FIRST = "/spec/containers/0/resources"
 NO_ANNOTATIONS = "/metadata/annotations {}"
-AT = "/spec/containers/{}/resources"
+
+
+def annotated(*containers: Json) -> Json:
+    """Return a pod that has annotations, though none of ours."""
+    return make.pod_json(*containers, annotations={})
 
 
 def bare(name: str) -> Json:
@@ -55,18 +55,18 @@ def bare(name: str) -> Json:
             vpa_json(advice("hamster", "250m/200Mi")),
             [
                 NO_ANNOTATIONS,
-                "/spec/containers/0/resources/requests/cpu 250m",
-                "/spec/containers/0/resources/requests/memory 200Mi",
+                f"{FIRST}/requests/cpu 250m",
+                f"{FIRST}/requests/memory 200Mi",
                 TOLD + "container 0: cpu request, memory request",
                 f"{OBSERVED} hamster",
             ],
         ),
         "annotations are there": (
-            make.pod_json(HAMSTER, annotations={}),
+            annotated(HAMSTER),
             vpa_json(advice("hamster", "250m/200Mi")),
             [
-                "/spec/containers/0/resources/requests/cpu 250m",
-                "/spec/containers/0/resources/requests/memory 200Mi",
+                f"{FIRST}/requests/cpu 250m",
+                f"{FIRST}/requests/memory 200Mi",
                 TOLD + "container 0: cpu request, memory request",
                 f"{OBSERVED} hamster",
             ],
@@ -76,18 +76,37 @@ def bare(name: str) -> Json:
             vpa_json(advice("app", "1")),
             [
                 NO_ANNOTATIONS,
-                "/spec/containers/0/resources {}",
-                "/spec/containers/0/resources/requests {}",
-                "/spec/containers/0/resources/requests/cpu 1",
+                f"{FIRST} {{}}",
+                f"{FIRST}/requests {{}}",
+                f"{FIRST}/requests/cpu 1",
                 TOLD + "container 0: cpu request",
                 f"{OBSERVED} app",
             ],
         ),
+        "cpu and memory first, others by name": (
+            annotated(bare("app")),
+            vpa_json(
+                {
+                    "containerName": "app",
+                    "target": dict.fromkeys(("z", "memory", "a/b", "cpu"), "1"),
+                }
+            ),
+            [
+                f"{FIRST} {{}}",
+                f"{FIRST}/requests {{}}",
+                f"{FIRST}/requests/cpu 1",
+                f"{FIRST}/requests/memory 1",
+                f"{FIRST}/requests/a~1b 1",
+                f"{FIRST}/requests/z 1",
+                TOLD + "container 0: cpu request, memory request, a/b request, z request",
+                f"{OBSERVED} app",
+            ],
+        ),
         "two containers": (
-            make.pod_json(box("a", "0"), bare("b"), annotations={}),
+            annotated(box("a", "0"), bare("b")),
             vpa_json(advice("a", "1"), advice("b", "2")),
             [
-                "/spec/containers/0/resources/requests/cpu 1",
+                f"{FIRST}/requests/cpu 1",
                 "/spec/containers/1/resources {}",
                 "/spec/containers/1/resources/requests {}",
                 "/spec/containers/1/resources/requests/cpu 2",
@@ -95,49 +114,36 @@ def bare(name: str) -> Json:
                 f"{OBSERVED} a, b",
             ],
         ),
-        "nothing recommended": (
-            make.pod_json(box("app", "100m"), annotations={}),
-            vpa_json(),
-            [f"{OBSERVED} app"],
-        ),
+        "nothing recommended": (annotated(box("app", "100m")), vpa_json(), [f"{OBSERVED} app"]),
         "an empty recommendation": (
-            make.pod_json(bare("app"), annotations={}),
+            annotated(bare("app")),
             make.vpa_json("v", status={"recommendation": {}}),
             [f"{OBSERVED} app"],
         ),
         "a recommendation without a target": (
-            make.pod_json(bare("app"), annotations={}),
+            annotated(bare("app")),
             vpa_json({"containerName": "app"}),
             [f"{OBSERVED} app"],
         ),
-        "no containers": (
-            make.pod_json(spec={"containers": None}, annotations={}),
-            vpa_json(),
-            [f"{OBSERVED} "],
-        ),
+        "no containers": (EMPTY, vpa_json(), [f"{OBSERVED} "]),
         "what does not change is written too": (
-            make.pod_json(box("app", "", "1"), annotations={}),
+            annotated(box("app", "", "1")),
             vpa_json(advice("app", "1")),
             [
-                "/spec/containers/0/resources/requests/cpu 1",
-                "/spec/containers/0/resources/limits/cpu 1",
-                TOLD + "container 0: memory: limit NOT set since originalLimit is nil or 0, "
-                "cpu request, cpu limit",
+                f"{FIRST}/requests/cpu 1",
+                f"{FIRST}/limits/cpu 1",
+                TOLD_OF_CPU,
                 f"{OBSERVED} app",
             ],
         ),
         "only one map is missing": (
-            make.pod_json(
-                {"name": "app", "resources": {"limits": {"cpu": 1}, "requests": None}},
-                annotations={},
-            ),
+            annotated({"name": "app", "resources": {"limits": {"cpu": 1}, "requests": None}}),
             vpa_json(advice("app", "1")),
             [
-                "/spec/containers/0/resources/requests {}",
-                "/spec/containers/0/resources/requests/cpu 1",
-                "/spec/containers/0/resources/limits/cpu 1",
-                TOLD + "container 0: memory: limit NOT set since originalLimit is nil or 0, "
-                "cpu request, cpu limit",
+                f"{FIRST}/requests {{}}",
+                f"{FIRST}/requests/cpu 1",
+                f"{FIRST}/limits/cpu 1",
+                TOLD_OF_CPU,
                 f"{OBSERVED} app",
             ],
         ),
@@ -182,8 +188,8 @@ def test_claims_are_kept() -> None:
     pod = make.pod_json({"name": "app", "resources": {"claims": claims}}, annotations={})
     found = admit(pod, vpa_json(advice("app", "1")))
     assert found.changes[:2] == [
-        "/spec/containers/0/resources/requests {}",
-        "/spec/containers/0/resources/requests/cpu 1",
+        f"{FIRST}/requests {{}}",
+        f"{FIRST}/requests/cpu 1",
     ]
     resources = found.pod["spec"]["containers"][0]["resources"]
     assert resources == {"claims": claims, "requests": {"cpu": "1"}}
@@ -207,20 +213,18 @@ def test_modes(mode: str | None) -> None:
     assert admit(make.pod_json(box("app", "100m")), vpa).containers == ["50m -"]
 
 
+VERSION_2 = {"group": "", "version": "v2", "resource": "pods"}
+WRONG_SHAPE = make.pod_json({"name": "a", "resources": {"requests": 1}})
+
+
 @cases(
     "request_ reason",
     {
         "an update": ({"operation": "UPDATE"}, "NotACreation"),
-        "a subresource": ({"subresource": "eviction"}, "NotACreation"),
-        "another version": (
-            {"resource": {"group": "", "version": "v2", "resource": "pods"}},
-            "UnknownVersion",
-        ),
+        "a subresource": ({"subResource": "eviction"}, "NotACreation"),
+        "another version": ({"resource": VERSION_2}, "UnknownVersion"),
         "no object": ({"object": "x"}, "UnreadablePod"),
-        "the wrong shape": (
-            {"object": make.pod_json({"name": "a", "resources": {"requests": 1}})},
-            "UnreadablePod",
-        ),
+        "the wrong shape": ({"object": WRONG_SHAPE}, "UnreadablePod"),
         "nothing": ({"object": None}, "UnreadablePod"),
         "written by hand": ({"operation": ""}, "Sized"),
     },
@@ -229,8 +233,6 @@ def test_reviews(request_: Json, reason: str) -> None:
     """Only the creation of a readable pod is decided about, and the reason is told."""
     view = make.snapshot(make.vpa_json(cpu="1"), make.workload_json()).of("default")
     review = make.review_json(make.pod_json())
-    if (subresource := request_.pop("subresource", None)) is not None:
-        request_["subResource"] = subresource
     review["request"] |= request_
     verdict = PodAdmission(PodRules()).admit(read_review(review), view, NOTHING_LOOKED_UP)
     assert isinstance(verdict, PodVerdict)
@@ -403,142 +405,13 @@ def test_names_twice() -> None:
     assert found.containers[0] == found.containers[1]
 
 
-RESOURCES_AT = "/spec/containers/0/resources"
-TOLD_FIRST = TOLD + "container 0: "
-
-
-def verdict(sizes: Sizes, boost: Boosted | None = None) -> ContainerVerdict:
-    """Return what a container gets, without its recommendation."""
-    return ContainerVerdict("app", None, sizes, boost)
-
-
-def sizes(requests: Mapping[str, str], limits: Mapping[str, str], *notes: str) -> Sizes:
-    """Return what a container gets."""
-    return Sizes(
-        {name: make.quantity(text) for name, text in requests.items()},
-        {name: make.quantity(text) for name, text in limits.items()},
-        notes,
-    )
-
-
-def boost(request: str, limit: str | None) -> Boosted:
-    """Return the boost of the container `app`."""
-    return Boosted(
-        container="app",
-        base=ZERO,
-        wanted=ZERO,
-        request=make.quantity(request),
-        limit=None if limit is None else make.quantity(limit),
-        ceiling=None,
-        original="{}",
-    )
-
-
-def changes(pod: Json, patched: ContainerVerdict) -> list[str]:
-    """Return path and value of each operation but the last, which names the containers."""
-    operations = pod_patch(read_pod(pod), "v", [patched])
-    apply(pod, operations)
-    return [f"{operation['path']} {operation['value']}" for operation in operations[:-1]]
-
-
-@cases(
-    "resources found expected",
-    {
-        "a limit alone": (
-            {"limits": {"cpu": "0"}},
-            sizes({}, {"cpu": "1"}),
-            [f"{RESOURCES_AT}/limits/cpu 1", f"{TOLD_FIRST}cpu limit"],
-        ),
-        "a name with a slash": (
-            {"limits": {"nvidia.com/gpu": "2"}},
-            sizes({}, {"nvidia.com/gpu": "1"}),
-            [f"{RESOURCES_AT}/limits/nvidia.com~1gpu 1", f"{TOLD_FIRST}nvidia.com/gpu limit"],
-        ),
-        "all in order": (
-            None,
-            sizes({"z": "1", "memory": "1", "a": "1", "cpu": "1"}, {"cpu": "2"}, "cpu is fine"),
-            [
-                f"{RESOURCES_AT} {{}}",
-                f"{RESOURCES_AT}/requests {{}}",
-                f"{RESOURCES_AT}/requests/cpu 1",
-                f"{RESOURCES_AT}/requests/memory 1",
-                f"{RESOURCES_AT}/requests/a 1",
-                f"{RESOURCES_AT}/requests/z 1",
-                f"{RESOURCES_AT}/limits {{}}",
-                f"{RESOURCES_AT}/limits/cpu 2",
-                f"{TOLD_FIRST}cpu is fine, cpu request, memory request, a request, z request, "
-                "cpu limit",
-            ],
-        ),
-        "nothing to write": (None, sizes({}, {}, "a note alone"), []),
-        "an empty object is made anew": (
-            {},
-            sizes({"cpu": "1"}, {}),
-            [
-                f"{RESOURCES_AT} {{}}",
-                f"{RESOURCES_AT}/requests {{}}",
-                f"{RESOURCES_AT}/requests/cpu 1",
-                f"{TOLD_FIRST}cpu request",
-            ],
-        ),
-    },
-)
-def test_sizes(resources: Json | None, found: Sizes, expected: list[str]) -> None:
-    """Maps are created where they are missing, and values come in order."""
-    container = make.container_json("app") | ({} if resources is None else {"resources": resources})
-    assert changes(make.pod_json(container, annotations={}), verdict(found)) == expected
-
-
-MARK = "/metadata/annotations/vpaCpuStartupBoost~1app {}"
-
-
-@cases(
-    "found boosted expected",
-    {
-        "a boost alone": (
-            NO_SIZES,
-            boost("2", None),
-            [MARK, f"{RESOURCES_AT}/requests/cpu 2", f"{TOLD_FIRST}cpu request"],
-        ),
-        "the limit stays what it is": (
-            sizes({"memory": "1", "cpu": "1"}, {"cpu": "3"}),
-            boost("2", None),
-            [
-                MARK,
-                f"{RESOURCES_AT}/requests/cpu 2",
-                f"{RESOURCES_AT}/requests/memory 1",
-                f"{RESOURCES_AT}/limits/cpu 3",
-                f"{TOLD_FIRST}cpu request, memory request, cpu limit",
-            ],
-        ),
-        "the limit follows": (
-            sizes({"memory": "1"}, {"memory": "3"}),
-            boost("2", "4"),
-            [
-                MARK,
-                f"{RESOURCES_AT}/requests/cpu 2",
-                f"{RESOURCES_AT}/requests/memory 1",
-                f"{RESOURCES_AT}/limits/cpu 4",
-                f"{RESOURCES_AT}/limits/memory 3",
-                f"{TOLD_FIRST}cpu request, memory request, cpu limit, memory limit",
-            ],
-        ),
-    },
-)
-def test_boost(found: Sizes, boosted: Boosted, expected: list[str]) -> None:
-    """A boost stands in for the cpu, and its mark comes first."""
-    pod = make.pod_json(cpu="1", cpu_limit="1", annotations={})
-    assert changes(pod, verdict(found, boosted)) == expected
-
-
 def test_foreign_annotations() -> None:
     """Whatever keys others use, they stay, and paths are escaped."""
     key = "custom~domain.com/annotation/name"
-    pod = make.pod_json(cpu="1", annotations={key: "x"})
-    patched = apply(pod, pod_patch(read_pod(pod), "v", [verdict(NO_SIZES, boost("2", None))]))
-    assert patched["metadata"]["annotations"] == {
+    pod = make.pod_json(box("app", "1"), annotations={key: "x"})
+    assert admit(pod, vpa_json(boost=make.boost_json(factor=2))).annotations == {
         key: "x",
-        "vpaCpuStartupBoost/app": "{}",
+        "vpaCpuStartupBoost/app": '{"requests":{"cpu":"1"},"limits":{}}',
         "vpaUpdates": "Pod resources updated by v: container 0: cpu request",
         "vpaObservedContainers": "app",
     }

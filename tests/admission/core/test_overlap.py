@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 from hypothesis import given
@@ -31,6 +32,10 @@ PROD: dict[str, Any] = {"matchLabels": {"env": "prod"}}
 ENFORCE, WARN, OFF = Disjointness.ENFORCE, Disjointness.WARN, Disjointness.OFF
 
 
+new = partial(make.vpa_json, "new")
+old = partial(make.vpa, "old")
+
+
 def labels(**words: str) -> dict[str, Any]:
     """Return a selector of labels."""
     return {"matchLabels": words}
@@ -41,6 +46,10 @@ def role(operator: str, *values: str) -> dict[str, Any]:
     return {"matchExpressions": [{"key": "role", "operator": operator, "values": list(values)}]}
 
 
+BASE = new(selector=LEADER)
+CONTRADICTION = {**LEADER, **role("In", "follower")}
+WITHOUT_API_VERSION = {"kind": "StatefulSet", "name": "web"}
+LEAVING = {"deletionTimestamp": "2026-01-05T10:00:00Z"}
 CATCH_ALL, KEYS, VALUES = "(catch-all)", "(different keys)", "(overlapping values)"
 
 
@@ -63,7 +72,7 @@ def test_conflict(
     stored: dict[str, Any] | None, new: dict[str, Any] | None, path: str, why: str
 ) -> None:
     """Two VPAs that a pod could match are told apart by nothing; the text says which and why."""
-    other = make.vpa("old", selector=stored)
+    other = old(selector=stored)
     (found,) = conflicts(make.vpa("new", selector=new), [other])
     assert (found.path, found.kind) == (path, ErrorKind.FORBIDDEN)
     assert found.detail.endswith(why)
@@ -71,36 +80,21 @@ def test_conflict(
     assert 'VerticalPodAutoscaler "old"' in found.detail
 
 
-def test_disjoint() -> None:
-    """Selectors that no pod can match together may share a target."""
-    leader, follower = (make.vpa(name, selector=labels(role=name)) for name in "ab")
-    assert not list(conflicts(leader, [follower]))
-
-
 @cases(
     "other is_sibling",
     {
-        "same target": (make.vpa("old"), True),
+        "same target": (old(), True),
         "itself": (make.vpa("new"), False),
-        "another namespace": (make.vpa("old", namespace="other"), False),
-        "another name": (make.vpa("old", target="StatefulSet/db"), False),
-        "another kind": (make.vpa("old", target="Deployment/web"), False),
-        "version": (make.vpa("old", target="apps/v1beta1/StatefulSet/web"), True),
-        "another group": (make.vpa("old", target="x.io/v1/StatefulSet/web"), False),
-        "a forgotten group": (make.vpa("old", target="v1/StatefulSet/web"), True),
-        "no apiVersion": (
-            make.vpa("old", spec={"targetRef": {"kind": "StatefulSet", "name": "web"}}),
-            True,
-        ),
-        "no target": (make.vpa("old", target=None), False),
-        "on its way out": (
-            make.vpa("old", metadata={"deletionTimestamp": "2026-01-05T10:00:00Z"}),
-            False,
-        ),
-        "one that selects nothing": (
-            make.vpa("old", selector={**LEADER, **role("In", "follower")}),
-            False,
-        ),
+        "another namespace": (old(namespace="other"), False),
+        "another name": (old(target="StatefulSet/db"), False),
+        "another kind": (old(target="Deployment/web"), False),
+        "version": (old(target="apps/v1beta1/StatefulSet/web"), True),
+        "another group": (old(target="x.io/v1/StatefulSet/web"), False),
+        "a forgotten group": (old(target="v1/StatefulSet/web"), True),
+        "no apiVersion": (old(spec={"targetRef": WITHOUT_API_VERSION}), True),
+        "no target": (old(target=None), False),
+        "on its way out": (old(metadata=LEAVING), False),
+        "one that selects nothing": (old(selector=CONTRADICTION), False),
     },
 )
 def test_siblings(other: Vpa, is_sibling: bool) -> None:
@@ -111,7 +105,7 @@ def test_siblings(other: Vpa, is_sibling: bool) -> None:
 def test_no_api_version_equals_any() -> None:
     """A custom target without apiVersion may be the one of any group."""
     new = make.vpa("new", spec={"targetRef": {"kind": "Rollout", "name": "web"}})
-    other = make.vpa("old", target="argoproj.io/v1/Rollout/web")
+    other = old(target="argoproj.io/v1/Rollout/web")
     assert list(conflicts(new, [other]))
     assert list(conflicts(other, [new]))
 
@@ -128,16 +122,12 @@ def test_strongest_first() -> None:
 
 def create(vpa: dict[str, Any] | None = None, subresource: str | None = None) -> AdmissionRequest:
     """Return a review of a creation."""
-    return make.review(vpa or make.vpa_json("new", selector=LEADER), subresource=subresource)
+    return make.review(vpa or BASE, subresource=subresource)
 
 
-def update(new: dict[str, Any], old: dict[str, Any]) -> AdmissionRequest:
+def update(to: dict[str, Any], *, before: dict[str, Any] = BASE) -> AdmissionRequest:
     """Return a review of an update."""
-    return make.review(new, old=old, operation="UPDATE")
-
-
-BASE = make.vpa_json("new", selector=LEADER)
-WITHOUT_API_VERSION = {"kind": "StatefulSet", "name": "web"}
+    return make.review(to, old=before, operation="UPDATE")
 
 
 @cases(
@@ -145,36 +135,26 @@ WITHOUT_API_VERSION = {"kind": "StatefulSet", "name": "web"}
     {
         "creation": (create(), ENFORCE, True),
         "creation, only warned of": (create(), WARN, False),
-        "selector": (update(make.vpa_json("new", selector=FOLLOWER), BASE), ENFORCE, True),
-        "selector taken away": (update(make.vpa_json("new"), BASE), ENFORCE, True),
-        "target": (
-            update(make.vpa_json("new", selector=LEADER, target="StatefulSet/db"), BASE),
-            ENFORCE,
-            True,
-        ),
+        "selector": (update(new(selector=FOLLOWER)), ENFORCE, True),
+        "selector taken away": (update(new()), ENFORCE, True),
+        "target": (update(new(selector=LEADER, target="StatefulSet/db")), ENFORCE, True),
         "target that was missing": (
-            update(BASE, make.vpa_json("new", selector=LEADER, target=None)),
+            update(BASE, before=new(selector=LEADER, target=None)),
             ENFORCE,
             True,
         ),
         "selector that was broken": (
-            update(make.vpa_json("new"), make.vpa_json("new", selector=role("Like"))),
+            update(new(), before=new(selector=role("Like"))),
             ENFORCE,
             True,
         ),
-        "mode": (update(make.vpa_json("new", selector=LEADER, mode="Off"), BASE), ENFORCE, False),
+        "mode": (update(new(selector=LEADER, mode="Off")), ENFORCE, False),
         "version of the target": (
-            update(
-                make.vpa_json("new", selector=LEADER, target="apps/v1beta1/StatefulSet/web"), BASE
-            ),
+            update(new(selector=LEADER, target="apps/v1beta1/StatefulSet/web")),
             ENFORCE,
             False,
         ),
-        "spelling of the selector": (
-            update(make.vpa_json("new", selector=role("In", "leader")), BASE),
-            ENFORCE,
-            False,
-        ),
+        "spelling of the selector": (update(new(selector=role("In", "leader"))), ENFORCE, False),
     },
 )
 def test_needs_siblings(request_: AdmissionRequest, mode: Disjointness, is_decisive: bool) -> None:
@@ -195,14 +175,8 @@ def test_needs_siblings(request_: AdmissionRequest, mode: Disjointness, is_decis
         "no kind": (create(make.vpa_json(target="v1//web")), ENFORCE),
         "odd": (create(make.vpa_json(mode="Off", spec={"recommenders": 5})), ENFORCE),
         "broken selector": (create(make.vpa_json(selector=role("Like"))), ENFORCE),
-        "selects nothing": (
-            create(make.vpa_json(selector={**LEADER, **role("In", "follower")})),
-            ENFORCE,
-        ),
-        "on its way out": (
-            create(make.vpa_json(metadata={"deletionTimestamp": "2026-01-05T10:00:00Z"})),
-            ENFORCE,
-        ),
+        "selects nothing": (create(make.vpa_json(selector=CONTRADICTION)), ENFORCE),
+        "on its way out": (create(make.vpa_json(metadata=LEAVING)), ENFORCE),
     },
 )
 def test_needs_no_siblings(request_: AdmissionRequest, mode: Disjointness) -> None:
@@ -213,7 +187,7 @@ def test_needs_no_siblings(request_: AdmissionRequest, mode: Disjointness) -> No
     )
 
 
-RIVAL = make.vpa("old", selector=LEADER)
+RIVAL = old(selector=LEADER)
 
 
 @cases(
@@ -221,9 +195,9 @@ RIVAL = make.vpa("old", selector=LEADER)
     {
         "a new one is refused": (create(), ENFORCE, FieldError),
         "a new one is warned of": (create(), WARN, FieldWarning),
-        "changed": (update(BASE, make.vpa_json("new")), ENFORCE, FieldError),
+        "changed": (update(BASE, before=new()), ENFORCE, FieldError),
         "labelled": (
-            update(BASE, make.vpa_json("new", selector=LEADER, metadata={"labels": {}})),
+            update(BASE, before=new(selector=LEADER, metadata={"labels": {}})),
             ENFORCE,
             FieldWarning,
         ),

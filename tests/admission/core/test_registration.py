@@ -17,6 +17,7 @@ OURS: dict[str, Any] = {
     "namespaceSelector": {},
     "rules": [{"operations": ["CREATE"], "resources": ["pods"]}],
 }
+ANOTHER_CA = OURS["clientConfig"] | {"caBundle": "eA=="}
 WANTED: dict[str, Any] = {
     "apiVersion": "admissionregistration.k8s.io/v1",
     "kind": "MutatingWebhookConfiguration",
@@ -51,10 +52,7 @@ def live(**changes: object) -> dict[str, Any]:
         "empty is absent": ({"namespaceSelector": None}, ()),
         "muted": ({"matchConditions": [{"name": "never"}]}, ("matchConditions",)),
         "a field that we do not name": ({"reinvocationPolicy": "Never"}, ()),
-        "another CA": (
-            {"clientConfig": {**OURS["clientConfig"], "caBundle": "eA=="}},
-            ("clientConfig.caBundle",),
-        ),
+        "another CA": ({"clientConfig": ANOTHER_CA}, ("clientConfig.caBundle",)),
         "sent elsewhere": (
             {"clientConfig": {"url": "https://elsewhere", "caBundle": "Q0E="}},
             ("clientConfig.service", "clientConfig.url"),

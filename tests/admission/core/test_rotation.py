@@ -152,11 +152,8 @@ def test_issuing(
     "situation until",
     {
         "until the renewal": (known(OLD), renewal_time(OLD, RULES)),
-        "until settled": (
-            known(DUE, NEW, (BOTH, BOTH), age_seconds=10),
-            NOW + timedelta(seconds=20),
-        ),
-        "until the grace is over": (
+        "settled": (known(DUE, NEW, (BOTH, BOTH), age_seconds=10), NOW + timedelta(seconds=20)),
+        "the grace is over": (
             known(NEW, bundles=(BOTH,), age_seconds=600),
             NOW + timedelta(seconds=3000),
         ),

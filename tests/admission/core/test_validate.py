@@ -92,12 +92,7 @@ BROKEN_RESOURCE = vpa(POLICY_JSON(resources=["cpu", "broken"]))
     {
         "valid": (vpa(), NO_GATES, [], 0),
         "a deprecated mode is warned of": (vpa(mode="Auto"), NO_GATES, [], 1),
-        "InPlace with its gate off": (
-            vpa(mode="InPlace"),
-            NO_GATES,
-            [(f"{UPDATE}.updateMode", FORBIDDEN)],
-            0,
-        ),
+        "gate off": (vpa(mode="InPlace"), NO_GATES, [(f"{UPDATE}.updateMode", FORBIDDEN)], 0),
     },
 )
 def test_created(new: Json, gates: FeatureGates, expected: Errors, warnings: int) -> None:
@@ -113,12 +108,7 @@ WAS_BOOSTED = vpa(boost=FACTOR)
 @cases(
     "new old expected warnings",
     {
-        "a mode whose gate was closed": (
-            updating(updateMode="InPlace", minReplicas=2),
-            vpa(mode="InPlace"),
-            [],
-            0,
-        ),
+        "mode": (updating(updateMode="InPlace", minReplicas=2), vpa(mode="InPlace"), [], 0),
         "a boost whose gate was closed is still checked": (
             vpa(boost=make.boost_json(factor=0)),
             WAS_BOOSTED,
@@ -237,46 +227,31 @@ def test_stored_that_way(item: Json, warnings: int) -> None:
 RIVAL = make.vpa("old", selector={"matchLabels": {"role": "leader"}})
 LEADER = make.vpa_json("new", mode="Off", selector={"matchLabels": {"role": "leader"}})
 FOLLOWER = make.vpa_json("new", mode="Off", selector={"matchLabels": {"role": "follower"}})
+CROWDED = make.with_value(LEADER, "spec.recommenders", [{}, {}])
 WARN, OFF = Disjointness.WARN, Disjointness.OFF
 
 
 @cases(
-    "new old siblings rules reason warnings",
+    "new siblings rules reason warnings",
     {
-        "refused": (LEADER, None, [RIVAL], RULES, VpaReason.OVERLAPPING, 0),
-        "kept apart": (FOLLOWER, None, [RIVAL], RULES, VpaReason.ACCEPTED, 0),
-        "only warned of": (LEADER, None, [RIVAL], WARN, VpaReason.ACCEPTED, 1),
-        "not looked at": (LEADER, None, [RIVAL], OFF, VpaReason.ACCEPTED, 0),
-        "not looked at, unknown": (LEADER, None, None, OFF, VpaReason.ACCEPTED, 0),
-        "siblings unknown": (LEADER, None, None, RULES, VpaReason.SIBLINGS_UNKNOWN, 1),
-        "labelled": (
-            {**LEADER, "metadata": {"name": "new", "namespace": "default", "labels": {}}},
-            LEADER,
-            [RIVAL],
-            RULES,
-            VpaReason.ACCEPTED,
-            1,
-        ),
-        "something else is wrong too": (
-            {**LEADER, "spec": {**LEADER["spec"], "recommenders": [{}, {}]}},
-            None,
-            [RIVAL],
-            RULES,
-            VpaReason.INVALID,
-            0,
-        ),
+        "refused": (LEADER, [RIVAL], RULES, VpaReason.OVERLAPPING, 0),
+        "kept apart": (FOLLOWER, [RIVAL], RULES, VpaReason.ACCEPTED, 0),
+        "only warned of": (LEADER, [RIVAL], WARN, VpaReason.ACCEPTED, 1),
+        "not looked at": (LEADER, [RIVAL], OFF, VpaReason.ACCEPTED, 0),
+        "not looked at, unknown": (LEADER, None, OFF, VpaReason.ACCEPTED, 0),
+        "siblings unknown": (LEADER, None, RULES, VpaReason.SIBLINGS_UNKNOWN, 1),
+        "something else is wrong too": (CROWDED, [RIVAL], RULES, VpaReason.INVALID, 0),
     },
 )
 def test_overlap(
     new: Json,
-    old: Json | None,
     siblings: list[Vpa] | None,
     rules: Disjointness,
     reason: VpaReason,
     warnings: int,
 ) -> None:
     """Two VPAs may share a target only if no pod can have both."""
-    request = make.review(new, old=old, operation="UPDATE" if old else "CREATE")
+    request = make.review(new)
     verdict = review_vpa(request, NO_GATES, siblings, rules, phase=Phase.VALIDATING)
     assert (verdict.reason, len(verdict.warnings)) == (reason, warnings)
     assert verdict.allowed is (reason not in (VpaReason.OVERLAPPING, VpaReason.INVALID))
@@ -289,11 +264,7 @@ def test_overlap(
         "never stored": (make.review(LEADER, dry_run=True), RULES, False),
         "refuses nobody": (make.review(LEADER), WARN, False),
         "as before": (make.review(LEADER, old=LEADER, operation="UPDATE"), RULES, False),
-        "not named yet": (
-            make.review(make.vpa_json("", mode="Off"))._replace(name=""),
-            RULES,
-            False,
-        ),
+        "no name yet": (make.review(make.vpa_json("", mode="Off"))._replace(name=""), RULES, False),
         "refused": (make.review(VERY_BROKEN), RULES, False),
     },
 )

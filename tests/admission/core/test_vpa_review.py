@@ -48,10 +48,7 @@ def deep(levels: int) -> dict[str, Any]:
             False,
         ),
         "on its way out, old one missing": (update({"metadata": TERMINATING}, None), False),
-        "created on its way out": (
-            update({"metadata": TERMINATING}, {"metadata": {}}, "CREATE"),
-            False,
-        ),
+        "created that way": (update({"metadata": TERMINATING}, {"metadata": {}}, "CREATE"), False),
         "odd metadata": (update({"metadata": 5}, {"metadata": 5}), False),
         "no objects at all": (update([], []), False),
         "too deep to compare": (
