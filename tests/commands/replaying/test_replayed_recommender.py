@@ -18,7 +18,6 @@ from app.recommender.variants import OURS
 from tests import make
 from tests.cases import cases
 from tests.commands.replaying.story import (
-    DAY,
     OWNER,
     START,
     WEB,
@@ -112,26 +111,6 @@ def test_namespaces(only: str, ignored: Sequence[str], seen: Sequence[str]) -> N
     assert [one["namespace"] for one in shown.lines if one.get("recommendation")] == seen
 
 
-def test_pods_that_do_not_run_yet() -> None:
-    """A pending pod is not there; once it has run it is."""
-    pending = pod_json(status={"phase": "Pending"})
-    story = Story([*WEB[:3], pending]).use(1, "100m", "400Mi").put(1.5, pod_json())
-    for upstream in (True, False):
-        shown = story.use(2, "100m", "400Mi").play(1, 2, upstream=upstream)
-        assert "NoPodsMatched" in shown.conditions(1)
-        assert "NoPodsMatched" not in shown.conditions(2)
-
-
-def test_init_containers() -> None:
-    """Init containers have usage, and no recommendation."""
-    story = Story([*WEB[:3], pod_json(init=["setup"])])
-    story.use(1, "100m", "400Mi").use(1, "900m", "900Mi", container="setup")
-    for upstream in (True, False):
-        shown = story.play(1, upstream=upstream)
-        assert shown.target(1, "setup") == ""
-        assert shown.target(1).split()[0] == "126m"
-
-
 SHOP = {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "web"}}
 SHOP_KIND = {
     "apiVersion": "apiextensions.k8s.io/v1",
@@ -186,21 +165,6 @@ def test_targets(
     assert conditions["RecommendationProvided"][0] == ("False" if problem else "True")
 
 
-@pytest.mark.parametrize(
-    ("upstream", "target"),
-    [pytest.param(True, "", id="upstream"), pytest.param(False, "126m 511772986", id="ours")],
-)
-def test_a_target_that_is_gone_for_a_while(upstream: bool, target: str) -> None:
-    """Upstream wipes the recommendation, ours keeps it and says what is wrong."""
-    story = steady(range(1, 10))
-    story.drop(4.5, "Deployment", "web").put(6.5, WORKLOADS[0])
-    shown = story.play(4, 6, 8, upstream=upstream)
-    assert [shown.target(4), shown.target(6)] == ["126m 511772986", target]
-    assert "ConfigUnsupported" in shown.conditions(6)
-    assert shown.target(8) == "126m 511772986"
-    assert "ConfigUnsupported" not in shown.conditions(8)
-
-
 # --- statuses
 
 
@@ -235,15 +199,6 @@ def test_conditions_of_upstream(objects: Sequence[Json], expected: Json) -> None
     assert shown.conditions(2) == expected
 
 
-@pytest.mark.parametrize(
-    ("upstream", "target"),
-    [pytest.param(True, "25m 250Mi", id="upstream"), pytest.param(False, "", id="ours")],
-)
-def test_containers_without_samples(upstream: bool, target: str) -> None:
-    """Upstream publishes the floor before it knows anything."""
-    assert Story().use(5, "100m").play(1, upstream=upstream).target(1) == target
-
-
 def test_other_peoples_conditions_stay() -> None:
     """A condition that nobody here sets is kept, with its time."""
     alien = {"type": "Alien", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
@@ -258,15 +213,6 @@ def test_other_peoples_conditions_stay() -> None:
         ]
 
 
-def test_history_expires() -> None:
-    """Without samples upstream forgets after eight days."""
-    story = steady(range(1, 30)).drop(61, "Pod", "web-0")
-    first, last = 8 * DAY, 8 * DAY + 120
-    shown = story.play(first, last, upstream=True, interval=60)
-    assert shown.target(first).split()[0] == "126m"
-    assert (shown.target(last), shown.at(last)["recommendation"]) == ("", {})
-
-
 # --- checkpoints and restarts
 
 
@@ -277,19 +223,6 @@ def test_history_is_read_at_start(upstream: bool) -> None:
     shown = story.play(1, upstream=upstream)
     assert shown.target(1) == "587m 1238659775"
     assert shown.checkpoints(1)["web-app"]["status"]["totalSamplesCount"] == 2881
-
-
-@pytest.mark.parametrize(
-    ("upstream", "target"),
-    [
-        pytest.param(True, "126m 511772986", id="upstream overwrites it"),
-        pytest.param(False, "587m 1238659775", id="ours reads it"),
-    ],
-)
-def test_history_of_a_vpa_that_comes_later(upstream: bool, target: str) -> None:
-    """History waits for its VPA, but for upstream only at start."""
-    story = Story([*WORKLOADS, pod_json(), STORED]).put(1.5, VPA).use(2, "100m", "400Mi")
-    assert story.play(2, upstream=upstream).target(2) == target
 
 
 @both
@@ -431,25 +364,6 @@ def test_orphans(
 
 
 # --- several VPAs of one workload
-
-
-def role(pod: str, name: str) -> Json:
-    """Return a pod that plays a role."""
-    return pod_json(pod, labels={"role": name})
-
-
-def test_samples_around_a_change_of_role() -> None:
-    """CPU averaged over the change counts for nobody, memory for whose it is by then."""
-    vpas = [
-        make.vpa_json(name, target="Deployment/web", selector={"matchLabels": {"role": name}})
-        for name in ("leader", "follower")
-    ]
-    story = Story([*WORKLOADS, *vpas, role("web-0", "leader")])
-    story.use(1, "1", "1Gi", window="17s").put(1.9, role("web-0", "follower"))
-    story.use(2, "1", "1Gi", window="17s")
-    shown = story.play(1, 2)
-    assert shown.target(1, vpa="leader") == "1168m 1238659775"
-    assert shown.target(2, vpa="follower") == "- 1238659775"
 
 
 def test_owners_that_come_later_than_their_pods() -> None:
