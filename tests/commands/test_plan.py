@@ -184,19 +184,6 @@ def test_flags_decide(tmp_path: Path, flags: list[str], reason: str | None) -> N
     assert (found[0] if found else None) == reason
 
 
-@pytest.mark.parametrize(
-    ("flags", "evicted"),
-    [
-        ([], 1),
-        (["--prove=off"], 2),
-    ],
-)
-def test_proof(tmp_path: Path, flags: list[str], evicted: int) -> None:
-    """One pod goes first to see whether that helps, or as many as the budget bears."""
-    found = reasons(tmp_path, cluster(count=4), *flags)
-    assert found.count("Evicted") == evicted
-
-
 def test_gates_decide(tmp_path: Path) -> None:
     """Mode InPlace works once its gate is on."""
     vpa = make.vpa_json(mode="InPlace", recommendations=[recommended("200m/200Mi = =")])

@@ -8,7 +8,7 @@ import pytest
 
 from app.ports import VPAS, Ref
 from tests.sandbox_objects import pods_in
-from tests.updater.stage import Call, Stage, budget, in_other, small, staged, vpa
+from tests.updater.stage import Call, Stage, in_other, small, staged, vpa
 
 
 def workloads(*names: str, flags: Sequence[str] = (), replicas: int = 2) -> Stage:
@@ -113,21 +113,6 @@ def test_a_trial_comes_before_the_canary(works: bool, evictions: int) -> None:
     assert len(pods_in(stage.sandbox, "default")) == 4
 
 
-# --- budgets
-
-
-def test_a_budget_is_asked_before_it_refuses() -> None:
-    """A PodDisruptionBudget that allows one costs no refused call."""
-    stage = Stage("--prove=off")
-    stage.apply(small(replicas=6), vpa(), budget(unavailable=1))
-    stage.run(20)
-    stage.recommend("200m/200Mi = =")
-    stage.run(600)
-    assert stage.requests() == ["200m"] * 6
-    assert stage.asked.count("evict") == stage.carried.count("evict") == 6
-    assert stage.metric("failed_eviction_attempts_total") == 0
-
-
 # --- pace
 
 
@@ -169,12 +154,6 @@ def moments(stage: Stage) -> dict[str, list[int]]:
     stage.asked.before = look
     stage.round()
     return found
-
-
-def test_a_step_without_a_token_delays_no_other() -> None:
-    """While evictions wait for their rate, resizes of others are made at once."""
-    found = moments(two_workloads("--eviction-rate-limit=0.04"))
-    assert found == {"far": [0, 25], "near": [0, 25]}
 
 
 def test_namespaces_do_not_wait_for_one_another() -> None:

@@ -347,16 +347,8 @@ def test_a_plan_from_before_another_loop_disturbed_the_owner() -> None:
     "error evicted",
     {
         "silence": (SILENCE, False),
-        "500": (BROKEN, False),
-        "409": (Conflict("changed", status=409), False),
-        "429": (TooMany("slow down", status=429, retry_after_seconds=5), False),
-        "quota": (Refused("exceeded quota: rq", status=403), False),
         "node": (Refused("node", status=403, causes=(("NodeCapacity", "no"),)), True),
         "422": (Invalid("QOS Class may not change", status=422), True),
-        "no subresource": (
-            NotFound("the server could not find the requested resource", status=404),
-            True,
-        ),
     },
 )
 def test_a_resize_that_fails(error: ClusterError, evicted: bool) -> None:
