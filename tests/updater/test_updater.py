@@ -76,15 +76,6 @@ def test_a_process_that_leads_no_more_publishes_no_more() -> None:
     assert stage.metric("pod_decisions") == 4
 
 
-def test_a_dry_run_touches_nothing() -> None:
-    """It decides as any other, and tells only who asks."""
-    stage = staged("--dry-run", "--prove=off")
-    stage.run(120)
-    assert {call.verb for call in stage.asked.calls} <= {"get"}
-    assert stage.reasons().count("Evicted") == 2
-    assert stage.metric("pod_decisions", reason="Evicted") == 2
-
-
 # --- proof
 
 

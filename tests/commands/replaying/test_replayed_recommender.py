@@ -112,27 +112,6 @@ def test_namespaces(only: str, ignored: Sequence[str], seen: Sequence[str]) -> N
 
 
 SHOP = {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "web"}}
-SHOP_KIND = {
-    "apiVersion": "apiextensions.k8s.io/v1",
-    "kind": "CustomResourceDefinition",
-    "metadata": {"name": "shops.example.com"},
-    "spec": {
-        "group": "example.com",
-        "scope": "Namespaced",
-        "names": {"kind": "Shop", "plural": "shops"},
-        "versions": [
-            {
-                "name": "v1",
-                "subresources": {
-                    "scale": {
-                        "specReplicasPath": ".spec.replicas",
-                        "labelSelectorPath": ".status.selector",
-                    }
-                },
-            }
-        ],
-    },
-}
 
 
 @cases(
@@ -148,7 +127,10 @@ SHOP_KIND = {
         "a custom kind": (
             "example.com/v1/Shop/web",
             "example.com/v1/Shop/web",
-            [SHOP_KIND, SHOP | {"spec": {"replicas": 1}, "status": {"selector": "app=web"}}],
+            [
+                make.definition_json(),
+                SHOP | {"spec": {"replicas": 1}, "status": {"selector": "app=web"}},
+            ],
             "",
         ),
     },
