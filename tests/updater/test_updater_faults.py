@@ -6,7 +6,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import pytest
 
@@ -32,7 +31,6 @@ from tests.make import ALL_GATES
 from tests.sandbox.worlds import snapshot_of
 from tests.updater.stage import Call, Stage, budget, small, staged, vpa
 
-Json = dict[str, Any]
 BOOST = "vpaCpuStartupBoost/"
 SILENCE = Unavailable("no answer in time")
 BROKEN = Unavailable("internal error", status=500)
@@ -454,15 +452,6 @@ def test_a_resize_that_says_not_what_to_write_evicts_no_pod() -> None:
     result = stage.parts.executor.carry_out(batch)
     assert stage.asked.count("evict") == 0
     assert Reason.RESIZE_ERROR in {found.reason for found in result.decisions.values()}
-
-
-def test_mode_in_place_never_evicts() -> None:
-    """Whatever its resizes are answered."""
-    stage = unproven(mode="InPlace")
-    for error in (SILENCE, BROKEN, Invalid("never"), Refused("no"), Conflict("no")):
-        stage.faults.order(resizes(error, 3))
-        stage.run(600)
-    assert stage.evicted() == []
 
 
 def test_marks_that_cannot_be_written() -> None:

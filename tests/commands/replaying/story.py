@@ -41,7 +41,6 @@ def pod_json(
     *containers: str,
     labels: Mapping[str, str] | None = None,
     memory: str | None = None,
-    init: Sequence[str] = (),
     status: Mapping[str, Any] | None = None,
     owner: str | None = OWNER,
     metadata: Mapping[str, Any] | None = None,
@@ -52,7 +51,6 @@ def pod_json(
         name=name,
         labels=make.LABELS | dict(labels or {}),
         memory=memory,
-        init=[make.container_json(one) for one in init] or None,
         owner=owner,
         metadata=metadata,
         status={"phase": "Running"} | dict(status or {}),
@@ -114,11 +112,6 @@ class Shown:
         """Return the target of a container."""
         found = self.bounds(minute, container, vpa)
         return found[1] if found else ""
-
-    def lower(self, minute: float) -> str:
-        """Return the lower bound of the container `app`."""
-        found = self.bounds(minute)
-        return found[0] if found else ""
 
     def upper(self, minute: float) -> str:
         """Return the upper bound of the container `app`."""

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from datetime import timedelta
 from itertools import pairwise
 from math import gcd
 
 import pytest
 
-from app.recommender.core.rules import AggregationRules, EstimatorRules, RecommenderRules
+from app.recommender.core.rules import EstimatorRules, RecommenderRules
 from tests.cases import cases
 from tests.commands.replaying.story import (
     DAY,
@@ -186,18 +184,6 @@ def test_late_samples(upstream: bool) -> None:
     assert shown.checkpoints(TEN + 2)["web-app"]["status"]["totalSamplesCount"] == 1
 
 
-@both
-def test_a_shorter_interval(upstream: bool) -> None:
-    """With intervals of an hour each begins at the sample that opens it."""
-    hourly = replace(NO_FLOOR, aggregation=AggregationRules(memory_interval=timedelta(hours=1)))
-    story = Story()
-    for minute, memory in ((0, "100Mi"), (30, "120Mi"), (61, "80Mi"), (200, "90Mi")):
-        story.use(TEN + minute, "100m", memory)
-    shown = story.play(TEN + 201, upstream=upstream, rules=hourly, start=TEN - 1)
-    stored = shown.checkpoints(TEN + 201)["web-app"]["status"]["memoryHistogram"]
-    assert set(stored["bucketWeights"]) == {"7", "10"}  # 80Mi and 120Mi; 90Mi is running
-
-
 # --- kills for memory
 
 
@@ -219,17 +205,6 @@ def test_a_kill_in_the_next_interval(upstream: bool) -> None:
     assert shown.memory(end) == str(target_of(2400))
     stored = shown.checkpoints(end)["web-app"]["status"]["memoryHistogram"]
     assert set(stored["bucketWeights"]) == {"50"}
-
-
-@both
-def test_kills_that_follow_the_target(upstream: bool) -> None:
-    """From 256Mi it takes eight kills to pass 4Gi."""
-    story, request_mib, seen = Story(), 256.0, []
-    for number in range(9):
-        story.kill(number + 0.5, str(int(request_mib * MI)))
-        request_mib = int(story.play(number + 1, upstream=upstream).memory(number + 1)) / MI
-        seen.append(round(request_mib))
-    assert seen == [422, 641, 933, 1325, 1850, 2554, 3683, 5271, 7507]
 
 
 def test_a_kill_is_answered_at_once() -> None:
