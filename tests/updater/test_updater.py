@@ -260,23 +260,3 @@ def test_numbers_go_with_their_vpa() -> None:
     assert stage.metric("evicted_pods_total", vpa_name="web") == 0
     assert stage.metric("controlled_pods_total") == 0
     assert len(stage.pods()) == 4
-
-
-def test_a_stale_webhook_is_counted() -> None:
-    """Rounds without the webhook evict no pod and are counted by their reason."""
-    stage = staged()
-    stage.webhook_beats = False
-    stage.run(300)
-    before = stage.asked.count("evict")
-    stage.run(300)
-    assert stage.asked.count("evict") == before
-    assert stage.metric("admission_controller_status_invalid_total", reason="invalid") >= 5
-
-
-def test_the_last_action_is_known() -> None:
-    """For each pod that was acted upon, what was done and when."""
-    stage = staged("--prove=off", mode="InPlaceOrRecreate")
-    stage.run(61)
-    actions = stage.parts.decisions.last_actions()
-    assert {(last.action, last.error) for last in actions.values()} == {("Resize", "")}
-    assert actions.keys() <= stage.uids()

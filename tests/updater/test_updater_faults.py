@@ -201,7 +201,7 @@ def test_a_vpa_that_changes_between_plan_and_call(
 
 
 def test_a_webhook_that_dies_in_the_middle() -> None:
-    """Evictions end within a round once its Lease is old."""
+    """Evictions end within a round once its Lease is old; rounds without it are counted."""
     stage = unproven("--update-concurrency=1", "--eviction-rate-limit=0.05", replicas=20)
     stage.webhook_beats = False
     stage.run(70)
@@ -210,6 +210,7 @@ def test_a_webhook_that_dies_in_the_middle() -> None:
     stage.run(600)
     assert len(stage.evicted()) == after
     assert "LeaseStale" in stage.reasons()
+    assert stage.metric("admission_controller_status_invalid_total", reason="invalid") >= 5
 
 
 @pytest.mark.parametrize("is_seen", [True, False])
