@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from itertools import pairwise
-from math import gcd
 
 import pytest
 
 from app.recommender.core.rules import EstimatorRules, RecommenderRules
-from tests.cases import cases
 from tests.commands.replaying.story import (
     DAY,
     MI,
@@ -120,45 +118,10 @@ def test_short_daily_peaks_are_not_seen() -> None:
 
 # --- memory, interval by interval
 
-Step = tuple[float, str]  # minute and memory used
-
 
 def peaks(*mib: float) -> list[str]:
     """Return the targets for single peaks."""
     return [str(target_of(amount)) for amount in mib]
-
-
-@both
-@cases(
-    "steps seen",
-    {
-        "one peak an interval": (
-            [(0, "100Mi"), (1, "90Mi"), (2, "150Mi"), (1439, "120Mi")],
-            {0: 100, 1: 100, 2: 150, 1439: 150},
-        ),
-        "the next one weighs twice": (
-            [(0, "150Mi"), (1440, "80Mi"), (1441, "200Mi")],
-            {1439: 150, 1440: 150, 1441: 200},
-        ),
-        "after days without samples": ([(0, "100Mi"), (5040, "90Mi")], {0: 100, 5040: 100}),
-        "more is seen at once": (
-            [(day * DAY, "1000Mi" if day == 8 else "200Mi") for day in range(9)],
-            {7 * DAY: 200, 8 * DAY: 1000},
-        ),
-        "less on the fourth day": (
-            [(day * DAY, "1000Mi" if day < 8 else "200Mi") for day in range(13)],
-            {10 * DAY: 1000, 11 * DAY: 200},
-        ),
-    },
-)
-def test_memory_peaks(steps: Sequence[Step], seen: Mapping[int, float], upstream: bool) -> None:
-    """Each container gives one peak an interval, which counts from its first moment on."""
-    story = Story()
-    for minute, memory in steps:
-        story.use(TEN + minute, "100m", memory)
-    looks, every = [TEN + minute for minute in seen], gcd(*seen)
-    shown = story.play(*looks, upstream=upstream, rules=NO_FLOOR, start=TEN - every, interval=every)
-    assert [shown.memory(look) for look in looks] == peaks(*seen.values())
 
 
 def test_weights_of_intervals() -> None:

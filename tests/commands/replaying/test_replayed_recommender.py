@@ -65,26 +65,6 @@ def steady(minutes: range, pod: str = "web-0", cpu: str = "100m", memory: str = 
 # --- which VPAs, pods and targets
 
 
-@pytest.mark.parametrize(
-    ("recommender", "asked", "is_ours"),
-    [
-        pytest.param("default", [], True, id="nobody is asked for"),
-        pytest.param("default", ["default"], True, id="we are asked for"),
-        pytest.param("default", ["perf"], False, id="another is asked for"),
-        pytest.param("perf", [], False, id="the default one is meant"),
-        pytest.param("perf", ["default"], False, id="the default one is asked for"),
-        pytest.param("perf", ["perf"], True, id="by another name"),
-    ],
-)
-def test_whose_vpa_it_is(recommender: str, asked: Sequence[str], is_ours: bool) -> None:
-    """A VPA of another recommender gets no word of ours."""
-    named = {"recommenders": [{"name": name} for name in asked]}
-    vpa = make.vpa_json("web", target="Deployment/web", spec=named)
-    story = Story([*WORKLOADS, vpa, pod_json()]).use(1, "100m", "400Mi")
-    found = story.play(1, rules=RecommenderRules(name=recommender)).at(1)
-    assert bool(found["recommendation"] and found["conditions"]) is is_ours
-
-
 def test_a_vpa_that_is_given_to_another_recommender() -> None:
     """What was said stays, and nothing more is said."""
     story = Story().use(1, "100m", "400Mi")
