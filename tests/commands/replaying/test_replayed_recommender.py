@@ -31,7 +31,6 @@ from tests.commands.replaying.story import (
 
 both = pytest.mark.parametrize("upstream", [True, False], ids=["upstream", "ours"])
 
-NO_PODS = ("True", "NoPodsMatched", "No pods match this VPA object")
 VPA = make.vpa_json("web", target="Deployment/web")
 CHECKPOINT = to_json(Checkpoint("default", "web-app", "web", "app"))
 STORED: Json = CHECKPOINT | {
@@ -54,11 +53,11 @@ STORED: Json = CHECKPOINT | {
 }
 
 
-def steady(minutes: range, pod: str = "web-0", cpu: str = "100m", memory: str = "400Mi") -> Story:
+def steady(minutes: range) -> Story:
     """Return a story of the same usage every minute."""
     story = Story()
     for minute in minutes:
-        story.use(minute, cpu, memory, pod=pod)
+        story.use(minute, "100m", "400Mi")
     return story
 
 
@@ -127,54 +126,6 @@ def test_targets(
     assert conditions["RecommendationProvided"][0] == ("False" if problem else "True")
 
 
-# --- statuses
-
-
-@cases(
-    "objects expected",
-    {
-        "neither pods nor history": (
-            [VPA],
-            {"RecommendationProvided": ("False", *NO_PODS[1:]), "NoPodsMatched": NO_PODS},
-        ),
-        "history alone": (
-            [VPA, STORED],
-            {"RecommendationProvided": ("True", "", ""), "NoPodsMatched": NO_PODS},
-        ),
-        "pods that are left alone": (
-            [
-                make.vpa_json(
-                    "web",
-                    target="Deployment/web",
-                    policies=[make.policy_json(mode="Off")],
-                ),
-                pod_json(),
-            ],
-            {"RecommendationProvided": ("False", "", "")},
-        ),
-        "pods": ([VPA, pod_json()], {"RecommendationProvided": ("True", "", "")}),
-    },
-)
-def test_conditions_of_upstream(objects: Sequence[Json], expected: Json) -> None:
-    """Conditions tell whether there are pods and a recommendation."""
-    shown = Story([*WORKLOADS, *objects]).tell(1, "restart").play(2, upstream=True)
-    assert shown.conditions(2) == expected
-
-
-def test_other_peoples_conditions_stay() -> None:
-    """A condition that nobody here sets is kept, with its time."""
-    alien = {"type": "Alien", "status": "True", "lastTransitionTime": "2020-01-01T00:00:00Z"}
-    vpa = make.vpa_json("web", target="Deployment/web", status={"conditions": [alien]})
-    story = Story([*WORKLOADS, vpa, pod_json()]).use(1, "100m", "400Mi")
-    story.put(1.5, VPA).use(2, "100m", "400Mi")  # who applies a VPA does not touch its status
-    for upstream in (True, False):
-        found = story.play(2, upstream=upstream).at(2)["conditions"]
-        assert [one["lastTransitionTime"] for one in found] == [
-            "2020-01-01T00:00:00Z",
-            "2026-01-05T00:01:00Z",
-        ]
-
-
 # --- checkpoints and restarts
 
 
@@ -231,23 +182,6 @@ def test_evictions_are_told_again(restart: float, memory: str) -> None:
     story = Story().put(1.5, event).restart(restart)
     shown = story.play(2, restart + 1, upstream=True)
     assert [shown.memory(2), shown.memory(restart + 1)] == ["1470157273", memory]
-
-
-def test_names_that_collide() -> None:
-    """Upstream lets two containers write one object, ours keeps them apart."""
-    objects = [
-        *WORKLOADS,
-        VPA,
-        make.vpa_json("web-a", target="Deployment/web"),
-        pod_json("web-0", "b", "a-b"),
-    ]
-    story = Story(objects).use(1, "1", "300Mi", container="b")
-    story.use(1, "100m", "300Mi", container="a-b").use(1, "1", "300Mi", container="b")
-    theirs = story.play(1, upstream=True).checkpoints(1)
-    assert sorted(theirs) == ["web-a-a-b", "web-a-b", "web-b"]
-    assert theirs["web-a-b"]["spec"] == {"vpaObjectName": "web", "containerName": "a-b"}
-    assert theirs["web-a-b"]["status"]["cpuHistogram"]["bucketWeights"] == {"36": 10000}
-    assert len(story.play(1).checkpoints(1)) == 4
 
 
 def test_a_checkpoint_that_somebody_else_owns() -> None:
@@ -323,9 +257,6 @@ def test_orphans(
     for minute in range(1, minutes + 1):
         process.play_round(UsageBatch.of([]), START + timedelta(minutes=minute))
     assert [name for _, name in cluster.checkpoints] == kept.split()
-
-
-# --- several VPAs of one workload
 
 
 def test_owners_that_come_later_than_their_pods() -> None:
