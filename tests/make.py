@@ -482,6 +482,27 @@ def budget_json(
     )
 
 
+def definition_json(
+    kind: str = "Shop", group: str = "example.com", *, scope: str = "Namespaced", **versions: object
+) -> Json:
+    """Return a CustomResourceDefinition; versions as whether they can be scaled."""
+    scale = {"specReplicasPath": ".spec.replicas", "labelSelectorPath": ".status.selector"}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{kind.lower()}s.{group}"},
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"kind": kind, "plural": f"{kind.lower()}s"},
+            "versions": [
+                {"name": name, "subresources": {"scale": scale} if can_be_scaled else {}}
+                for name, can_be_scaled in (versions or {"v1": True}).items()
+            ],
+        },
+    }
+
+
 # --- the whole, and questions about it
 
 

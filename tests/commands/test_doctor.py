@@ -201,6 +201,7 @@ def test_planted_faults(
     found = of_server(healthy, tmp_path)
     assert levels(found) == {check: {level}}
     assert found.is_bad is (level is Level.SERIOUS)
+    assert all(item["fix"] for item in found.items if item["level"] == "serious")
 
 
 @pytest.mark.parametrize(

@@ -184,19 +184,6 @@ def test_flags_decide(tmp_path: Path, flags: list[str], reason: str | None) -> N
     assert (found[0] if found else None) == reason
 
 
-@pytest.mark.parametrize(
-    ("flags", "evicted"),
-    [
-        ([], 1),
-        (["--prove=off"], 2),
-    ],
-)
-def test_proof(tmp_path: Path, flags: list[str], evicted: int) -> None:
-    """One pod goes first to see whether that helps, or as many as the budget bears."""
-    found = reasons(tmp_path, cluster(count=4), *flags)
-    assert found.count("Evicted") == evicted
-
-
 def test_gates_decide(tmp_path: Path) -> None:
     """Mode InPlace works once its gate is on."""
     vpa = make.vpa_json(mode="InPlace", recommendations=[recommended("200m/200Mi = =")])
@@ -208,18 +195,6 @@ def test_gates_decide(tmp_path: Path) -> None:
 def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> None:
     """A pod under a custom resource is decided about if its definition tells how it is scaled."""
     pods = several(running(container("app", "100m/100Mi"), owner="example.com/v1/Gadget/web"), 2)
-    scale = {"specReplicasPath": ".spec.replicas", "labelSelectorPath": ".status.selector"}
-    definition = {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": "gadgets.example.com"},
-        "spec": {
-            "group": "example.com",
-            "scope": "Namespaced",
-            "names": {"kind": "Gadget"},
-            "versions": [{"name": "v1", "subresources": {"scale": scale}}],
-        },
-    }
     gadget = {
         "apiVersion": "example.com/v1",
         "kind": "Gadget",
@@ -230,7 +205,7 @@ def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> N
     vpa = make.vpa_json(
         target="example.com/v1/Gadget/web", recommendations=[recommended("200m/200Mi = =")]
     )
-    assert reasons(tmp_path, [*pods, definition, gadget, vpa])[0] == "Evicted"
+    assert reasons(tmp_path, [*pods, make.definition_json("Gadget"), gadget, vpa])[0] == "Evicted"
 
 
 @pytest.mark.parametrize(

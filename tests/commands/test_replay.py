@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -88,15 +87,6 @@ def test_several_moments(run: Run) -> None:
     assert sorted(found.lines[1]["checkpoint"]) == ["metadata", "spec", "status"]
 
 
-def test_packed_and_plain_files(run: Run) -> None:
-    """Whether the events are packed changes nothing."""
-    plain = b"\n".join(story().lines)
-    half = len(plain) // 2
-    pieces = gzip.compress(plain[:half]) + gzip.compress(plain[half:])
-    outs = [run("--csv", events=body).out for body in (plain, gzip.compress(plain), pieces)]
-    assert outs[0] == outs[1] == outs[2]
-
-
 def test_csv(run: Run) -> None:
     """`--csv` gives a row for each tick, or for each moment that is named."""
     found = run("--csv", "--until=2026-01-05T00:03:00Z", events=story().lines)
@@ -119,13 +109,6 @@ def test_csv(run: Run) -> None:
             ],
         ),
         ("name", [b"verticalpodautoscaler.autoscaling.k8s.io/web"]),
-        (
-            "csv",
-            [
-                b"time,namespace,vpa,container,cpu_millicores,memory_bytes",
-                b"2026-01-05T00:03:00Z,default,web,app,126,511772986",
-            ],
-        ),
     ],
 )
 def test_formats(run: Run, output: str, lines: list[bytes]) -> None:
@@ -209,14 +192,6 @@ def test_objects_that_are_no_objects(run: Run) -> None:
         "status left out",
         "plumbline: objects.json:1[4]: holds no object",
     ]
-
-
-def test_a_damaged_file(run: Run) -> None:
-    """What could be unpacked is played."""
-    body = gzip.compress(b"\n".join(story().lines * 50), compresslevel=0)
-    found = run(events=body[: len(body) // 2])
-    assert (found.code, len(found.lines)) == (0, 1)
-    assert "events: damaged: " in found.said
 
 
 @pytest.mark.parametrize(

@@ -197,14 +197,6 @@ def test_lists_make_room(tmp_path: Path) -> None:
     assert at_last < at_first / 2
 
 
-def test_times_stay_text(tmp_path: Path) -> None:
-    """A time without quotes is the same in YAML as in JSON."""
-    path = written(tmp_path, "x.yaml", b"metadata: {name: 2026-01-05T10:00:00Z, 7: x}")
-    (found,) = documents(str(path))
-    assert isinstance(found, Document)
-    assert found.item == {"metadata": {"name": "2026-01-05T10:00:00Z", "7": "x"}}
-
-
 def test_folders(tmp_path: Path) -> None:
     """Of a folder all files are read in the order of their names, hidden and others not."""
     for name, item in {"b/2.json": B, "b/1.yaml": A, "c.jsonl.gz": C, "a.txt": A}.items():

@@ -13,32 +13,12 @@ from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from tests import make
 from tests.cases import cases
 from tests.make import Json
+from tests.make import definition_json as definition
 
 
 def cluster(*items: Json) -> RecordedCluster:
     """Return the cluster that these objects make, found in a file of lines."""
     return RecordedCluster(Document(f"f:{line}", item) for line, item in enumerate(items, 1))
-
-
-def definition(
-    kind: str = "Shop", group: str = "example.com", *, scope: str = "Namespaced", **versions: object
-) -> Json:
-    """Return a CustomResourceDefinition; versions as whether they can be scaled."""
-    scale = {"specReplicasPath": ".spec.replicas", "labelSelectorPath": ".status.selector"}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{kind.lower()}s.{group}"},
-        "spec": {
-            "group": group,
-            "scope": scope,
-            "names": {"kind": kind},
-            "versions": [
-                {"name": name, "subresources": {"scale": scale} if can_be_scaled else {}}
-                for name, can_be_scaled in (versions or {"v1": True}).items()
-            ],
-        },
-    }
 
 
 def shop(

@@ -12,7 +12,7 @@ from app.kube.watch_cache import Transition, WatchedResource
 from app.model.errors import BadObject, Unavailable
 from app.model.pods import read_pod
 from app.model.snapshot import Collection
-from app.ports import EVENTS, PODS, Ref
+from app.ports import PODS, Ref
 from app.run.simulated import SimulatedRuntime
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
@@ -139,24 +139,3 @@ def test_what_cannot_be_read_is_left_out() -> None:
 
     assert set(mirror.snapshot.of("default").pods) == {"good"}
     assert mirror.synced
-
-
-def test_events_are_told_to_a_sink() -> None:
-    """A sink hears of the objects of which a field has some value, and of no others."""
-    sandbox, place = stage()
-    names: list[str] = []
-    follower = place.follow(
-        sandbox.cluster,
-        EVENTS,
-        "",
-        "reason=Scheduled",
-        lambda changes, whole: names.extend(one.name for one in changes if whole),
-    )
-    follower.start()
-    sandbox.apply(pod("one"))
-    sandbox.advance(5)
-    follower.stop()
-    sandbox.apply(pod("two"))
-    sandbox.advance(5)
-
-    assert [name.partition(".")[0] for name in names] == ["one"]

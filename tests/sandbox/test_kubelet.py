@@ -92,16 +92,6 @@ def test_a_good_run_ends_the_back_off() -> None:
     assert world.status()["restartCount"] == 2
 
 
-def test_memory_that_leaks() -> None:
-    """A leak ends in a kill when the limit is reached, and begins anew."""
-    world = SteppedSandbox()
-    world.run(pod(load="memory: leaking 100Mi 100Mi, noise: 0"), seconds=3600)
-    assert world.status()["restartCount"] == 0
-    world.step(60)
-
-    assert world.status()["restartCount"] == 1
-
-
 def test_a_program_that_ends_well_may_come_again() -> None:
     """The policy `Always` starts it again, also after success."""
     world = SteppedSandbox()

@@ -64,14 +64,6 @@ def test_a_vpa_that_comes_late() -> None:
     assert stage.requests() == ["100m"] * 4
 
 
-def test_marks_tell_how_far_it_came() -> None:
-    """While the kubelet works a mark tells since when; in the end no mark is left."""
-    stage = boosting(seconds=5)
-    stage.run(600)
-    for pod in stage.pods():
-        assert [key for key in pod["metadata"]["annotations"] if key.startswith("vpaCpu")] == []
-
-
 def test_the_rate_holds_for_ends_of_boosts() -> None:
     """They draw from the same bucket as resizes."""
     stage = boosting("--eviction-rate-limit=0.1", "--update-concurrency=1", replicas=6)

@@ -8,7 +8,7 @@ import pytest
 
 from app.ports import VPAS, Ref
 from tests.sandbox_objects import pods_in
-from tests.updater.stage import Call, Stage, budget, in_other, small, staged, vpa
+from tests.updater.stage import Call, Stage, in_other, small, staged, vpa
 
 
 def workloads(*names: str, flags: Sequence[str] = (), replicas: int = 2) -> Stage:
@@ -76,15 +76,6 @@ def test_a_process_that_leads_no_more_publishes_no_more() -> None:
     assert stage.metric("pod_decisions") == 4
 
 
-def test_a_dry_run_touches_nothing() -> None:
-    """It decides as any other, and tells only who asks."""
-    stage = staged("--dry-run", "--prove=off")
-    stage.run(120)
-    assert {call.verb for call in stage.asked.calls} <= {"get"}
-    assert stage.reasons().count("Evicted") == 2
-    assert stage.metric("pod_decisions", reason="Evicted") == 2
-
-
 # --- proof
 
 
@@ -111,21 +102,6 @@ def test_a_trial_comes_before_the_canary(works: bool, evictions: int) -> None:
     assert stage.asked.count("evict") == evictions
     assert ("RecreatedWithoutChange" in stage.reasons()) is not works
     assert len(pods_in(stage.sandbox, "default")) == 4
-
-
-# --- budgets
-
-
-def test_a_budget_is_asked_before_it_refuses() -> None:
-    """A PodDisruptionBudget that allows one costs no refused call."""
-    stage = Stage("--prove=off")
-    stage.apply(small(replicas=6), vpa(), budget(unavailable=1))
-    stage.run(20)
-    stage.recommend("200m/200Mi = =")
-    stage.run(600)
-    assert stage.requests() == ["200m"] * 6
-    assert stage.asked.count("evict") == stage.carried.count("evict") == 6
-    assert stage.metric("failed_eviction_attempts_total") == 0
 
 
 # --- pace
@@ -169,12 +145,6 @@ def moments(stage: Stage) -> dict[str, list[int]]:
     stage.asked.before = look
     stage.round()
     return found
-
-
-def test_a_step_without_a_token_delays_no_other() -> None:
-    """While evictions wait for their rate, resizes of others are made at once."""
-    found = moments(two_workloads("--eviction-rate-limit=0.04"))
-    assert found == {"far": [0, 25], "near": [0, 25]}
 
 
 def test_namespaces_do_not_wait_for_one_another() -> None:
@@ -290,23 +260,3 @@ def test_numbers_go_with_their_vpa() -> None:
     assert stage.metric("evicted_pods_total", vpa_name="web") == 0
     assert stage.metric("controlled_pods_total") == 0
     assert len(stage.pods()) == 4
-
-
-def test_a_stale_webhook_is_counted() -> None:
-    """Rounds without the webhook evict no pod and are counted by their reason."""
-    stage = staged()
-    stage.webhook_beats = False
-    stage.run(300)
-    before = stage.asked.count("evict")
-    stage.run(300)
-    assert stage.asked.count("evict") == before
-    assert stage.metric("admission_controller_status_invalid_total", reason="invalid") >= 5
-
-
-def test_the_last_action_is_known() -> None:
-    """For each pod that was acted upon, what was done and when."""
-    stage = staged("--prove=off", mode="InPlaceOrRecreate")
-    stage.run(61)
-    actions = stage.parts.decisions.last_actions()
-    assert {(last.action, last.error) for last in actions.values()} == {("Resize", "")}
-    assert actions.keys() <= stage.uids()

@@ -1,31 +1,21 @@
-"""All checks together: an installation in order, and ten planted faults."""
+"""All checks together: an installation in order, and facts that are refused."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
 from app.diagnosis.core.checkup import checkup
-from app.diagnosis.core.facts import Check, Facts, Level, Pods, TrialOutcome, TrialResult, Unasked
+from app.diagnosis.core.facts import Check, Facts, Level, Pods, Unasked
 from tests import make
-from tests.cases import cases
 from tests.diagnosis.core.healthy import (
     FACTS,
-    OTHER_CA,
     access,
-    bundle,
-    configuration,
     deployment,
     flaws,
-    generation,
-    hook,
-    lease,
 )
-
-ROGUE = hook(clientConfig=hook()["clientConfig"] | {"caBundle": bundle(OTHER_CA)})
 
 
 def serious(facts: Facts, *, is_before: bool = False) -> set[Check]:
@@ -39,45 +29,6 @@ def test_in_order() -> None:
     found = checkup(FACTS)
     assert [one for several in found.values() for one in flaws(several)] == []
     assert all(found[check] for check in Check)
-
-
-@cases(
-    "facts check",
-    {
-        "an old server": (replace(FACTS, version="v1.20.0"), Check.SERVER),
-        "clocks": (replace(FACTS, now=make.NOW + timedelta(hours=1)), Check.CLOCK),
-        "no definitions": (replace(FACTS, definitions=[]), Check.DEFINITIONS),
-        "another CA": (
-            replace(FACTS, mutating=[configuration("vpa-webhook-config", ROGUE)]),
-            Check.WEBHOOK,
-        ),
-        "a webhook out of reach": (
-            replace(FACTS, tried=TrialResult(TrialOutcome.PASSED)),
-            Check.WEBHOOK,
-        ),
-        "expired": (replace(FACTS, certificate=generation(days=-0.1)), Check.CERTIFICATE),
-        "a stale Lease": (
-            replace(FACTS, leases=[lease("vpa-admission-controller", timedelta(hours=1))]),
-            Check.LEASES,
-        ),
-        "no metrics": (replace(FACTS, metrics=Unasked("503")), Check.METRICS),
-        "a missing right": (replace(FACTS, accounts=[access(allowed=False)]), Check.RIGHTS),
-        "upstream still running": (
-            replace(
-                FACTS,
-                deployments=[
-                    deployment("updater"),
-                    deployment("updater", image="x/vpa-updater:1.8.1"),
-                ],
-            ),
-            Check.COMPONENTS,
-        ),
-    },
-)
-def test_ten_planted_faults(facts: Facts, check: Check) -> None:
-    """Each is named as serious by the check that is for it, with a command, and by no other."""
-    assert serious(facts) == {check}
-    assert all(one.fix for one in checkup(facts)[check] if one.level is Level.SERIOUS)
 
 
 @pytest.mark.parametrize(

@@ -45,16 +45,11 @@ def test_accepted(status: str) -> None:
 @cases(
     "status expected",
     {
-        "a recommendation of nothing": (
-            "recommendation: {containerRecommendations: [{containerName: app}]}",
-            "recommendation.containerRecommendations[0].target: required",
-        ),
         "a broken condition": (
             "conditions: [{type: A, lastTransitionTime: yesterday, observedGeneration: -1}]",
             "conditions[0].status: required, conditions[0].lastTransitionTime: invalid, "
             "conditions[0].observedGeneration: invalid",
         ),
-        "generation": ("observedGeneration: -1", "observedGeneration: invalid"),
         "an unknown field": ("phase: Ready", "phase: unknown"),
     },
 )

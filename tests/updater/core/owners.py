@@ -28,12 +28,9 @@ FAR = [recommended("200m/200Mi = =")]
 NEAR = [recommended("100m/100Mi = =")]
 
 
-def vpa(name: str = "web", **more: object) -> Json:
+def vpa() -> Json:
     """Return a VPA that recommends more."""
-    found = make.vpa_json(name, mode="Recreate", recommendations=FAR)
-    for path, value in more.items():
-        found = make.with_value(found, path, value)
-    return found
+    return make.vpa_json(mode="Recreate", recommendations=FAR)
 
 
 def group(name: str, *pods: Json, replicas: int | None = None) -> list[Json]:

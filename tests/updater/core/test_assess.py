@@ -142,24 +142,6 @@ def test_upscale_only(
     assert upscale(requests, recommendation, **more) == expected
 
 
-def test_upscale_only_nets_nothing() -> None:
-    """What one container loses does not hide what another needs."""
-    pod = running(container("a", "1"), container("b", "3"), age=timedelta(hours=13))
-    found = Scene(
-        several(pod, 3),
-        [recommended("3 1m 9", "a"), recommended("1 1m 9", "b")],
-        mode="UpscaleOnly",
-    )
-    assert found.told() == EVICTED
-
-
-def test_modes_are_obeyed_at_once() -> None:
-    """SX-03: a change of the mode needs nothing but the next round."""
-    pods = several(running(container("app", "500m/500Mi")), 3)
-    assert Scene(pods, mode="Auto").told() == EVICTED
-    assert Scene(pods, mode="UpscaleOnly").told() == NEVER
-
-
 def test_differences_do_not_cancel() -> None:
     """Two containers in each other's place are updated."""
     pod = running(container("a", "1"), container("b", "3"))

@@ -297,11 +297,6 @@ def test_without_the_gate_boosts_do_not_exist() -> None:
     assert found.told() == (Action.EVICT, Reason.EVICTED)
 
 
-def test_a_removed_boost_still_ends() -> None:
-    """In place, be it the only pod."""
-    assert scene(boosted(), startup=None).told() == UNBOOSTED
-
-
 def test_a_boosted_pod_that_runs_out_of_memory_is_helped() -> None:
     """It will never get ready, so it is given more memory; its cpu is left alone."""
     pod = killed(boosted(since=None))
@@ -313,15 +308,6 @@ def test_a_boosted_pod_that_runs_out_of_memory_is_helped() -> None:
     assert written(removed) == {"app.requests.memory": "200Mi"}
     nothing = scene(*several(pod, 3), recommendation=[recommended("200m/100Mi = =")])
     assert nothing.told() == BUSY
-
-
-def test_failed_returns_are_no_reason_to_evict() -> None:
-    """Marked pods are nobody's candidates; without marks they are."""
-    found = scene(*several(boosted(), 5))
-    assert found.count(Action.EVICT) == 0
-    assert found.count(Action.UNBOOST) == 5
-    plain = scene(*several(running(container("app", "300m/100Mi")), 5))
-    assert plain.count(Action.EVICT) == 2
 
 
 def test_upscale_only_pods_go_back_too() -> None:
@@ -336,10 +322,3 @@ def test_pods_without_marks_are_ordinary() -> None:
     found = scene(*pods, mode="InPlaceOrRecreate", recommendation=[recommended("300m/200Mi = =")])
     assert written(found.decision()) == {"app.requests.cpu": "300m"}
     assert scene(*pods, mode="Off").told() == (Action.NONE, Reason.MODE_OFF)
-
-
-def test_a_mark_that_could_not_be_written_does_no_harm() -> None:
-    """The resize was accepted, the second patch was not: the pod is unmarked later."""
-    pod = boosted(container("app", "200m/100Mi"))
-    found = scene(pod).decision()
-    assert found.change == PodChange((), ((BOOST + "app", None),))

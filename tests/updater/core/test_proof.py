@@ -163,12 +163,6 @@ def test_breaker_lets_one_canary_go() -> None:
     assert out.after(True, OURS, later, evicted={"x", "y"}) == Breaker()
 
 
-def test_a_closed_breaker_lets_everybody_go() -> None:
-    """And takes no notice of who goes."""
-    assert Breaker().allows(NOW)
-    assert Breaker().after_eviction("x", OURS, NOW) == Breaker()
-
-
 def test_canaries_of_the_breaker_that_nobody_replaces() -> None:
     """The next one goes after a pause, which doubles as after one that did not help."""
     found, pauses, now = after(Breaker(), "----"), [], NOW + 5 * MINUTE

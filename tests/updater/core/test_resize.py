@@ -213,14 +213,6 @@ def test_what_was_refused_is_not_asked_for_again(
     assert remembering(found, remembered).told() == expected
 
 
-def test_a_byte_less_is_not_less() -> None:
-    """What is a little lower would be refused as well."""
-    found = replace(
-        scene(several(POD, 3), ONLY), recommendation=[recommended("999m/1Gi 999m/1Gi 999m/1Gi")]
-    )
-    assert remembering(found, "1000m/1Gi").told() == REMEMBERED
-
-
 def test_where_eviction_is_allowed_it_stands_for_what_was_refused() -> None:
     """The same node is not asked again and again."""
     calm = several(running(container("app", "1000m/1Gi")), 3)[1:]

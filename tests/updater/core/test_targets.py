@@ -316,13 +316,6 @@ def test_limits_follow_the_template(
     assert changes(found, pod(container("app", "100m", "300m")))["app.limits.cpu"] == expected
 
 
-def test_ratios_do_not_drift() -> None:
-    """3m of 10m to 1m and to 100m gives 333m, not 300m."""
-    owner = template(container("app", "3m", "10m"))
-    shrunk = pod(container("app", "1m", "3m"))
-    assert changes(targets("100m", owner=owner), shrunk)["app.limits.cpu"] == "333m"
-
-
 def test_the_revision_of_a_stateful_pod_counts() -> None:
     """A pod of the latest revision is made from the template."""
     owner = template(container("app", "3m", "10m"), "StatefulSet", updateRevision="b")
