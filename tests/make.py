@@ -28,7 +28,7 @@ from app.model.pods import Container, Pod, read_containers, read_pod
 from app.model.quantity import Quantity
 from app.model.review import read_review
 from app.model.snapshot import Collection, Replacement, Snapshot, replacement
-from app.model.vpa import ContainerPolicy, ContainerRecommendation, Vpa, read_vpa
+from app.model.vpa import ContainerPolicy, Vpa, read_vpa
 from app.model.workloads import Workload, read_workload
 
 Json = dict[str, Any]
@@ -181,7 +181,6 @@ def pod_json(
     cpu: str | None = None,
     memory: str | None = None,
     cpu_limit: str | None = None,
-    memory_limit: str | None = None,
     init: Sequence[Json] | None = None,
     labels: Mapping[str, str] | None = LABELS,
     annotations: Mapping[str, Any] | None = None,
@@ -193,11 +192,9 @@ def pod_json(
 ) -> Json:
     """Return a pod as it comes to admission, of containers from `container_json`.
 
-    Without any it has one named `app`, for which `cpu`, `memory` and the limits are.
+    Without any it has one named `app`, for which `cpu`, `memory` and `cpu_limit` are.
     """
-    alone = container_json(
-        cpu=cpu, memory=memory, cpu_limit=cpu_limit, memory_limit=memory_limit, image="web"
-    )
+    alone = container_json(cpu=cpu, memory=memory, cpu_limit=cpu_limit, image="web")
     return _object(
         "Pod",
         _metadata(
@@ -223,8 +220,6 @@ def running_json(
     *,
     started: datetime | timedelta = timedelta(days=1),
     ready_since: datetime | timedelta | None = timedelta(days=1),
-    node: str = "node-1",
-    restarts: int = 0,
     **status: object,
 ) -> Json:
     """Return a pod as it looks on a node: running, and Ready unless `ready_since` is None.
@@ -238,7 +233,7 @@ def running_json(
             "name": item["name"],
             "containerID": f"containerd://{item['name']}",
             "ready": ready,
-            "restartCount": restarts,
+            "restartCount": 0,
             "state": {"running": {"startedAt": time(started)}},
         }
         | _some(
@@ -255,7 +250,7 @@ def running_json(
     metadata = {"creationTimestamp": time(started)} | pod["metadata"]
     return pod | {
         "metadata": metadata,
-        "spec": pod["spec"] | {"nodeName": node},
+        "spec": pod["spec"] | {"nodeName": "node-1"},
         "status": {
             "phase": "Running",
             "startTime": time(started),
@@ -603,16 +598,10 @@ def _read_policy(item: Json) -> ContainerPolicy:
     return found
 
 
-def _read_recommendation(item: Json) -> ContainerRecommendation:
-    (found,) = read_vpa(vpa_json(recommendations=[item])).recommendation or ()
-    return found
-
-
 container = _reading(container_json, _read_container)
 pod = _reading(pod_json, read_pod)
 running = _reading(running_json, read_pod)
 policy = _reading(policy_json, _read_policy)
-recommendation = _reading(recommendation_json, _read_recommendation)
 vpa = _reading(vpa_json, read_vpa)
 workload = _reading(workload_json, read_workload)
 limit_range = _reading(limit_range_json, read_limit_range)

@@ -14,7 +14,6 @@ from collections.abc import Mapping
 from contextlib import closing, redirect_stderr, redirect_stdout
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -26,7 +25,6 @@ from tests import make
 from tests.kube.connecting import kubeconfig, write
 from tests.logging_state import kept
 
-Json = dict[str, Any]
 ROOT = Path(__file__).parents[2]
 SECONDS = 60
 PORTS = [f"--{name}port=0" for name in ("", "admission-", "recommender-", "updater-")]

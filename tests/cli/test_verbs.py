@@ -23,6 +23,7 @@ from app.cli.verbs import VERBS
 from app.kube.manifests import documents
 from tests import make
 from tests.cases import cases
+from tests.kube.connecting import kubeconfig, write
 from tests.make import Json
 
 ROOT = Path(__file__).parents[2]
@@ -240,15 +241,22 @@ def test_a_taken_port_of_run(flag: str) -> None:
     assert (code, output, errors) == (2, b"", sentence)
 
 
-def test_a_taken_port(tmp_path: Path) -> None:
-    """A port that another process has is told with its flag, and nothing is left running."""
+@cases(
+    "words flag",
+    {
+        "TLS port": ("admission {0} --address=127.0.0.1:0 --port={1}", "port"),
+        "health port": ("admission {0} --port=0 --address=127.0.0.1:{1}", "address"),
+        "updater": ("updater --kubeconfig={2} --address=127.0.0.1:{1}", "address"),
+    },
+)
+def test_a_taken_port(tmp_path: Path, words: str, flag: str) -> None:
+    """A port that is taken is told with its flag before anything else, and nothing is left."""
+    files = f"--objects={tmp_path} --certs-dir={tmp_path} --workers=1 --host=127.0.0.1"
+    config = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1"))
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
-        code, output, errors = plumbline(
-            "admission", f"--objects={tmp_path}", f"--certs-dir={tmp_path}", "--workers=1",
-            "--host=127.0.0.1", f"--port={port}", "--address=127.0.0.1:0",
-        )  # fmt: skip
-    sentence = f"plumbline: --port: cannot listen on 127.0.0.1:{port}: Address already in use\n"
+        code, output, errors = plumbline(*words.format(files, port, config).split())
+    sentence = f"plumbline: --{flag}: cannot listen on 127.0.0.1:{port}: Address already in use\n"
     assert (code, output, errors) == (2, b"", sentence)
 
 

@@ -6,11 +6,11 @@ from base64 import b64encode
 from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from app.admission.certificates import issue, serving_names
+from app.admission.core.rotation import CertificateSet
 from app.commands.doctor import doctor_report, findings_report
 from app.commands.flags import DoctorSettings
 from app.diagnosis.core.facts import Check, Finding, Level
@@ -39,9 +39,9 @@ from tests import make
 from tests.diagnosis.core.healthy import configuration, deployment, hook, lease, scope
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
+from tests.make import Json
 from tests.stepped_clock import SteppedClock
 
-Json = dict[str, Any]
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 SUBRESOURCES = [Resource("", "v1", f"pods/{word}", "Pod") for word in ("eviction", "resize")]
 SERVED = [
@@ -57,6 +57,15 @@ SERVICE = "vpa-webhook"
 CERTIFICATES = issue(serving_names(SERVICE, "kube-system"), make.NOW, 365)
 
 
+def put_certificates(
+    server: ApiServer, secret: str, *names: str, of: CertificateSet = CERTIFICATES
+) -> None:
+    """Store CA, certificate and key in a Secret, under these names."""
+    texts = (of.ca_pem, of.cert_pem, of.key_pem)
+    encoded = [b64encode(text.encode()).decode() for text in texts]
+    server.put(SECRETS, secret, "kube-system", data=dict(zip(names, encoded, strict=True)))
+
+
 def stored(server: ApiServer, **changes: object) -> None:
     """Fill a cluster with an installation that is in order, or with other webhooks."""
     established = {"conditions": [{"type": "Established", "status": "True"}]}
@@ -67,12 +76,7 @@ def stored(server: ApiServer, **changes: object) -> None:
     server.store(MUTATING_WEBHOOKS, configuration("vpa-webhook-config", ours))
     judge = ours | {"name": "validate.vpa.k8s.io"}
     server.store(VALIDATING_WEBHOOKS, configuration("vpa-webhook-config", judge))
-    names = ("caCert.pem", "serverCert.pem", "serverKey.pem")
-    texts = (CERTIFICATES.ca_pem, CERTIFICATES.cert_pem, CERTIFICATES.key_pem)
-    encoded = {
-        name: b64encode(text.encode()).decode() for name, text in zip(names, texts, strict=True)
-    }
-    server.put(SECRETS, "vpa-tls-certs", "kube-system", data=encoded)
+    put_certificates(server, "vpa-tls-certs", "caCert.pem", "serverCert.pem", "serverKey.pem")
     server.store(
         SLICES,
         {
@@ -162,9 +166,7 @@ def plant(server: ApiServer, fault: str) -> None:
             server.remove(SLICES, "one", "kube-system")
         case "another certificate":
             other = issue(serving_names(SERVICE, "kube-system"), make.NOW, 365)
-            texts = {"ca": other.ca_pem, "cert": other.cert_pem, "key": other.key_pem}
-            encoded = {name: b64encode(text.encode()).decode() for name, text in texts.items()}
-            server.put(SECRETS, "vpa-tls-certs", "kube-system", data=encoded)
+            put_certificates(server, "vpa-tls-certs", "ca", "cert", "key", of=other)
         case "no sign":
             server.remove(LEASES, "vpa-admission-controller", "kube-system")
         case "no metrics":
@@ -249,10 +251,7 @@ def test_rights_that_a_flag_needs(server: ApiServer, tmp_path: Path) -> None:
 def test_a_certificate_that_is_given(healthy: ApiServer, tmp_path: Path) -> None:
     """What is mounted counts, whatever else lies about, as from before cert-manager came."""
     plant(healthy, "another certificate")
-    texts = (CERTIFICATES.ca_pem, CERTIFICATES.cert_pem, CERTIFICATES.key_pem)
-    named = zip(("ca.crt", "tls.crt", "tls.key"), texts, strict=True)
-    encoded = {name: b64encode(text.encode()).decode() for name, text in named}
-    healthy.put(SECRETS, "plumbline-webhook", "kube-system", data=encoded)
+    put_certificates(healthy, "plumbline-webhook", "ca.crt", "tls.crt", "tls.key")
     item = deployment("admission-controller", "--tls-cert-dir=/given")
     pod = item["spec"]["template"]["spec"]
     pod["volumes"] = [

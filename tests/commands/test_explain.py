@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -20,10 +19,10 @@ from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from tests import make
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
+from tests.make import Json
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import container, recommended, running, several
 
-Json = dict[str, Any]
 UNCHECKED = "--use-admission-controller-status=false"
 
 

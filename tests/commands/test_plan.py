@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -28,10 +27,10 @@ from tests import make
 from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
+from tests.make import Json
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import container, recommended, running, several
 
-Json = dict[str, Any]
 NOW = make.time(make.NOW)
 STALE = "2026-01-05T09:00:00Z"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
@@ -21,9 +20,9 @@ from tests.diagnosis.core.healthy import checkpoint_json
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 from tests.kube.recommender_server import answer_json, recommending
+from tests.make import Json
 from tests.stepped_clock import SteppedClock
 
-Json = dict[str, Any]
 PROVIDED = {"type": "RecommendationProvided", "status": "True"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import cast
 
 import orjson
 import pytest
@@ -25,12 +25,11 @@ from app.ports import (
 )
 from tests import make
 from tests.faults import Fault
+from tests.make import Json
 from tests.runtime.asking import Desk
 from tests.sandbox.worlds import deployment, snapshot_of
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import NoOwners, Stage, vpa
-
-Json = dict[str, Any]
 
 BOOST = {"cpu": {"type": "Factor", "factor": 3, "durationSeconds": 60}}
 

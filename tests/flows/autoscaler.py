@@ -31,13 +31,13 @@ _GATES = "--feature-gates=AllAlpha=true"
 _ANY_PORT = "--address=127.0.0.1:0"
 
 
-def process_settings(*updater_flags: str) -> ProcessSettings:
+def process_settings() -> ProcessSettings:
     """Return how the three are told to work; the updater does all in the thread of the test."""
     one_thread = ("--update-concurrency=1", "--concurrent-cpu-startup-boost-syncs=1")
     return ProcessSettings(
         parse(AdmissionSettings, [_GATES], {}),
         parse(RecommenderSettings, [_GATES, _ANY_PORT], {}),
-        parse(UpdaterSettings, [_GATES, _ANY_PORT, *one_thread, *updater_flags], {}),
+        parse(UpdaterSettings, [_GATES, _ANY_PORT, *one_thread], {}),
     )
 
 
@@ -100,9 +100,9 @@ class Autoscaler:
 
 
 @contextmanager
-def autoscaler(*items: Json, updater_flags: tuple[str, ...] = ()) -> Iterator[Autoscaler]:
+def autoscaler(*items: Json) -> Iterator[Autoscaler]:
     """Start the three, and bring objects into their cluster; end all at the end."""
-    world = World(process_settings(*updater_flags), listeners())
+    world = World(process_settings(), listeners())
     try:
         world.start()
         found = Autoscaler(world)
@@ -129,7 +129,6 @@ def workload(
     *,
     kind: str = "Deployment",
     load: str = "",
-    requests: Mapping[str, str] | None = None,
     replicas: int = 2,
     labels: Mapping[str, str] | None = None,
 ) -> Json:
@@ -137,7 +136,7 @@ def workload(
     container = make.container_json(
         image="app:1",
         readinessProbe={"httpGet": {"port": 8080}, "periodSeconds": 1},
-        resources={"requests": dict(requests or {"cpu": "100m", "memory": "100Mi"})},
+        resources={"requests": {"cpu": "100m", "memory": "100Mi"}},
     )
     found = make.workload_json(
         f"{kind}/{name}",

@@ -32,6 +32,7 @@ from app.runtime.election import Campaign, Election, ElectionRules, Leadership, 
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.store import StoredChange
+from tests import make
 from tests.faults import Fault, Faults
 from tests.sandbox.worlds import container, deployment, snapshot_of
 from tests.sandbox_objects import events_in
@@ -66,15 +67,13 @@ class RecommendedCluster:
         told = self.status(name, namespace).get("recommendation", {})
         return {one["containerName"]: one for one in told.get("containerRecommendations", [])}
 
-    def amount(
-        self, resource: str, field: str = "target", name: str = "web", container: str = "app"
-    ) -> Quantity:
-        """Return one amount that is recommended."""
-        return Quantity.parse(self.recommended(name)[container][field][resource])
+    def amount(self, resource: str, field: str = "target", name: str = "web") -> Quantity:
+        """Return one amount that is recommended for container `app`."""
+        return Quantity.parse(self.recommended(name)["app"][field][resource])
 
-    def conditions(self, name: str = "web", namespace: str = "default") -> dict[str, Json]:
+    def conditions(self, name: str = "web") -> dict[str, Json]:
         """Return the conditions of a VPA by type."""
-        return {one["type"]: one for one in self.status(name, namespace).get("conditions", [])}
+        return {one["type"]: one for one in self.status(name).get("conditions", [])}
 
     def checkpoints(self) -> dict[str, Json]:
         """Return all checkpoints by name."""
@@ -276,21 +275,18 @@ def vpa(
     *,
     target: str = "",
     namespace: str = "default",
-    policies: Sequence[Mapping[str, object]] = (),
+    policies: Sequence[Json] = (),
     **spec: object,
 ) -> Json:
     """Return a VPA, for the Deployment of its name unless told; `spec` are further members."""
-    kind, _, target_name = (target or f"Deployment/{name}").partition("/")
-    version = {"CronJob": "batch/v1", "Job": "batch/v1"}.get(kind, "apps/v1")
-    found: Json = {
-        "apiVersion": "autoscaling.k8s.io/v1",
-        "kind": "VerticalPodAutoscaler",
-        "metadata": {"name": name, "namespace": namespace},
-        "spec": {"targetRef": {"apiVersion": version, "kind": kind, "name": target_name}, **spec},
-    }
-    if policies:
-        found["spec"]["resourcePolicy"] = {"containerPolicies": [dict(one) for one in policies]}
-    return found
+    return make.vpa_json(
+        name,
+        namespace=namespace,
+        target=target or f"Deployment/{name}",
+        policies=policies or None,
+        created=None,
+        spec=spec,
+    )
 
 
 def workload(
@@ -301,11 +297,11 @@ def workload(
     return [deployment(name, app, load=load, replicas=replicas), vpa(name)]
 
 
-def eviction(pod: Json, memory: str, container: str = "app", **metadata: str) -> Json:
+def eviction(pod: Json, memory: str, **metadata: str) -> Json:
     """Return the event with which a kubelet tells that it evicted a pod for memory."""
     named = {key: pod["metadata"][key] for key in ("namespace", "name", "uid")}
     blame = {
-        "offending_containers": container,
+        "offending_containers": "app",
         "offending_containers_usage": memory,
         "starved_resource": "memory",
     }

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -25,6 +24,7 @@ import pytest
 from app.admission.certificate_stores import made_in
 from app.runtime.clock import SystemClock
 from tests import make
+from tests.cluster.programs import free_port
 from tests.waiting import eventually
 
 
@@ -58,14 +58,6 @@ class Webhook:
             for child in children.read_text().split()
             if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
         ]
-
-
-def free_port() -> int:
-    """Return a port that nobody listens on."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager
@@ -255,35 +247,3 @@ def test_a_second_signal_does_not_wait_for_clients(tmp_path: Path, flags: tuple[
         webhook.process.send_signal(signal.SIGINT)
         assert webhook.process.wait(20) == 0
         assert monotonic() - began < DRAIN_SECONDS
-
-
-@pytest.mark.parametrize(
-    ("flag", "wrong"),
-    [
-        pytest.param("--port", "--port", id="TLS port"),
-        pytest.param("--address=127.0.0.1", "--address", id="health port"),
-    ],
-)
-def test_taken_port_is_named(tmp_path: Path, flag: str, wrong: str) -> None:
-    """A port that is taken is told with the flag that changes it."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        port = taken.getsockname()[1]
-        value = f"{flag}:{port}" if "=" in flag else f"{flag}={port}"
-        other = f"--port={free_port()}" if "=" in flag else f"--address=127.0.0.1:{free_port()}"
-        done = subprocess.run(
-            [
-                sys.executable, "-m", "app", "admission", "--host=127.0.0.1",
-                f"--objects={tmp_path}", f"--certs-dir={tmp_path}/certs", value, other,
-            ],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )  # fmt: skip
-
-    assert done.returncode == 2
-    assert wrong in done.stderr
-    assert str(port) in done.stderr
-    assert "Traceback" not in done.stderr

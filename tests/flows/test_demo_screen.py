@@ -13,7 +13,7 @@ import struct
 import subprocess
 import sys
 import termios
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -47,21 +47,23 @@ class Seen:
             except OSError:  # its last reader has left
                 return
 
-    def waits_for(self, word: str, seconds: float = SECONDS) -> bool:
-        """Whether the screen comes to show a word."""
-        until = monotonic() + seconds
+    def waits(self, holds: Callable[[], bool]) -> bool:
+        """Whether something comes about; what is written before and with it is taken in."""
+        until = monotonic() + SECONDS
         while monotonic() < until:
-            if any(word in row for row in self.rows()):
+            self.read(0.1)
+            if holds():
+                self.read(0.1)
                 return True
-            self.read(0.2)
         return False
 
-    def waits_for_text(self, word: str, seconds: float = SECONDS) -> bool:
+    def waits_for(self, word: str) -> bool:
+        """Whether the screen comes to show a word."""
+        return self.waits(lambda: any(word in row for row in self.rows()))
+
+    def waits_for_text(self, word: str) -> bool:
         """Whether a word comes to be written."""
-        until = monotonic() + seconds
-        while word not in self.text and monotonic() < until:
-            self.read(0.2)
-        return word in self.text
+        return self.waits(lambda: word in self.text)
 
     def types(self, text: str) -> None:
         """Press keys."""
@@ -74,24 +76,14 @@ class Seen:
             shown[int(number)] = COLOUR.sub("", row)
         return [shown[number] for number in sorted(shown)]
 
-    def stops(self, seconds: float = SECONDS) -> bool:
-        """Whether the program comes to be stopped; what it writes before is taken in."""
+    def stops(self) -> bool:
+        """Whether the program comes to be stopped."""
         stat = Path(f"/proc/{self.process.pid}/stat")
-        until = monotonic() + seconds
-        while monotonic() < until:
-            self.read(0.1)
-            if stat.read_text().rpartition(")")[2].split()[0] == "T":
-                self.read(0.1)
-                return True
-        return False
+        return self.waits(lambda: stat.read_text().rpartition(")")[2].split()[0] == "T")
 
-    def ends(self, seconds: float = SECONDS) -> bool:
-        """Whether the program ends; what it writes last is taken in."""
-        until = monotonic() + seconds
-        while self.process.poll() is None and monotonic() < until:
-            self.read(0.1)
-        self.read(0.1)
-        return self.process.poll() is not None
+    def ends(self) -> bool:
+        """Whether the program ends."""
+        return self.waits(lambda: self.process.poll() is not None)
 
 
 @contextmanager

@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-
+from app.ports import Json
 from tests.flows.autoscaler import MINUTE, Autoscaler, autoscaler, vpa, workload
 
 LOAD = "noise: 0, cpu: constant 80m, memory: constant 300Mi; role=leader -> cpu: constant 900m"
 
 
-@contextmanager
-def database() -> Iterator[Autoscaler]:
-    """Run a leader and two followers under two VPAs, until both recommend."""
-    items = [
+def database() -> list[Json]:
+    """Return a StatefulSet of followers, and VPAs for its leader and its followers."""
+    return [
         workload("db", kind="StatefulSet", load=LOAD, replicas=3, labels={"role": "follower"}),
         *(
             vpa(
@@ -25,11 +22,6 @@ def database() -> Iterator[Autoscaler]:
             for role in ("leader", "follower")
         ),
     ]
-    with autoscaler(*items) as cluster:
-        cluster.run(20)
-        cluster.label("db-0", role="leader")
-        cluster.run(20 * MINUTE)
-        yield cluster
 
 
 def restarts(cluster: Autoscaler) -> int:
@@ -37,18 +29,17 @@ def restarts(cluster: Autoscaler) -> int:
     return sum(pod["status"]["containerStatuses"][0]["restartCount"] for pod in cluster.pods())
 
 
-def test_leader_and_followers_are_sized_apart() -> None:
-    """Each VPA learns from its own pods alone."""
-    with database() as cluster:
+def test_a_promoted_follower_grows_where_it_is() -> None:
+    """SX-24: each VPA learns from its own pods; a follower gets a leader's size without restart."""
+    with autoscaler(*database()) as cluster:
+        cluster.run(20)
+        cluster.label("db-0", role="leader")
+        cluster.run(20 * MINUTE)
         leader, follower = (cluster.target(role)["cpu"] for role in ("leader", "follower"))
 
         assert cluster.requests(selector="role=leader") == [leader]
         assert int(leader.removesuffix("m")) > 5 * int(follower.removesuffix("m"))
 
-
-def test_a_promoted_follower_grows_where_it_is() -> None:
-    """Two rounds after its promotion a follower has a leader's size, without restart."""
-    with database() as cluster:
         uids = {pod["metadata"]["uid"] for pod in cluster.pods()}
         cluster.label("db-0", role="follower")
         cluster.label("db-1", role="leader")

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event
-from typing import Any, Final
+from typing import Final
 
 import httpx
 import pytest
@@ -29,15 +29,14 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests import make
 from tests.cluster.numbers import total
+from tests.cluster.programs import free_port
 from tests.faults import Fault, Faults
 from tests.flows.recommending import BIG, evict, vpa
-from tests.flows.test_admission_process import free_port
+from tests.make import Json
 from tests.recommender.core.test_explanation import add_up
 from tests.sandbox.worlds import container, deployment
 from tests.sandbox_objects import pods_in
 from tests.waiting import eventually
-
-Json = dict[str, Any]
 
 WORDS: Final = ("target", "lowerBound", "upperBound", "uncappedTarget")
 LOADS: Final = {

@@ -1,7 +1,8 @@
 """What users of the upstream autoscaler rely on, on a whole cluster in memory.
 
 RE, LI and GI are the cases of its own end-to-end and integration suites for the recommender; SX are
-cases that its design papers promise. RE-04 and RE-05 are with the tests of restarts.
+cases that its design papers promise. RE-03 and GI-02 are with the tests of ticks, RE-04 and RE-05
+with those of restarts, SX-24 with those of promotion.
 """
 
 from __future__ import annotations
@@ -12,13 +13,11 @@ import pytest
 
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
-from app.ports import CHECKPOINTS, PODS, Json, PatchKind, Ref
-from app.sandbox.sandbox import Sandbox
+from app.ports import CHECKPOINTS, Json
 from tests.cases import cases
 from tests.faults import Fault
 from tests.flows.recommending import BIG, Stage, vpa
 from tests.sandbox.worlds import container, deployment
-from tests.updater.stage import Stage as UpdaterStage
 
 LOAD = "cpu: constant 0.1, memory: constant 100Mi, noise: 0"
 
@@ -43,11 +42,18 @@ def staged(*containers: Json, flags: tuple[str, ...] = (), policies: Sequence[Js
     return stage
 
 
-def test_re_01() -> None:
-    """A checkpoint of a VPA that does not exist is gone within a quarter of an hour."""
-    stage = Stage()
+@cases(
+    "flags seconds",
+    {
+        "RE-01": ((), 15 * 60),
+        "GI-01": (("--recommender-interval=1s", "--checkpoints-gc-interval=1s"), 30),
+    },
+)
+def test_orphans(flags: tuple[str, ...], seconds: int) -> None:
+    """A checkpoint of a VPA that does not exist goes as often as the flag says."""
+    stage = Stage(*flags)
     stage.apply(orphan())
-    stage.run(15 * 60)
+    stage.run(seconds)
 
     assert stage.checkpoints() == {}
 
@@ -75,25 +81,20 @@ def test_re_02() -> None:
     assert "NoPodsMatched" not in stage.conditions()
 
 
-def test_re_03() -> None:
-    """A Deployment gets a recommendation."""
-    assert staged().recommended().keys() == {"app"}
+@cases(
+    "policy target is_raised",
+    {
+        "RE-06": ({"minAllowed": {"cpu": "10000"}}, "10000", True),
+        "RE-07": ({"maxAllowed": {"cpu": "1m"}}, "1m", False),
+    },
+)
+def test_capped_targets(policy: Json, target: str, is_raised: bool) -> None:
+    """A target is raised to minAllowed and lowered to maxAllowed, the uncapped target is not."""
+    stage = staged(policies=[{"containerName": "app"} | policy])
+    usual = stage.amount("cpu", "uncappedTarget")
 
-
-def test_re_06() -> None:
-    """A target is raised to minAllowed, the uncapped target is not."""
-    stage = staged(policies=[{"containerName": "app", "minAllowed": {"cpu": "10000"}}])
-
-    assert stage.amount("cpu") == Quantity.parse("10000")
-    assert stage.amount("cpu", "uncappedTarget") < Quantity.parse("10000m")
-
-
-def test_re_07() -> None:
-    """A target is lowered to maxAllowed, the uncapped target is not."""
-    stage = staged(policies=[{"containerName": "app", "maxAllowed": {"cpu": "1m"}}])
-
-    assert stage.amount("cpu") == Quantity.parse("1m")
-    assert stage.amount("cpu", "uncappedTarget") > Quantity.parse("1m")
+    assert stage.amount("cpu") == Quantity.parse(target)
+    assert usual < Quantity.parse("10000m") if is_raised else usual > Quantity.parse("1m")
 
 
 @pytest.mark.parametrize(
@@ -153,24 +154,6 @@ def test_li_03() -> None:
     assert stage.amount("memory") >= Quantity.parse("500Mi")
 
 
-def test_gi_01() -> None:
-    """Orphans go as often as the flag says."""
-    stage = Stage("--recommender-interval=1s", "--checkpoints-gc-interval=1s")
-    stage.apply(orphan())
-    stage.run(30)
-
-    assert stage.checkpoints() == {}
-
-
-def test_gi_02() -> None:
-    """A new VPA's status tells which generation was seen."""
-    stage = Stage("--recommender-interval=1s")
-    stage.apply(vpa())
-    stage.run(30)
-
-    assert stage.status()["observedGeneration"] == 1
-
-
 def test_an_orphan_that_cannot_be_deleted() -> None:
     """It is counted out for itself alone, and tried again."""
     stage = Stage("--checkpoints-gc-interval=1m")
@@ -219,41 +202,6 @@ def roles() -> list[Json]:
         for role in ("leader", "follower")
     ]
     return [web, *vpas]
-
-
-def label(sandbox: Sandbox, name: str, role: str) -> None:
-    """Give a pod a role."""
-    body = {"metadata": {"labels": {"role": role}}}
-    sandbox.cluster.patch(Ref(PODS, "default", name), body, kind=PatchKind.MERGE)
-
-
-def test_sx_24() -> None:
-    """A pod that is promoted gets in place what the leader learned, before it used it itself."""
-    acting = UpdaterStage("--prove=off")
-    stage = Stage(sandbox=acting.sandbox)
-
-    def run(seconds: int) -> None:
-        for _ in range(seconds):
-            acting.run(1)
-            stage.run(0)
-
-    stage.apply(*roles())
-    run(10)
-    leader, follower, *_ = (pod["metadata"]["name"] for pod in acting.pods())
-    for pod in acting.pods():
-        name = pod["metadata"]["name"]
-        label(acting.sandbox, name, "leader" if name == leader else "follower")
-    run(200)
-    wanted, learned = stage.amount("cpu", name="leader"), stage.amount("cpu", name="follower")
-    uids = acting.uids()
-    acting.sandbox.cluster.delete(Ref(PODS, "default", leader))
-    label(acting.sandbox, follower, "leader")
-    run(100)
-
-    found = acting.sandbox.cluster.get(Ref(PODS, "default", follower))
-    assert wanted > learned
-    assert found["metadata"]["uid"] in uids
-    assert Quantity.parse(found["spec"]["containers"][0]["resources"]["requests"]["cpu"]) == wanted
 
 
 def test_sx_25() -> None:

@@ -25,7 +25,7 @@ from app.updater.core.plan import Plan, plan
 from app.updater.core.rules import UpdateRules
 from app.updater.core.unboost import next_look
 from tests import make
-from tests.make import ALL_GATES, with_value
+from tests.make import ALL_GATES, Json, with_value
 from tests.updater.core.boosts import boost, boosted, mark
 from tests.updater.core.resizes import asking
 from tests.updater.core.scenes import (
@@ -39,8 +39,6 @@ from tests.updater.core.scenes import (
     resize_condition,
     running,
 )
-
-Json = make.Json
 
 SIDE: Final = container("side", "50m/50Mi", "100m/-", resize={"memory": "RestartContainer"})
 TIMES: Final = {"vpaInPlaceUpdatedAt": "2026-01-05T09:00:00Z", "vpaObservedContainers": "app, side"}
@@ -59,7 +57,6 @@ PODS: Final = [
     boosted(container("app", "300m/100Mi"), SIDE, marks={"app": mark("100m/100Mi")}, more=MARKS),
     asking(resize_condition("Pending", "Infeasible")),
 ]
-REQUIREMENTS: Final = [{"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}]
 MODES: Final = ["Recreate", "InPlaceOrRecreate", "InPlace", "UpscaleOnly", "Off"]
 LIMITS: Final = [
     make.limits_json("Pod", most=make.amounts("400m", "1Gi")),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -175,21 +174,3 @@ def test_without_rights_that_only_help(server: ApiServer, tmp_path: Path) -> Non
     with updating(server, tmp_path) as found:
         assert eventually(lambda: pods(server) == 2, 40), found.log.read_text()
     assert '"resource":"poddisruptionbudgets"' in found.log.read_text()
-
-
-def test_a_taken_port_is_named(server: ApiServer, tmp_path: Path) -> None:
-    """A port that is taken is told with its flag, before anything else happens."""
-    path = write(tmp_path / "config", kubeconfig(server.url))
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        address = f"--address=127.0.0.1:{taken.getsockname()[1]}"
-        done = subprocess.run(
-            [sys.executable, "-m", "app", "updater", f"--kubeconfig={path}", address],
-            capture_output=True,
-            text=True,
-            timeout=60,
-            check=False,
-        )
-    assert done.returncode == 2
-    assert "--address: cannot listen on" in done.stderr

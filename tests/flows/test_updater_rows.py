@@ -19,9 +19,9 @@ from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
 from tests.updater.stage import Stage, vpa
 
-BOOST: Final = "vpaCpuStartupBoost/"
 SMALL: Final = {"cpu": "100m", "memory": "100Mi"}
 LARGE: Final = {"cpu": "500m", "memory": "500Mi"}
+ONLY_UP: Final = {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
 BUSY: Final = "cpu: constant 10m, memory: constant 20Mi, noise: 0"
 
 
@@ -93,17 +93,7 @@ def resizes(stage: Stage, seconds: float) -> bool:
     {
         "UP-01": (SMALL, "Recreate", True, {}, "evicts"),
         "UP-02": (LARGE, "Recreate", True, {}, "evicts"),
-        "UP-03": (
-            LARGE,
-            "Recreate",
-            True,
-            {
-                "evictionRequirements": [
-                    {"resources": ["cpu"], "changeRequirement": "TargetHigherThanRequests"}
-                ]
-            },
-            "nothing",
-        ),
+        "UP-03": (LARGE, "Recreate", True, {"evictionRequirements": [ONLY_UP]}, "nothing"),
         "no lease": (SMALL, "Recreate", False, {}, "nothing"),
         "UP-05": (SMALL, "InPlaceOrRecreate", True, {}, "resizes"),
         "UP-06": (LARGE, "InPlaceOrRecreate", True, {}, "resizes"),
@@ -282,9 +272,10 @@ def test_limit_ranges(containers: int, cpu: str, limits: Json) -> None:
 # --- promised by design papers
 
 
-def set_spec(stage: Stage, spec: Json) -> None:
-    """Change a VPA."""
-    stage.sandbox.cluster.patch(Ref(VPAS, "default", "web"), {"spec": spec}, kind=PatchKind.MERGE)
+def set_mode(stage: Stage, mode: str, name: str = "web") -> None:
+    """Change the mode of a VPA."""
+    body = {"spec": {"updatePolicy": {"updateMode": mode}}}
+    stage.sandbox.cluster.patch(Ref(VPAS, "default", name), body, kind=PatchKind.MERGE)
 
 
 def test_sx_03() -> None:
@@ -292,9 +283,9 @@ def test_sx_03() -> None:
     stage = staged(mode="UpscaleOnly", containers=(app(requests=LARGE),), replicas=6)
     stage.recommend("200m/200Mi = =")
     assert not evicts(stage, 120)
-    set_spec(stage, {"updatePolicy": {"updateMode": "Recreate"}})
+    set_mode(stage, "Recreate")
     assert evicts(stage, 61)
-    set_spec(stage, {"updatePolicy": {"updateMode": "UpscaleOnly"}})
+    set_mode(stage, "UpscaleOnly")
     assert not evicts(stage, 120)
 
 
@@ -393,8 +384,7 @@ def test_sx_24_by_eviction() -> None:
     stage = Stage()
     shared(stage)
     for role in ("leader", "follower"):
-        body = {"spec": {"updatePolicy": {"updateMode": "Recreate"}}}
-        stage.sandbox.cluster.patch(Ref(VPAS, "default", role), body, kind=PatchKind.MERGE)
+        set_mode(stage, "Recreate", role)
     for _ in range(40):
         if not stage.pods("role=leader"):
             relabel(stage, stage.pods()[-1]["metadata"]["name"], "leader")

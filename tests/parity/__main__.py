@@ -18,7 +18,8 @@ from typing import Any
 import orjson
 
 from app.model.quantity import Quantity
-from tests.parity.stories import START, Json, Story, moment
+from tests.make import Json
+from tests.parity.stories import START, Story, moment
 
 GO = Path(__file__).parent / "go"
 ROOT = GO.parents[2]

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from random import Random
-from typing import Any, Final
+from typing import Final
 
-Json = dict[str, Any]
+from tests.make import Json
 
 START: Final = datetime(2000, 1, 1, tzinfo=UTC)  # when the clock of upstream's side begins
 _NAMESPACE: Final = "shop"

@@ -38,9 +38,9 @@ from app.run.simulated import SharedCluster, SimulatedRuntime
 from app.runtime.live import Connection, LiveRuntime
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from tests.cluster.programs import free_port
 from tests.cluster_in_memory import ClusterInMemory
 from tests.faults import Fault
-from tests.flows.test_admission_process import free_port
 from tests.kube.api_server import serving
 from tests.kube.connecting import kubeconfig, write
 from tests.prometheus_server import Reply, prometheus

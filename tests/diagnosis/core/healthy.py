@@ -7,7 +7,6 @@ from base64 import b64encode
 from collections.abc import Iterable
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 from app.admission.core.rotation import Generation, fingerprints
 from app.diagnosis.core.facts import (
@@ -22,8 +21,8 @@ from app.diagnosis.core.facts import (
 )
 from app.kube.manifests import documents
 from tests import make
+from tests.make import Json
 
-Json = dict[str, Any]
 CA = "-----BEGIN CERTIFICATE-----\nQ0E=\n-----END CERTIFICATE-----\n"
 OTHER_CA = "-----BEGIN CERTIFICATE-----\nT1RIRVI=\n-----END CERTIFICATE-----\n"
 SERVICE = ("kube-system", "vpa-webhook")
@@ -109,10 +108,12 @@ def deployment(
     }
 
 
-def access(*, allowed: bool = True, process: str = "updater", verb: str = "list") -> AccountRight:
+def access(*, allowed: bool = True, process: str = "updater") -> AccountRight:
     """Return a right."""
     account = "system:serviceaccount:kube-system:vpa-updater" if process else "you"
-    return AccountRight(account, verb, "pods", "compare them", process, process, is_allowed=allowed)
+    return AccountRight(
+        account, "list", "pods", "compare them", process, process, is_allowed=allowed
+    )
 
 
 def charted(item: Json, namespace: str = "vpa") -> Json:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 from app.diagnosis.core.autoscalers import of_vpas, targets
 from app.diagnosis.core.facts import Level, Pods
@@ -13,8 +12,8 @@ from app.model.workloads import Failed
 from tests import make
 from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, VPA, flaws
+from tests.make import Json
 
-Json = dict[str, Any]
 WORKLOAD, POD = make.workload_json(), make.pod_json()
 KEY = ObjectKey("example.com", "Gadget", "web")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -21,9 +20,7 @@ from app.model.vpa import read_vpa
 from tests import make
 from tests.cases import cases
 from tests.diagnosis.core.healthy import checkpoint_json
-from tests.make import quantity
-
-Json = dict[str, Any]
+from tests.make import Json, quantity
 
 
 def told(
@@ -229,15 +226,8 @@ def test_confidence(status: Json, days: float) -> None:
 
 
 def test_count_and_time() -> None:
-    """It is told how many samples there were, and when the checkpoint was written."""
-    found = histories([checkpoint_json()])["default", "web", "app"]
-    assert found.samples == 2880
-    assert found.updated is not None
-    assert make.time(found.updated) == "2026-01-03T00:01:00Z"
-
-
-def test_what_cannot_be_read_tells_nothing() -> None:
-    """One garbled checkpoint takes nothing from the others."""
-    assert list(histories([checkpoint_json(version="v2"), checkpoint_json()])) == [
-        ("default", "web", "app")
-    ]
+    """Samples are counted, and when they were written is told; a garbled checkpoint tells none."""
+    found = histories([checkpoint_json(version="v2"), checkpoint_json()])
+    assert list(found) == [("default", "web", "app")]
+    (history,) = found.values()
+    assert (history.samples, make.time(history.updated)) == (2880, "2026-01-03T00:01:00Z")

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 from app.diagnosis.core.components import of_components
 from app.diagnosis.core.facts import Facts, Level, Unasked
 from app.diagnosis.core.processes import ADMISSION, logs_of, place_of, with_flag, with_rights
 from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, charted, deployment, flaws, with_one
+from tests.make import Json
 
-Json = dict[str, Any]
 UPSTREAM = "registry.k8s.io/autoscaling/vpa-{}:1.8.1"
 DOUBLED = "upstream's {} still runs, and does the same as ours"
 CHARTED = replace(

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from app.diagnosis.core.hooks import Hook
 from tests.diagnosis.core.healthy import scope
+from tests.make import Json
 
-Json = dict[str, Any]
 BLUE: Json = {"matchLabels": {"team": "blue"}}
 
 

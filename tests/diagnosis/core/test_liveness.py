@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import pytest
 
@@ -14,8 +13,8 @@ from app.diagnosis.core.liveness import of_certificate, of_leases, of_metrics
 from tests import make
 from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, deployment, generation, lease, with_one
+from tests.make import Json
 
-Json = dict[str, Any]
 HEARTBEAT = "vpa-admission-controller"
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import datetime, timedelta
-from typing import Any
 
 from app.diagnosis.core.outlook import (
     MATCHES,
@@ -19,9 +18,9 @@ from app.updater.core.memory import Memory
 from app.updater.core.plan import Plan, plan
 from app.updater.core.rules import UpdateRules
 from tests import make
+from tests.make import Json
 from tests.updater.core.scenes import container, recommended, running, several
 
-Json = dict[str, Any]
 RULES = UpdateRules()
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -26,8 +25,8 @@ from tests.diagnosis.core.healthy import (
     hook,
     scope,
 )
+from tests.make import Json
 
-Json = dict[str, Any]
 URL = {"clientConfig": {"url": "https://hooks.example.com/mutate"}}
 UPSTREAM = {
     "clientConfig": hook()["clientConfig"]
@@ -166,23 +165,19 @@ def test_releases_that_share_a_cluster() -> None:
 
 
 @pytest.mark.parametrize(
-    ("selector", "namespace"),
+    ("facts", "namespace"),
     [
-        ({}, "default"),
-        (scope("NotIn", "default"), "kube-system"),
-        (scope("NotIn", "default", "kube-system"), None),
-        (scope("In", "web", "shop"), "shop"),
-        ({"matchLabels": {"team": "blue"}}, "default"),
+        (registered(namespaceSelector={}), "default"),
+        (registered(namespaceSelector=scope("NotIn", "default")), "kube-system"),
+        (registered(namespaceSelector=scope("NotIn", "default", "kube-system")), None),
+        (registered(namespaceSelector=scope("In", "web", "shop")), "shop"),
+        (registered(namespaceSelector={"matchLabels": {"team": "blue"}}), "default"),
+        (replace(FACTS, mutating=[]), "default"),  # before there is one any place will do
     ],
 )
-def test_where_it_is_tried(selector: Json, namespace: str | None) -> None:
+def test_where_it_is_tried(facts: Facts, namespace: str | None) -> None:
     """A VPA with a mistake is tried where the webhook is asked, if that is known."""
-    assert trial_namespace(registered(namespaceSelector=selector)) == namespace
-
-
-def test_where_it_is_tried_without_a_webhook() -> None:
-    """Before there is one any place will do."""
-    assert trial_namespace(replace(FACTS, mutating=[])) == "default"
+    assert trial_namespace(facts) == namespace
 
 
 @pytest.mark.parametrize(
@@ -200,69 +195,60 @@ def test_a_trial_that_proves_nothing(change: Json) -> None:
     ]
 
 
+BLUE = configuration("blue-webhook-config", hook(**ELSEWHERE))
+BLUE_PROCESS = charted(deployment(ADMISSION), "team-b")
+
+
 @pytest.mark.parametrize(
-    ("client", "change", "fix"),
+    ("facts", "word", "fix"),
     [
-        (
-            hook()["clientConfig"],
-            {"timeoutSeconds": 30},
+        pytest.param(
+            registered(timeoutSeconds=30),
+            "may wait",
             "kubectl -n kube-system patch deployment/vpa-admission-controller --type=json "
             '-p \'[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", '
             '"value": "--webhook-timeout-seconds=5"}]\'',
+            id="ours is told by its flags, for it puts back what others change",
         ),
-        (
-            UPSTREAM["clientConfig"],
-            {"failurePolicy": "Fail"},
+        pytest.param(
+            registered(**UPSTREAM, failurePolicy="Fail"),
+            "no pod is created",
             "kubectl patch mutatingwebhookconfiguration/vpa-webhook-config --type=json "
             '-p \'[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]\'',
+            id="upstream's is changed itself",
         ),
-    ],
-)
-def test_who_is_told_of_manners(client: Json, change: Json, fix: str) -> None:
-    """Our process is told by its flags, for it puts back what others change."""
-    facts = registered(clientConfig=client, **change)
-    assert [one.fix for one in of_webhook(facts) if "pod" in one.message and one.fix][:1] == [fix]
-
-
-def test_two_of_ours_that_meet() -> None:
-    """The process of the one that goes is stopped first, or it would put it back."""
-    blue = charted(deployment(ADMISSION), "team-b")
-    facts = replace(
-        FACTS,
-        deployments=[blue, deployment(ADMISSION)],
-        mutating=[configuration(), configuration("blue-webhook-config", hook(**ELSEWHERE))],
-    )
-    found = next(one for one in of_webhook(facts) if "more than once" in one.message)
-    assert found.fix == (
-        "kubectl -n team-b scale deployment/blue-vpa-admission-controller --replicas=0 && "
-        "kubectl delete mutatingwebhookconfiguration blue-webhook-config"
-    )
-
-
-def test_several_of_ours_under_other_names() -> None:
-    """Of two that are not ours by name the second one is to be deleted."""
-    both = [configuration("a"), configuration("b")]
-    found = next(
-        one for one in of_webhook(replace(FACTS, mutating=both)) if "more than" in one.message
-    )
-    assert found.fix == "kubectl delete mutatingwebhookconfiguration b"
-
-
-@pytest.mark.parametrize(
-    ("client", "fix"),
-    [
-        (
-            hook()["clientConfig"],
+        pytest.param(
+            registered(**client(caBundle=None)),
+            "carries no CA",
             "kubectl -n kube-system logs deployment/vpa-admission-controller --tail=50",
+            id="ours is put in order by its process",
         ),
-        (
-            UPSTREAM["clientConfig"],
+        pytest.param(
+            registered(clientConfig=UPSTREAM["clientConfig"] | {"caBundle": None}),
+            "carries no CA",
             "kubectl get mutatingwebhookconfiguration/vpa-webhook-config -o yaml",
+            id="upstream's is to be looked at",
+        ),
+        pytest.param(
+            replace(
+                FACTS,
+                deployments=[BLUE_PROCESS, deployment(ADMISSION)],
+                mutating=[configuration(), BLUE],
+            ),
+            "more than once",
+            "kubectl -n team-b scale deployment/blue-vpa-admission-controller --replicas=0 && "
+            "kubectl delete mutatingwebhookconfiguration blue-webhook-config",
+            id="of two of ours the process of one is stopped first, or it would put it back",
+        ),
+        pytest.param(
+            replace(FACTS, mutating=[configuration("a"), configuration("b")]),
+            "more than once",
+            "kubectl delete mutatingwebhookconfiguration b",
+            id="of two that are not ours by name the second one goes",
         ),
     ],
 )
-def test_who_mends_a_configuration(client: Json, fix: str) -> None:
-    """Ours is put in order by its process, so that is to be looked at; others are not."""
-    facts = registered(clientConfig=client | {"caBundle": None})
-    found = next(one for one in of_webhook(facts) if "carries no CA" in one.message)
+def test_what_is_to_be_done(facts: Facts, word: str, fix: str) -> None:
+    """The command is for whoever keeps the configuration in order."""
+    found = next(one for one in of_webhook(facts) if word in one.message)
     assert found.fix == fix
