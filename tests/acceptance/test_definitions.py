@@ -14,6 +14,7 @@ from app.ports import CHECKPOINTS, CUSTOM_RESOURCE_DEFINITIONS, VPAS, Resource
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.space import Space, boost, item_of, mode, policy, selecting, vpa
+from tests.cases import cases
 from tests.cluster.api import Api, Json, Refusal
 
 
@@ -196,14 +197,14 @@ def kubectl(cluster: Cluster, folder: Path, *words: str) -> str:
     ).stdout
 
 
-@pytest.mark.parametrize(
-    ("field", "words"),
-    [
-        pytest.param("vpa.spec", "What to scale and how", id="spec"),
-        pytest.param("vpa.spec.updatePolicy.updateMode", "UpscaleOnly", id="modes"),
-        pytest.param("vpa.spec.startupBoost.cpu.factor", "whole number from 1", id="factor"),
-        pytest.param("vpacheckpoint.status", "history", id="checkpoint"),
-    ],
+@cases(
+    "field words",
+    {
+        "spec": ("vpa.spec", "What to scale and how"),
+        "modes": ("vpa.spec.updatePolicy.updateMode", "UpscaleOnly"),
+        "factor": ("vpa.spec.startupBoost.cpu.factor", "whole number from 1"),
+        "checkpoint": ("vpacheckpoint.status", "history"),
+    },
 )
 def test_explain(cluster: Cluster, tmp_path: Path, field: str, words: str) -> None:
     """`kubectl explain` tells of every field in our words."""

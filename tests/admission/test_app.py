@@ -74,17 +74,17 @@ def response_of(answer: httpx.Response) -> Json:
     return response
 
 
-@pytest.mark.parametrize(
-    ("headers", "status"),
-    [
-        pytest.param({"content-type": "application/json"}, 200, id="plain"),
-        pytest.param({"content-type": "application/json; charset=utf-8"}, 200, id="parameters"),
-        pytest.param({"content-type": "Application/JSON;q=1"}, 200, id="letters"),
-        pytest.param({"content-type": "text/plain"}, 415, id="text (H1)"),
-        pytest.param({"content-type": "application/json-patch+json"}, 415, id="longer"),
-        pytest.param({"content-type": ""}, 415, id="empty"),
-        pytest.param({}, 415, id="none"),
-    ],
+@cases(
+    "headers status",
+    {
+        "plain": ({"content-type": "application/json"}, 200),
+        "parameters": ({"content-type": "application/json; charset=utf-8"}, 200),
+        "letters": ({"content-type": "Application/JSON;q=1"}, 200),
+        "text (H1)": ({"content-type": "text/plain"}, 415),
+        "longer": ({"content-type": "application/json-patch+json"}, 415),
+        "empty": ({"content-type": ""}, 415),
+        "none": ({}, 415),
+    },
 )
 def test_content_types(headers: Mapping[str, str], status: int) -> None:
     """A body that does not say to be JSON is not taken for a review, and is counted."""
@@ -109,18 +109,18 @@ def test_other_paths(path: str) -> None:
     assert send(desk(*WEB), POD, path=path).status_code == 404
 
 
-@pytest.mark.parametrize(
-    ("content", "headers", "status"),
-    [
-        pytest.param(b" " * (MOST_BYTES + 1), {}, 413, id="one byte too many (H2)"),
-        pytest.param([b" " * MOST_BYTES, b" "], {}, 413, id="streamed"),
-        pytest.param([b" " * MOST_BYTES, b" "] * 9, {}, 413, id="streamed on and on"),
-        pytest.param(b"{", {"content-length": "5242881"}, 413, id="declared"),
-        pytest.param(b"{", {"content-length": "9" * 5000}, 413, id="declared beyond all numbers"),
-        pytest.param(b" " * MOST_BYTES, {}, 200, id="as large as may be"),
-        pytest.param([b" " * (MOST_BYTES - 1), b" "], {}, 200, id="streamed as large as may be"),
-        pytest.param(b"{", {"content-length": "x"}, 200, id="no length"),
-    ],
+@cases(
+    "content headers status",
+    {
+        "one byte too many (H2)": (b" " * (MOST_BYTES + 1), {}, 413),
+        "streamed": ([b" " * MOST_BYTES, b" "], {}, 413),
+        "streamed on and on": ([b" " * MOST_BYTES, b" "] * 9, {}, 413),
+        "declared": (b"{", {"content-length": "5242881"}, 413),
+        "declared beyond all numbers": (b"{", {"content-length": "9" * 5000}, 413),
+        "as large as may be": (b" " * MOST_BYTES, {}, 200),
+        "streamed as large as may be": ([b" " * (MOST_BYTES - 1), b" "], {}, 200),
+        "no length": (b"{", {"content-length": "x"}, 200),
+    },
 )
 def test_sizes(content: bytes | list[bytes], headers: Mapping[str, str], status: int) -> None:
     """Five MiB is the most; who sends more is told so, and sends no more on this connection."""
@@ -131,31 +131,31 @@ def test_sizes(content: bytes | list[bytes], headers: Mapping[str, str], status:
     assert answer.headers.get("connection") == ("close" if status == 413 else None)
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        pytest.param(b"{", id="cut off (H3)"),
-        pytest.param(b"", id="empty"),
-        pytest.param(b"no JSON", id="text"),
-        pytest.param(orjson.dumps(POD)[:-1], id="a cut off review"),
-        pytest.param(orjson.dumps(POD) * 2, id="two reviews"),
-        pytest.param(b"\xef\xbb\xbf" + orjson.dumps(POD), id="byte order mark"),
-        pytest.param(json.dumps(POD).encode("utf-16"), id="UTF-16"),
-        pytest.param(b'{"request":{"uid":"\xff"}}', id="not UTF-8"),
-        pytest.param(b'{"request":{"uid":"\\ud800"}}', id="half a character"),
-        pytest.param(b'{"request":{"uid":NaN}}', id="no number"),
-        pytest.param(b'{"request":{"uid":1e999}}', id="a number beyond all others"),
-        pytest.param(b'{"request":' * 100_000, id="deep"),
-        pytest.param(b"[" * 1_000_000, id="deeper"),
-        pytest.param(b"[" * 1000 + b"]" * 1000, id="deep and closed"),
-        pytest.param(b"[]", id="a list"),
-        pytest.param(b'"x"', id="a string"),
-        pytest.param(b"{}", id="no request"),
-        pytest.param(b'{"request":{"uid":"u","kind":[]}}', id="a list as kind"),
-        pytest.param(b'{"request":{"uid":"u","resource":"pods"}}', id="a text as resource"),
-        pytest.param(b'{"request":{"uid":"u","operation":{}}}', id="an object as operation"),
-        pytest.param(b'{"request":{"uid":"u","dryRun":"yes"}}', id="a text as dryRun"),
-    ],
+    {
+        "cut off (H3)": (b"{",),
+        "empty": (b"",),
+        "text": (b"no JSON",),
+        "a cut off review": (orjson.dumps(POD)[:-1],),
+        "two reviews": (orjson.dumps(POD) * 2,),
+        "byte order mark": (b"\xef\xbb\xbf" + orjson.dumps(POD),),
+        "UTF-16": (json.dumps(POD).encode("utf-16"),),
+        "not UTF-8": (b'{"request":{"uid":"\xff"}}',),
+        "half a character": (b'{"request":{"uid":"\\ud800"}}',),
+        "no number": (b'{"request":{"uid":NaN}}',),
+        "a number beyond all others": (b'{"request":{"uid":1e999}}',),
+        "deep": (b'{"request":' * 100_000,),
+        "deeper": (b"[" * 1_000_000,),
+        "deep and closed": (b"[" * 1000 + b"]" * 1000,),
+        "a list": (b"[]",),
+        "a string": (b'"x"',),
+        "no request": (b"{}",),
+        "a list as kind": (b'{"request":{"uid":"u","kind":[]}}',),
+        "a text as resource": (b'{"request":{"uid":"u","resource":"pods"}}',),
+        "an object as operation": (b'{"request":{"uid":"u","operation":{}}}',),
+        "a text as dryRun": (b'{"request":{"uid":"u","dryRun":"yes"}}',),
+    },
 )
 @pytest.mark.parametrize("path", ["/", "/mutate", "/validate"])
 def test_what_is_no_review(body: bytes, path: str) -> None:
@@ -215,13 +215,13 @@ def test_reviews_that_change_nothing(review: Json, counted: list[tuple[str, ...]
 
 
 @pytest.mark.parametrize("path", ["/", "/mutate"])
-@pytest.mark.parametrize(
+@cases(
     "review",
-    [
-        pytest.param(POD, id="as API servers send it"),
-        pytest.param(request(requestKind=POD["request"]["kind"]), id="with requestKind"),
-        pytest.param(request(kind=None, operation=None), id="by hand"),
-    ],
+    {
+        "as API servers send it": (POD,),
+        "with requestKind": (request(requestKind=POD["request"]["kind"]),),
+        "by hand": (request(kind=None, operation=None),),
+    },
 )
 def test_a_pod_is_patched(review: Json, path: str) -> None:
     """A pod that a VPA controls gets its patch, in the order of an API server's fields."""
@@ -326,21 +326,21 @@ class Patient:
         return Absent()
 
 
-@pytest.mark.parametrize(
-    ("query", "seconds"),
-    [
-        pytest.param("?timeout=5s", 4.0, id="five seconds"),
-        pytest.param("?timeout=0.5s", 0.4, id="half a second"),
-        pytest.param("?a=b&timeout=30s", 24.0, id="beside others"),
-        pytest.param("?timeout=9000s", 24.0, id="more than API servers wait"),
-        pytest.param("?timeout=0s", 0.0, id="no time"),
-        pytest.param("", 8.0, id="none"),
-        pytest.param("?timeout=nans", 8.0, id="no number"),
-        pytest.param("?timeout=infs", 8.0, id="for ever"),
-        pytest.param("?timeout=-5s", 8.0, id="less than nothing"),
-        pytest.param("?timeout=5", 8.0, id="no unit"),
-        pytest.param("?timeout=%FF%00s&&==", 8.0, id="noise"),
-    ],
+@cases(
+    "query seconds",
+    {
+        "five seconds": ("?timeout=5s", 4.0),
+        "half a second": ("?timeout=0.5s", 0.4),
+        "beside others": ("?a=b&timeout=30s", 24.0),
+        "more than API servers wait": ("?timeout=9000s", 24.0),
+        "no time": ("?timeout=0s", 0.0),
+        "none": ("", 8.0),
+        "no number": ("?timeout=nans", 8.0),
+        "for ever": ("?timeout=infs", 8.0),
+        "less than nothing": ("?timeout=-5s", 8.0),
+        "no unit": ("?timeout=5", 8.0),
+        "noise": ("?timeout=%FF%00s&&==", 8.0),
+    },
 )
 def test_look_ups_end_before_the_api_server_gives_up(query: str, seconds: float) -> None:
     """Of the time that an API server waits a part is left for the way."""
@@ -533,13 +533,13 @@ def test_both_operations_are_described() -> None:
     assert {"uid", "subResource", "requestKind", "dryRun", "oldObject"} <= fields.keys()
 
 
-@pytest.mark.parametrize(
-    ("content", "path"),
-    [
-        pytest.param(POD, "/mutate", id="a pod"),
-        pytest.param(VPA, "/validate", id="a VPA"),
-        pytest.param(VPA, "/mutate", id="a VPA without its mode"),
-    ],
+@cases(
+    "content path",
+    {
+        "a pod": (POD, "/mutate"),
+        "a VPA": (VPA, "/validate"),
+        "a VPA without its mode": (VPA, "/mutate"),
+    },
 )
 def test_reviews_and_answers_are_as_described(content: Json, path: str) -> None:
     """The model that is documented takes what is asked and what is answered."""

@@ -14,6 +14,7 @@ from app.admission.certificate_stores import CertificateFiles, CertificatePaths,
 from app.admission.certificates import issue, judge
 from app.admission.core.rotation import CertificateSet, KeyRing
 from app.model.errors import BadSetting
+from tests.cases import cases
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
 NAMES = ("localhost", "127.0.0.1")
@@ -68,16 +69,16 @@ def test_mounted_secret(tmp_path: Path) -> None:
     assert (material.version, material.certificates) == (2, TWO)
 
 
-@pytest.mark.parametrize(
+@cases(
     "spoil",
-    [
-        pytest.param(lambda f: (f / "serverKey.pem").unlink(), id="key gone"),
-        pytest.param(lambda f: (f / "serverCert.pem").unlink(), id="certificate gone"),
-        pytest.param(lambda f: (f / "serverKey.pem").write_text(TWO.key_pem), id="other key"),
-        pytest.param(lambda f: (f / "serverCert.pem").write_bytes(b"\xff\x00"), id="not text"),
-        pytest.param(lambda f: (f / "caCert.pem").write_text(""), id="CA file emptied"),
-        pytest.param(lambda f: (f / "caCert.pem").unlink(), id="CA file gone"),
-    ],
+    {
+        "key gone": (lambda f: (f / "serverKey.pem").unlink(),),
+        "certificate gone": (lambda f: (f / "serverCert.pem").unlink(),),
+        "other key": (lambda f: (f / "serverKey.pem").write_text(TWO.key_pem),),
+        "not text": (lambda f: (f / "serverCert.pem").write_bytes(b"\xff\x00"),),
+        "CA file emptied": (lambda f: (f / "caCert.pem").write_text(""),),
+        "CA file gone": (lambda f: (f / "caCert.pem").unlink(),),
+    },
 )
 def test_old_set_is_kept(tmp_path: Path, spoil: Callable[[Path], None]) -> None:
     """Whatever happens to the files, the last whole set goes on."""
@@ -144,18 +145,18 @@ def test_made_files(tmp_path: Path) -> None:
     assert sorted(path.name for path in paths.key.parent.iterdir()) == sorted(UPSTREAM)
 
 
-@pytest.mark.parametrize(
-    ("spoil", "names", "now", "same"),
-    [
-        pytest.param(None, NAMES, NOW + timedelta(days=59), True, id="young"),
-        pytest.param(None, NAMES, NOW + timedelta(days=60), False, id="two thirds gone"),
-        pytest.param(None, ("localhost",), NOW, True, id="fewer names"),
-        pytest.param(None, ("elsewhere",), NOW, False, id="another name"),
-        pytest.param(None, NAMES, NOW - timedelta(days=1), False, id="from the future"),
-        pytest.param("serverKey.pem", NAMES, NOW, False, id="key cut off"),
-        pytest.param("serverCert.pem", NAMES, NOW, False, id="certificate cut off"),
-        pytest.param("caCert.pem", NAMES, NOW, False, id="CA cut off"),
-    ],
+@cases(
+    "spoil names now same",
+    {
+        "young": (None, NAMES, NOW + timedelta(days=59), True),
+        "two thirds gone": (None, NAMES, NOW + timedelta(days=60), False),
+        "fewer names": (None, ("localhost",), NOW, True),
+        "another name": (None, ("elsewhere",), NOW, False),
+        "from the future": (None, NAMES, NOW - timedelta(days=1), False),
+        "key cut off": ("serverKey.pem", NAMES, NOW, False),
+        "certificate cut off": ("serverCert.pem", NAMES, NOW, False),
+        "CA cut off": ("caCert.pem", NAMES, NOW, False),
+    },
 )
 def test_made_again(
     tmp_path: Path, spoil: str | None, names: tuple[str, ...], now: datetime, same: bool

@@ -41,13 +41,13 @@ def test_serving_names() -> None:
     assert serving_names("a", "b")[-1] == "127.0.0.1"
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        pytest.param("", CALLED, id="service"),
-        pytest.param("https://10.0.0.1:8443/base", "10.0.0.1", id="address"),
-        pytest.param("https://[fd00::1]:8443", "fd00::1", id="IPv6"),
-    ],
+@cases(
+    "url expected",
+    {
+        "service": ("", CALLED),
+        "address": ("https://10.0.0.1:8443/base", "10.0.0.1"),
+        "IPv6": ("https://[fd00::1]:8443", "fd00::1"),
+    },
 )
 def test_called_name(url: str, expected: str) -> None:
     """An API server looks for the service's name, or for the URL's host."""
@@ -140,15 +140,15 @@ def test_locked_key() -> None:
     assert pair_trouble(pair.pem, pair.key_pem(b"secret")) == "the private key cannot be read"
 
 
-@pytest.mark.parametrize(
-    ("names", "wanted", "missing"),
-    [
-        pytest.param(("a.b.svc",), "A.B.svc", False, id="case does not matter"),
-        pytest.param(("*.b.svc",), "a.b.svc", False, id="wildcard"),
-        pytest.param(("*.svc",), "a.b.svc", True, id="a wildcard is one label"),
-        pytest.param(("a.b.svc",), "10.0.0.1", True, id="no such address"),
-        pytest.param((), "a.b.svc", True, id="common name only"),
-    ],
+@cases(
+    "names wanted missing",
+    {
+        "case does not matter": (("a.b.svc",), "A.B.svc", False),
+        "wildcard": (("*.b.svc",), "a.b.svc", False),
+        "a wildcard is one label": (("*.svc",), "a.b.svc", True),
+        "no such address": (("a.b.svc",), "10.0.0.1", True),
+        "common name only": ((), "a.b.svc", True),
+    },
 )
 def test_missing_names(names: tuple[str, ...], wanted: str, missing: bool) -> None:
     """A name counts as covered when a TLS client takes it so."""

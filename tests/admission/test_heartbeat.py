@@ -10,6 +10,7 @@ from app.admission.heartbeat import Heartbeat, HeartbeatRules
 from app.model.errors import ClusterError, Conflict, Refused, TooMany, Unavailable
 from app.ports import LEASES, Json, Ref
 from tests.admission.replica import BEATS, Replica
+from tests.cases import cases
 from tests.cluster_in_memory import outage
 from tests.stepped_clock import START
 
@@ -92,12 +93,9 @@ def test_lease_deleted_meanwhile() -> None:
     assert scene.lease() is not None
 
 
-@pytest.mark.parametrize(
-    ("failures", "wait_seconds"),
-    [
-        pytest.param(outage(1), 9.9, id="one failure"),
-        pytest.param([Unavailable("x"), TooMany("x")], 9.6, id="two failures"),
-    ],
+@cases(
+    "failures wait_seconds",
+    {"one failure": (outage(1), 9.9), "two failures": ([Unavailable("x"), TooMany("x")], 9.6)},
 )
 def test_retries(failures: list[ClusterError | None], wait_seconds: float) -> None:
     """Short trouble is bridged, and the next beat keeps its time."""
@@ -107,13 +105,13 @@ def test_retries(failures: list[ClusterError | None], wait_seconds: float) -> No
     assert scene.lease() is not None
 
 
-@pytest.mark.parametrize(
-    ("failures", "interval_seconds", "calls_left"),
-    [
-        pytest.param(outage(4), 10.0, 1, id="three attempts"),
-        pytest.param([Refused("forbidden"), *outage(1)], 10.0, 1, id="a refusal at once"),
-        pytest.param(outage(4), 0.1, 3, id="no attempt after the interval"),
-    ],
+@cases(
+    "failures interval_seconds calls_left",
+    {
+        "three attempts": (outage(4), 10.0, 1),
+        "a refusal at once": ([Refused("forbidden"), *outage(1)], 10.0, 1),
+        "no attempt after the interval": (outage(4), 0.1, 3),
+    },
 )
 def test_giving_up(
     failures: list[ClusterError | None], interval_seconds: float, calls_left: int

@@ -198,10 +198,7 @@ def test_endless_conflicts() -> None:
     assert scene.registrar.bundles() == (ONE, TWO)
 
 
-@pytest.mark.parametrize(
-    "failure",
-    [pytest.param(Unavailable("x"), id="outage"), pytest.param(Refused("x"), id="forbidden")],
-)
+@cases("failure", {"outage": (Unavailable("x"),), "forbidden": (Refused("x"),)})
 def test_trouble_with_one(failure: ClusterError) -> None:
     """What happens to one configuration does not keep the other from being made."""
     scene = replica()
@@ -269,13 +266,9 @@ def test_old_api_server(caplog: pytest.LogCaptureFixture) -> None:
     assert scene.register() == ()
 
 
-@pytest.mark.parametrize(
-    ("ca_pem", "trusted"),
-    [
-        pytest.param(ONE, True, id="ours"),
-        pytest.param(ONE + TWO, False, id="one of two"),
-        pytest.param("", True, id="none to be trusted"),
-    ],
+@cases(
+    "ca_pem trusted",
+    {"ours": (ONE, True), "one of two": (ONE + TWO, False), "none to be trusted": ("", True)},
 )
 def test_trusts(ca_pem: str, trusted: bool) -> None:
     """A certificate is trusted when every configuration carries all of its CAs."""

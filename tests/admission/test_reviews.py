@@ -173,15 +173,15 @@ def stored(name: str, **labels: str) -> Vpa:
     return make.vpa(name, selector={"matchLabels": labels} if labels else None)
 
 
-@pytest.mark.parametrize(
-    ("siblings", "labels", "allowed"),
-    [
-        pytest.param((), {}, True, id="alone"),
-        pytest.param((stored("old"),), {}, False, id="beside one that takes all"),
-        pytest.param((stored("old", role="a"),), {"role": "b"}, True, id="kept apart"),
-        pytest.param((stored("old", role="a"),), {"role": "a"}, False, id="not kept apart"),
-        pytest.param((stored("new"),), {}, True, id="beside itself"),
-    ],
+@cases(
+    "siblings labels allowed",
+    {
+        "alone": ((), {}, True),
+        "beside one that takes all": ((stored("old"),), {}, False),
+        "kept apart": ((stored("old", role="a"),), {"role": "b"}, True),
+        "not kept apart": ((stored("old", role="a"),), {"role": "a"}, False),
+        "beside itself": ((stored("new"),), {}, True),
+    },
 )
 def test_vpas_are_judged_beside_those_stored(
     siblings: tuple[Vpa, ...], labels: dict[str, str], allowed: bool
@@ -367,13 +367,13 @@ def without_web() -> Snapshot:
 
 @pytest.mark.parametrize("handler", [Lines, BrokenLog])
 @pytest.mark.parametrize("numbers", [Counted, BrokenNumbers])
-@pytest.mark.parametrize(
-    ("snapshot", "review"),
-    [
-        pytest.param(broken_snapshot, POD, id="pod"),
-        pytest.param(without_web, POD, id="pod with look-up"),
-        pytest.param(broken_snapshot, vpa_review("v"), id="VPA"),
-    ],
+@cases(
+    "snapshot review",
+    {
+        "pod": (broken_snapshot, POD),
+        "pod with look-up": (without_web, POD),
+        "VPA": (broken_snapshot, vpa_review("v")),
+    },
 )
 def test_nothing_escapes(
     snapshot: Callable[[], Snapshot],
@@ -444,15 +444,15 @@ def test_one_line(review: Json, message: str, keys: set[str]) -> None:
     assert extra - {"taskName"} == keys
 
 
-@pytest.mark.parametrize(
+@cases(
     "review",
-    [
-        pytest.param(make.review_json(make.pod_json(owner=None)), id="no controller"),
-        pytest.param(make.review_json(make.pod_json(namespace="other")), id="no VPA"),
-        pytest.param(make.review_json(make.pod_json(), operation="UPDATE"), id="no creation"),
-        pytest.param(make.review_json(make.vpa_json(mode="Off")), id="an accepted VPA"),
-        pytest.param(make.review_json(make.workload_json()), id="another resource"),
-    ],
+    {
+        "no controller": (make.review_json(make.pod_json(owner=None)),),
+        "no VPA": (make.review_json(make.pod_json(namespace="other")),),
+        "no creation": (make.review_json(make.pod_json(), operation="UPDATE"),),
+        "an accepted VPA": (make.review_json(make.vpa_json(mode="Off")),),
+        "another resource": (make.review_json(make.workload_json()),),
+    },
 )
 def test_no_line(review: Json) -> None:
     """What passes as it came is not worth a line."""

@@ -12,6 +12,7 @@ from app.admission.certificates import issue
 from app.admission.core.rotation import CertificateSet, KeyRing, Material
 from app.model.errors import Conflict
 from app.ports import SECRETS, Json, Ref
+from tests.cases import cases
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import SteppedClock
 
@@ -67,13 +68,13 @@ def test_round_trip(cluster: ClusterInMemory, store: SecretStore) -> None:
     assert set(in_cluster(cluster)["data"]) == {"caCert.pem", "serverCert.pem", "serverKey.pem"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "keys",
-    [
-        pytest.param(("caCert.pem", "serverCert.pem", "serverKey.pem"), id="script"),
-        pytest.param(("ca", "cert", "key"), id="chart"),
-        pytest.param(("ca.crt", "tls.crt", "tls.key"), id="cert-manager"),
-    ],
+    {
+        "script": (("caCert.pem", "serverCert.pem", "serverKey.pem"),),
+        "chart": (("ca", "cert", "key"),),
+        "cert-manager": (("ca.crt", "tls.crt", "tls.key"),),
+    },
 )
 def test_made_by_others(
     cluster: ClusterInMemory, store: SecretStore, keys: tuple[str, ...]
@@ -94,15 +95,15 @@ def test_made_by_others(
     assert in_cluster(cluster)["data"]["caKey.pem"] == theirs["data"]["caKey.pem"]
 
 
-@pytest.mark.parametrize(
-    ("data", "current"),
-    [
-        pytest.param(None, None, id="no data"),
-        pytest.param({"caKey.pem": "QQ=="}, None, id="other keys only"),
-        pytest.param({"serverCert.pem": "QQ=="}, CertificateSet("", "A", ""), id="half a set"),
-        pytest.param({"serverCert.pem": "%%", "ca": 7}, None, id="no base64, no text"),
-        pytest.param({"serverKey.pem": "/w=="}, CertificateSet("", "", "\ufffd"), id="no ASCII"),
-    ],
+@cases(
+    "data current",
+    {
+        "no data": (None, None),
+        "other keys only": ({"caKey.pem": "QQ=="}, None),
+        "half a set": ({"serverCert.pem": "QQ=="}, CertificateSet("", "A", "")),
+        "no base64, no text": ({"serverCert.pem": "%%", "ca": 7}, None),
+        "no ASCII": ({"serverKey.pem": "/w=="}, CertificateSet("", "", "\ufffd")),
+    },
 )
 def test_odd_secrets(
     cluster: ClusterInMemory, store: SecretStore, data: Json | None, current: CertificateSet | None

@@ -9,22 +9,23 @@ from hypothesis import strategies as st
 
 from bench.figures import Found, Result, Row, Wanted, exponent, from_json, number, table, to_json
 from bench.pages import HERE, ORDER, kept, page
+from tests.cases import cases
 
 HALF = Wanted("<=", 0.5)
 SECONDS = Wanted("<=", 2, "ours")
 
 
-@pytest.mark.parametrize(
-    ("row", "ratio", "holds"),
-    [
-        pytest.param(Row("rate", "", (1, 9, 2), (4, 4, 4), Wanted(">=", 2)), 2, True, id="medians"),
-        pytest.param(Row("p99", "", (4,), (3,), HALF), 0.75, False, id="missed"),
-        pytest.param(Row("p99", "", (4,), (2,)), 0.5, None, id="nothing wanted"),
-        pytest.param(Row("p99", "", (0,), (2,), HALF), None, None, id="nothing to divide by"),
-        pytest.param(Row("p99", "", (4,), (), HALF), None, None, id="one side missing"),
-        pytest.param(Row("unboosted", "s", (), (1.5,), SECONDS), None, True, id="ours alone"),
-        pytest.param(Row("unboosted", "s", (1,), (2.5,), SECONDS), 2.5, False, id="not the ratio"),
-    ],
+@cases(
+    "row ratio holds",
+    {
+        "medians": (Row("rate", "", (1, 9, 2), (4, 4, 4), Wanted(">=", 2)), 2, True),
+        "missed": (Row("p99", "", (4,), (3,), HALF), 0.75, False),
+        "nothing wanted": (Row("p99", "", (4,), (2,)), 0.5, None),
+        "nothing to divide by": (Row("p99", "", (0,), (2,), HALF), None, None),
+        "one side missing": (Row("p99", "", (4,), (), HALF), None, None),
+        "ours alone": (Row("unboosted", "s", (), (1.5,), SECONDS), None, True),
+        "not the ratio": (Row("unboosted", "s", (1,), (2.5,), SECONDS), 2.5, False),
+    },
 )
 def test_rows(row: Row, ratio: float | None, holds: bool | None) -> None:
     """A row compares medians, and says whether what is wanted is so."""
@@ -42,15 +43,15 @@ def test_exponent(power: float, factor: float, sizes: list[int]) -> None:
     assert exponent(sizes, costs) == pytest.approx(power, abs=1e-6)
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [
-        pytest.param(0, "0", id="zero"),
-        pytest.param(0.012345, "0.0123", id="small"),
-        pytest.param(1.5, "1.50", id="ones"),
-        pytest.param(12345.6, "12,346", id="large"),
-        pytest.param(-124.4, "-124", id="below zero"),
-    ],
+@cases(
+    "value text",
+    {
+        "zero": (0, "0"),
+        "small": (0.012345, "0.0123"),
+        "ones": (1.5, "1.50"),
+        "large": (12345.6, "12,346"),
+        "below zero": (-124.4, "-124"),
+    },
 )
 def test_numbers(value: float, text: str) -> None:
     """Three digits count, and whole parts are whole."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from bench.wrk import Seen, read
+from tests.cases import cases
 
 SAID = """\
 Running 2s test @ https://127.0.0.1:8000
@@ -23,13 +24,13 @@ Transfer/sec:      4.98MB
 """
 
 
-@pytest.mark.parametrize(
-    ("trouble", "failed"),
-    [
-        pytest.param("", 0, id="none"),
-        pytest.param("  Non-2xx or 3xx responses: 7\n", 7, id="refused"),
-        pytest.param("  Socket errors: connect 1, read 2, write 0, timeout 4\n", 7, id="broken"),
-    ],
+@cases(
+    "trouble failed",
+    {
+        "none": ("", 0),
+        "refused": ("  Non-2xx or 3xx responses: 7\n", 7),
+        "broken": ("  Socket errors: connect 1, read 2, write 0, timeout 4\n", 7),
+    },
 )
 def test_read(trouble: str, failed: int) -> None:
     """Rates, percentiles in their units, and what went wrong."""

@@ -24,6 +24,7 @@ from app.flags.command_line import parse
 from app.model.review import read_review
 from app.output import Table
 from tests import logging_state, make
+from tests.cases import cases
 from tests.junk import objects_like
 from tests.make import Json
 
@@ -153,17 +154,17 @@ def test_gates_and_caps(objects: Path, tmp_path: Path) -> None:
     assert cpu("--feature-gates=CPUStartupBoost=true", "--max-allowed-cpu-boost=300m") == "300m"
 
 
-@pytest.mark.parametrize(
-    ("review", "reason"),
-    [
-        pytest.param(REVIEWS[0], "Sized", id="a pod that is sized"),
-        pytest.param(REVIEWS[2], "OwnerUnknown", id="a pod whose owner is not known"),
-        pytest.param(REVIEWS[3], "NoVPAInNamespace", id="a pod without a VPA"),
-        pytest.param(make.review_json(make.pod_json(cpu="x")), "UnreadablePod", id="no pod"),
-        pytest.param(REVIEWS[4], "NotAPod", id="a VPA"),
-        pytest.param({"request": 7}, "UnreadableReview", id="no review"),
-        pytest.param([], "UnreadableReview", id="nothing"),
-    ],
+@cases(
+    "review reason",
+    {
+        "a pod that is sized": (REVIEWS[0], "Sized"),
+        "a pod whose owner is not known": (REVIEWS[2], "OwnerUnknown"),
+        "a pod without a VPA": (REVIEWS[3], "NoVPAInNamespace"),
+        "no pod": (make.review_json(make.pod_json(cpu="x")), "UnreadablePod"),
+        "a VPA": (REVIEWS[4], "NotAPod"),
+        "no review": ({"request": 7}, "UnreadableReview"),
+        "nothing": ([], "UnreadableReview"),
+    },
 )
 def test_explanations(objects: Path, tmp_path: Path, review: Json, reason: str) -> None:
     """Whatever the answer, it can be told why."""

@@ -6,6 +6,7 @@ import pytest
 
 from app.model.errors import ClusterError, Conflict, NotFound, TooMany, Unavailable
 from app.ports import DEPLOYMENTS, POD_DISRUPTION_BUDGETS, PODS, Json
+from tests.cases import cases
 from tests.contract.building import pod, workload
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.crowds import Pods, idle
@@ -261,13 +262,13 @@ def test_pods_without_a_controller(crowd: Crowd) -> None:
     assert cause(held) == "does not allow evicting pods currently"
 
 
-@pytest.mark.parametrize(
-    ("spec", "desired"),
-    [
-        pytest.param({"maxUnavailable": 1}, 3, id="a number may be away"),
-        pytest.param({"maxUnavailable": "30%"}, 2, id="a share may be away, rounded up"),
-        pytest.param({"minAvailable": "60%"}, 3, id="a share must be there, rounded up"),
-    ],
+@cases(
+    "spec desired",
+    {
+        "a number may be away": ({"maxUnavailable": 1}, 3),
+        "a share may be away, rounded up": ({"maxUnavailable": "30%"}, 2),
+        "a share must be there, rounded up": ({"minAvailable": "60%"}, 3),
+    },
 )
 def test_budgets_of_controlled_pods(crowd: Crowd, pods: Pods, spec: Json, desired: int) -> None:
     """Of pods with a controller it is known how many there should be."""

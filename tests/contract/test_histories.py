@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 
 from app.ports import CRON_JOBS, DAEMON_SETS, DEPLOYMENTS, EVENTS, JOBS, REPLICA_SETS, Clock, Json
+from tests.cases import cases
 from tests.contract.building import add, template, workload
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.crowds import Pods, cron_job, idle
@@ -111,14 +112,14 @@ def test_cron_jobs_keep_a_few_jobs(pods: Pods, clock: Clock) -> None:
 
 
 @takes_long
-@pytest.mark.parametrize(
-    ("spec", "count"),
-    [
-        pytest.param({}, 5, id="side by side"),
-        pytest.param({"concurrencyPolicy": "Forbid"}, 1, id="one after the other"),
-        pytest.param({"concurrencyPolicy": "Replace"}, 1, id="the last alone"),
-        pytest.param({"suspend": True}, 0, id="suspended"),
-    ],
+@cases(
+    "spec count",
+    {
+        "side by side": ({}, 5),
+        "one after the other": ({"concurrencyPolicy": "Forbid"}, 1),
+        "the last alone": ({"concurrencyPolicy": "Replace"}, 1),
+        "suspended": ({"suspend": True}, 0),
+    },
 )
 def test_cron_jobs_that_take_long(pods: Pods, clock: Clock, spec: Json, count: int) -> None:
     """The policy tells what becomes of a Job that still runs when it is time again."""

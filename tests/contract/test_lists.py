@@ -8,6 +8,7 @@ import pytest
 
 from app.model.errors import Invalid
 from app.ports import PODS, SECRETS, Cluster, Json, Page
+from tests.cases import cases
 from tests.contract.building import pod, secret
 from tests.contract.space import Space
 
@@ -82,19 +83,19 @@ def test_nonsense_tokens(cluster: Cluster, namespace: str) -> None:
     assert refused.value.status == 400
 
 
-@pytest.mark.parametrize(
-    ("selector", "expected"),
-    [
-        pytest.param("tier=web", ["a"], id="equal"),
-        pytest.param("tier==web", ["a"], id="equal, as programmers write it"),
-        pytest.param("tier!=web", ["b", "c"], id="not equal holds for those without"),
-        pytest.param("tier in (web, data)", ["a", "b"], id="in"),
-        pytest.param("tier notin (web)", ["b", "c"], id="not in"),
-        pytest.param("tier", ["a", "b"], id="exists"),
-        pytest.param("!tier", ["c"], id="does not exist"),
-        pytest.param("tier,tier!=web", ["b"], id="all must hold"),
-        pytest.param("", ["a", "b", "c"], id="none asked"),
-    ],
+@cases(
+    "selector expected",
+    {
+        "equal": ("tier=web", ["a"]),
+        "equal, as programmers write it": ("tier==web", ["a"]),
+        "not equal holds for those without": ("tier!=web", ["b", "c"]),
+        "in": ("tier in (web, data)", ["a", "b"]),
+        "not in": ("tier notin (web)", ["b", "c"]),
+        "exists": ("tier", ["a", "b"]),
+        "does not exist": ("!tier", ["c"]),
+        "all must hold": ("tier,tier!=web", ["b"]),
+        "none asked": ("", ["a", "b", "c"]),
+    },
 )
 def test_label_selectors(space: Space, selector: str, expected: list[str]) -> None:
     """Objects are chosen by their labels."""
@@ -108,17 +109,17 @@ def test_label_selectors(space: Space, selector: str, expected: list[str]) -> No
     assert names(page.items) == expected
 
 
-@pytest.mark.parametrize(
-    ("selector", "expected"),
-    [
-        pytest.param("metadata.name=b", ["b"], id="by name"),
-        pytest.param("metadata.name!=b", ["a"], id="by another name"),
-        pytest.param("spec.nodeName=", ["a", "b"], id="without a node"),
-        pytest.param("spec.nodeName!=", [], id="with a node"),
-        pytest.param("status.phase=Running", ["b"], id="by phase"),
-        pytest.param("status.phase!=Running,metadata.name=a", ["a"], id="several"),
-        pytest.param("spec.schedulerName=nobody", ["a", "b"], id="by scheduler"),
-    ],
+@cases(
+    "selector expected",
+    {
+        "by name": ("metadata.name=b", ["b"]),
+        "by another name": ("metadata.name!=b", ["a"]),
+        "without a node": ("spec.nodeName=", ["a", "b"]),
+        "with a node": ("spec.nodeName!=", []),
+        "by phase": ("status.phase=Running", ["b"]),
+        "several": ("status.phase!=Running,metadata.name=a", ["a"]),
+        "by scheduler": ("spec.schedulerName=nobody", ["a", "b"]),
+    },
 )
 def test_field_selectors(space: Space, selector: str, expected: list[str]) -> None:
     """Pods are chosen by the few fields that a server selects by."""
@@ -130,13 +131,13 @@ def test_field_selectors(space: Space, selector: str, expected: list[str]) -> No
     assert names(space.items(PODS, fields=selector)) == expected
 
 
-@pytest.mark.parametrize(
-    ("labels", "fields"),
-    [
-        pytest.param("a in", "", id="broken label selector"),
-        pytest.param("", "spec.nodeName", id="broken field selector"),
-        pytest.param("", "spec.hostname=x", id="field that is not selected by"),
-    ],
+@cases(
+    "labels fields",
+    {
+        "broken label selector": ("a in", ""),
+        "broken field selector": ("", "spec.nodeName"),
+        "field that is not selected by": ("", "spec.hostname=x"),
+    },
 )
 def test_bad_selectors(cluster: Cluster, namespace: str, labels: str, fields: str) -> None:
     """A selector that cannot be read selects nothing, not everything."""

@@ -18,6 +18,7 @@ from app.ports import (
     Ref,
     Resource,
 )
+from tests.cases import cases
 from tests.contract.building import add, pod, secret, workload
 from tests.contract.space import Space
 from tests.contract.waiting import Eventually
@@ -69,16 +70,16 @@ def test_generated_names(space: Space) -> None:
     assert all(name.startswith("some-") and len(name) == len("some-") + 5 for name in names)
 
 
-@pytest.mark.parametrize(
-    ("body", "status", "reason", "message"),
-    [
-        pytest.param(secret("No Name"), 422, "Invalid", "metadata.name", id="no DNS name"),
-        pytest.param({"data": {}}, 422, "Invalid", "name or generateName", id="nameless"),
-        pytest.param(secret(labels={"a b": "c"}), 422, "Invalid", "metadata.labels", id="label"),
-        pytest.param(secret(labels={"a": 5}), 400, "BadRequest", ".", id="label of a wrong type"),
-        pytest.param(secret(namespace="other"), 400, "BadRequest", "namespace", id="elsewhere"),
-        pytest.param(secret() | {"kind": "Pod"}, 400, "BadRequest", ".", id="another kind"),
-    ],
+@cases(
+    "body status reason message",
+    {
+        "no DNS name": (secret("No Name"), 422, "Invalid", "metadata.name"),
+        "nameless": ({"data": {}}, 422, "Invalid", "name or generateName"),
+        "label": (secret(labels={"a b": "c"}), 422, "Invalid", "metadata.labels"),
+        "label of a wrong type": (secret(labels={"a": 5}), 400, "BadRequest", "."),
+        "elsewhere": (secret(namespace="other"), 400, "BadRequest", "namespace"),
+        "another kind": (secret() | {"kind": "Pod"}, 400, "BadRequest", "."),
+    },
 )
 def test_bad_objects(space: Space, body: Json, status: int, reason: str, message: str) -> None:
     """What can never be accepted is `Invalid` and says where."""
@@ -200,17 +201,17 @@ def test_json_patch(space: Space) -> None:
     assert space.get(SECRETS, "first") == patched
 
 
-@pytest.mark.parametrize(
-    ("operations", "status"),
-    [
-        pytest.param([{"op": "test", "path": "/data/key", "value": "x"}], 422, id="test fails"),
-        pytest.param([{"op": "test", "path": "/metadata/uid", "value": ""}], 422, id="other uid"),
-        pytest.param([{"op": "remove", "path": "/data/no"}], 422, id="nothing to remove"),
-        pytest.param([add("/no/where", 1)], 422, id="nowhere to add"),
-        pytest.param([add("/metadata/uid", "other")], 422, id="uid is not to be changed"),
-        pytest.param([add("/metadata/name", "other")], 400, id="name is not to be changed"),
-        pytest.param({"data": {}}, 400, id="no list of operations"),
-    ],
+@cases(
+    "operations status",
+    {
+        "test fails": ([{"op": "test", "path": "/data/key", "value": "x"}], 422),
+        "other uid": ([{"op": "test", "path": "/metadata/uid", "value": ""}], 422),
+        "nothing to remove": ([{"op": "remove", "path": "/data/no"}], 422),
+        "nowhere to add": ([add("/no/where", 1)], 422),
+        "uid is not to be changed": ([add("/metadata/uid", "other")], 422),
+        "name is not to be changed": ([add("/metadata/name", "other")], 400),
+        "no list of operations": ({"data": {}}, 400),
+    },
 )
 def test_json_patch_that_fails(space: Space, operations: object, status: int) -> None:
     """A patch applies as a whole or not at all."""

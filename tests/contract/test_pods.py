@@ -6,6 +6,7 @@ import pytest
 
 from app.model.errors import Invalid, NotFound
 from app.ports import PODS, Json
+from tests.cases import cases
 from tests.contract.building import container, pod, resources
 from tests.contract.space import Space
 
@@ -36,17 +37,17 @@ def test_limits_make_requests(space: Space) -> None:
     assert first(created)["resources"]["requests"] == {"cpu": "100m", "memory": "1Gi"}
 
 
-@pytest.mark.parametrize(
-    ("resource", "written", "read"),
-    [
-        pytest.param("cpu", "0.5", "500m", id="decimal point"),
-        pytest.param("cpu", "1000m", "1", id="whole cores"),
-        pytest.param("cpu", "150500u", "151m", id="finer than a millicore is rounded up"),
-        pytest.param("cpu", 2, "2", id="a number"),
-        pytest.param("memory", "1024Mi", "1Gi", id="largest suffix"),
-        pytest.param("memory", "1e9", "1e9", id="exponent"),
-        pytest.param("memory", "1500M", "1500M", id="decimal suffix"),
-    ],
+@cases(
+    "resource written read",
+    {
+        "decimal point": ("cpu", "0.5", "500m"),
+        "whole cores": ("cpu", "1000m", "1"),
+        "finer than a millicore is rounded up": ("cpu", "150500u", "151m"),
+        "a number": ("cpu", 2, "2"),
+        "largest suffix": ("memory", "1024Mi", "1Gi"),
+        "exponent": ("memory", "1e9", "1e9"),
+        "decimal suffix": ("memory", "1500M", "1500M"),
+    },
 )
 def test_amounts_are_written_one_way(
     space: Space, resource: str, written: object, read: str
@@ -61,15 +62,15 @@ def test_amounts_are_written_one_way(
 BOTH = {"cpu": "1", "memory": "1Gi"}
 
 
-@pytest.mark.parametrize(
-    ("requests", "limits", "expected"),
-    [
-        pytest.param({}, {}, "BestEffort", id="nothing asked"),
-        pytest.param({"cpu": "1"}, {}, "Burstable", id="only requests"),
-        pytest.param({"cpu": "1"}, {"cpu": "1"}, "Burstable", id="only cpu"),
-        pytest.param({}, BOTH, "Guaranteed", id="limits of both"),
-        pytest.param(BOTH, BOTH | {"cpu": "2"}, "Burstable", id="more than asked for"),
-    ],
+@cases(
+    "requests limits expected",
+    {
+        "nothing asked": ({}, {}, "BestEffort"),
+        "only requests": ({"cpu": "1"}, {}, "Burstable"),
+        "only cpu": ({"cpu": "1"}, {"cpu": "1"}, "Burstable"),
+        "limits of both": ({}, BOTH, "Guaranteed"),
+        "more than asked for": (BOTH, BOTH | {"cpu": "2"}, "Burstable"),
+    },
 )
 def test_quality_of_service(
     space: Space, requests: dict[str, str], limits: dict[str, str], expected: str

@@ -7,6 +7,7 @@ import pytest
 from app.model.errors import NotFound
 from app.model.quantity import Quantity
 from app.ports import POD_METRICS, Clock, Cluster, Json
+from tests.cases import cases
 from tests.contract.building import container, resources
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.running import (
@@ -100,13 +101,13 @@ def test_containers_that_come_first(only: Only) -> None:
     assert found["beside"]["ready"]
 
 
-@pytest.mark.parametrize(
-    ("load", "policy", "phase", "code"),
-    [
-        pytest.param("exit: 1s", "Never", "Succeeded", 0, id="well"),
-        pytest.param("exit: 1s 3", "Never", "Failed", 3, id="badly"),
-        pytest.param("exit: 1s", "OnFailure", "Succeeded", 0, id="well, so not again"),
-    ],
+@cases(
+    "load policy phase code",
+    {
+        "well": ("exit: 1s", "Never", "Succeeded", 0),
+        "badly": ("exit: 1s 3", "Never", "Failed", 3),
+        "well, so not again": ("exit: 1s", "OnFailure", "Succeeded", 0),
+    },
 )
 def test_programs_that_end(only: Only, load: str, policy: str, phase: str, code: int) -> None:
     """A pod ends with its program if that is not to come again; a resize is then in vain."""

@@ -9,6 +9,7 @@ import pytest
 
 from app.model.errors import Conflict, Invalid, TooMany
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS, Cluster, Json, Ref, Resource
+from tests.cases import cases
 from tests.contract.building import definition
 from tests.contract.space import Space
 
@@ -101,23 +102,23 @@ def test_what_goes_in(gadgets: Space) -> None:
     assert created["metadata"]["generation"] == 1
 
 
-@pytest.mark.parametrize(
-    ("spec", "message"),
-    [
-        pytest.param({"size": 10}, "should be less than or equal to 9", id="maximum"),
-        pytest.param({"size": 1.5}, "spec.size: Invalid value: ", id="no integer"),
-        pytest.param({"ratio": -1}, "should be greater than or equal to 0", id="minimum"),
-        pytest.param({"word": "x"}, "should be at least 2 chars long", id="too short"),
-        pytest.param({"word": "xxxxx"}, "may not be (more|longer) than 4", id="too long"),
-        pytest.param({"since": "now"}, "must be of type date-time", id="no time"),
-        pytest.param({"names": []}, "should have at least 1 items", id="too few"),
-        pytest.param({"names": ["a", "b", "c"]}, "must have at most 2 items", id="too many"),
-        pytest.param({"on": "yes"}, "must be of type boolean", id="no boolean"),
-        pytest.param({"labels": {"a": 1}}, "must be of type string", id="no string below"),
-        pytest.param({"either": True}, "spec.either: Invalid value: ", id="neither"),
-        pytest.param({"names": ["no"]}, "no no", id="a rule about a list"),
-        pytest.param({"ratio": 1, "size": 0}, "a ratio needs a size", id="a rule about both"),
-    ],
+@cases(
+    "spec message",
+    {
+        "maximum": ({"size": 10}, "should be less than or equal to 9"),
+        "no integer": ({"size": 1.5}, "spec.size: Invalid value: "),
+        "minimum": ({"ratio": -1}, "should be greater than or equal to 0"),
+        "too short": ({"word": "x"}, "should be at least 2 chars long"),
+        "too long": ({"word": "xxxxx"}, "may not be (more|longer) than 4"),
+        "no time": ({"since": "now"}, "must be of type date-time"),
+        "too few": ({"names": []}, "should have at least 1 items"),
+        "too many": ({"names": ["a", "b", "c"]}, "must have at most 2 items"),
+        "no boolean": ({"on": "yes"}, "must be of type boolean"),
+        "no string below": ({"labels": {"a": 1}}, "must be of type string"),
+        "neither": ({"either": True}, "spec.either: Invalid value: "),
+        "a rule about a list": ({"names": ["no"]}, "no no"),
+        "a rule about both": ({"ratio": 1, "size": 0}, "a ratio needs a size"),
+    },
 )
 def test_what_does_not(gadgets: Space, spec: Json, message: str) -> None:
     """What the schema does not allow is refused."""

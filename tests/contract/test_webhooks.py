@@ -174,14 +174,14 @@ def no(code: int, reason: str) -> Json:
 
 
 @pytest.mark.parametrize("resource", [MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS], ids=["m", "v"])
-@pytest.mark.parametrize(
-    ("status", "code", "kind", "message"),
-    [
-        pytest.param(no(403, "Forbidden"), 403, Refused, ": not so", id="forbidden"),
-        pytest.param(no(422, "Invalid"), 422, Invalid, ": not so", id="invalid"),
-        pytest.param({"reason": "Just so"}, 400, Invalid, ": Just so", id="a reason"),
-        pytest.param(None, 400, Invalid, " without explanation", id="no word"),
-    ],
+@cases(
+    "status code kind message",
+    {
+        "forbidden": (no(403, "Forbidden"), 403, Refused, ": not so"),
+        "invalid": (no(422, "Invalid"), 422, Invalid, ": not so"),
+        "a reason": ({"reason": "Just so"}, 400, Invalid, ": Just so"),
+        "no word": (None, 400, Invalid, " without explanation"),
+    },
 )
 def test_refusals(
     registrar: Registrar,
@@ -355,14 +355,14 @@ def test_pods_of_controllers_are_asked_about(registrar: Registrar, pods: Pods) -
     assert [item["metadata"]["labels"]["patched"] for item in found] == ["yes", "yes"]
 
 
-@pytest.mark.parametrize(
-    ("resources", "subresources"),
-    [
-        pytest.param(["pods/resize"], ["resize"], id="one"),
-        pytest.param(["*/status"], ["status"], id="of any resource"),
-        pytest.param(["pods/*"], ["resize", "status"], id="all of one"),
-        pytest.param(["pods"], [], id="none"),
-    ],
+@cases(
+    "resources subresources",
+    {
+        "one": (["pods/resize"], ["resize"]),
+        "of any resource": (["*/status"], ["status"]),
+        "all of one": (["pods/*"], ["resize", "status"]),
+        "none": (["pods"], []),
+    },
 )
 def test_subresources_are_asked_about(
     registrar: Registrar, resources: list[str], subresources: list[str]

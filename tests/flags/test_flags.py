@@ -35,6 +35,7 @@ from app.model.gates import FeatureGate, FeatureGates
 from app.model.quantity import Quantity
 from app.recommender.flags import RecommenderSettings
 from app.updater.flags import UpdaterSettings
+from tests.cases import cases
 
 FLAGS_PAGE = Path(__file__).parents[2] / "docs" / "flags.md"
 
@@ -153,15 +154,15 @@ def test_every_setting_has_the_type_it_says(settings: type) -> None:
         assert isinstance(flag.value(()), wanted), flag.name  # type: ignore[arg-type]  # a type or a union
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
-    [
-        pytest.param(["--webhook-timeout-seconds=7"], id="value after ="),
-        pytest.param(["--webhook-timeout-seconds", "7"], id="value as next word"),
-        pytest.param(["-webhook-timeout-seconds", "7"], id="one dash"),
-        pytest.param(["--webhook_timeout-seconds=7"], id="underscores"),
-        pytest.param(["--webhook-timeout-seconds=9", "-webhook_timeout_seconds=7"], id="twice"),
-    ],
+    {
+        "value after =": (["--webhook-timeout-seconds=7"],),
+        "value as next word": (["--webhook-timeout-seconds", "7"],),
+        "one dash": (["-webhook-timeout-seconds", "7"],),
+        "underscores": (["--webhook_timeout-seconds=7"],),
+        "twice": (["--webhook-timeout-seconds=9", "-webhook_timeout_seconds=7"],),
+    },
 )
 def test_ways_to_write_a_flag(arguments: list[str]) -> None:
     """However a flag is written it is the same flag, and its last value counts."""
@@ -262,14 +263,14 @@ def test_webhook_labels(text: str, labels: tuple[tuple[str, str], ...] | None) -
         assert found == WebhookLabels(labels, "")
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment", "namespace"),
-    [
-        pytest.param([], {}, "kube-system", id="nothing said"),
-        pytest.param([], {"NAMESPACE": "vpa"}, "vpa", id="environment"),
-        pytest.param(["--status-lease-namespace="], {"NAMESPACE": "vpa"}, "vpa", id="empty flag"),
-        pytest.param(["--status-lease-namespace=x"], {"NAMESPACE": "vpa"}, "x", id="flag wins"),
-    ],
+@cases(
+    "arguments environment namespace",
+    {
+        "nothing said": ([], {}, "kube-system"),
+        "environment": ([], {"NAMESPACE": "vpa"}, "vpa"),
+        "empty flag": (["--status-lease-namespace="], {"NAMESPACE": "vpa"}, "vpa"),
+        "flag wins": (["--status-lease-namespace=x"], {"NAMESPACE": "vpa"}, "x"),
+    },
 )
 def test_lease_namespace(arguments: list[str], environment: dict[str, str], namespace: str) -> None:
     """The Lease lives where the flag says, else where the process lives, else in kube-system."""
@@ -392,14 +393,14 @@ class ScalesSettings:
     printing: Printing
 
 
-@pytest.mark.parametrize(
+@cases(
     "arguments",
-    [
-        pytest.param(["--in-pounds"], id="alone"),
-        pytest.param(["--in-pounds=false"], id="with a value"),
-        pytest.param(["-in_pounds", "true"], id="as Go takes it"),
-        pytest.param(["--tared", "--in-pounds", "--tarred"], id="the first mistake counts"),
-    ],
+    {
+        "alone": (["--in-pounds"],),
+        "with a value": (["--in-pounds=false"],),
+        "as Go takes it": (["-in_pounds", "true"],),
+        "the first mistake counts": (["--tared", "--in-pounds", "--tarred"],),
+    },
 )
 def test_removed_flags(arguments: list[str]) -> None:
     """A flag that a former version had is refused with since when it is gone, and what to do."""

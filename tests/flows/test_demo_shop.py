@@ -10,6 +10,7 @@ import pytest
 
 from app.run.picture import Activity, ActivityKind, View, activity_line
 from app.run.world import shop_file
+from tests.cases import cases
 from tests.flows.autoscaler import in_memory
 
 STEP_SECONDS = 10.0
@@ -101,12 +102,12 @@ def test_upscale_only_evicts_to_give_more(story: PlayedShop) -> None:
     assert len(story.pods(ActivityKind.EVICT, "search")) == 2
 
 
-@pytest.mark.parametrize(
-    ("vpa", "reason"),
-    [
-        pytest.param("billing", "TooFewReplicas", id="a singleton"),
-        pytest.param("gateway", "PDBBlocked", id="a disruption budget"),
-    ],
+@cases(
+    "vpa reason",
+    {
+        "a singleton": ("billing", "TooFewReplicas"),
+        "a disruption budget": ("gateway", "PDBBlocked"),
+    },
 )
 def test_who_may_not_be_evicted_is_not(story: PlayedShop, vpa: str, reason: str) -> None:
     """The screen says why nothing is done although something is wanted."""

@@ -21,6 +21,7 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process as UpdaterProcess
+from tests.cases import cases
 
 ADDRESS = ("--address=127.0.0.1:0",)
 
@@ -70,12 +71,9 @@ def recommender(runtime: RefreshRuntime) -> Callable[[], None]:
 
 
 @pytest.mark.parametrize("start", [admission, updater, recommender])
-@pytest.mark.parametrize(
-    ("fails", "refreshed_at"),
-    [
-        pytest.param(False, [0.0, 5.0, 10.0, 15.0], id="works"),
-        pytest.param(True, [0.0, 1.0, 3.0, 7.0, 12.0, 17.0], id="fails"),
-    ],
+@cases(
+    "fails refreshed_at",
+    {"works": (False, [0.0, 5.0, 10.0, 15.0]), "fails": (True, [0.0, 1.0, 3.0, 7.0, 12.0, 17.0])},
 )
 def test_owners_are_refreshed_at_least_every_5_seconds(
     start: Start, fails: bool, refreshed_at: list[float]

@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import pytest
-
 from app.model.errors import Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, Json
@@ -97,12 +95,9 @@ def test_capped_targets(policy: Json, target: str, is_raised: bool) -> None:
     assert usual < Quantity.parse("10000m") if is_raised else usual > Quantity.parse("1m")
 
 
-@pytest.mark.parametrize(
-    ("policies", "expected"),
-    [
-        pytest.param([], {"app", "log"}, id="RE-08"),
-        pytest.param([{"containerName": "app", "mode": "Off"}], {"log"}, id="RE-09"),
-    ],
+@cases(
+    "policies expected",
+    {"RE-08": ([], {"app", "log"}), "RE-09": ([{"containerName": "app", "mode": "Off"}], {"log"})},
 )
 def test_two_containers(policies: list[Json], expected: set[str]) -> None:
     """Each container gets a recommendation, unless its policy is off."""
@@ -126,12 +121,9 @@ def test_re_10() -> None:
     assert stage.amount("memory") >= Quantity.parse("3Gi")
 
 
-@pytest.mark.parametrize(
+@cases(
     "flag",
-    [
-        pytest.param("--vpa-object-namespace=a", id="LI-01"),
-        pytest.param("--ignored-vpa-object-namespaces=b", id="LI-02"),
-    ],
+    {"LI-01": ("--vpa-object-namespace=a",), "LI-02": ("--ignored-vpa-object-namespaces=b",)},
 )
 def test_namespaces(flag: str) -> None:
     """VPAs of other namespaces are left as they are, without any condition."""

@@ -9,6 +9,7 @@ import pytest
 
 from app.model.errors import ClusterError, NotFound, Unavailable
 from app.ports import POD_METRICS, Cluster, Json, Page, Resource
+from tests.cases import cases
 from tests.flows.recommending import Stage, workload
 
 LOAD = "cpu: constant 0.1, memory: constant 300Mi, noise: 0"
@@ -84,17 +85,17 @@ def app(**usage: object) -> Json:
     return {"containers": [{"name": "app", "usage": usage}]}
 
 
-@pytest.mark.parametrize(
-    ("item", "fate", "sentence"),
-    [
-        pytest.param(app(cpu="-1", memory="-1"), "cpu_refused", "-1 is negative", id="negative"),
-        pytest.param(app(cpu="NaN", memory=[]), "memory_refused", "cpu: quantities", id="garbage"),
-        pytest.param({"containers": []}, "unreadable", "there are none", id="no containers"),
-        pytest.param({"containers": [{}]}, "unknown", "", id="a container without a name"),
-        pytest.param({"timestamp": None}, "unreadable", "timestamp", id="no time"),
-        pytest.param({"timestamp": "2999-01-01T00:00:00Z"}, "misdated", "", id="from 2999"),
-        pytest.param(app(), "", "", id="amounts missing"),
-    ],
+@cases(
+    "item fate sentence",
+    {
+        "negative": (app(cpu="-1", memory="-1"), "cpu_refused", "-1 is negative"),
+        "garbage": (app(cpu="NaN", memory=[]), "memory_refused", "cpu: quantities"),
+        "no containers": ({"containers": []}, "unreadable", "there are none"),
+        "a container without a name": ({"containers": [{}]}, "unknown", ""),
+        "no time": ({"timestamp": None}, "unreadable", "timestamp"),
+        "from 2999": ({"timestamp": "2999-01-01T00:00:00Z"}, "misdated", ""),
+        "amounts missing": (app(), "", ""),
+    },
 )
 def test_usage_that_cannot_be(
     item: Json, fate: str, sentence: str, caplog: pytest.LogCaptureFixture
@@ -163,12 +164,12 @@ def test_external_metrics() -> None:
     assert stage.replica.begun[0].model.tally.unknown == 2
 
 
-@pytest.mark.parametrize(
-    ("flags", "resources"),
-    [
-        pytest.param(EXTERNAL, {"cpu"}, id="ours"),
-        pytest.param((*EXTERNAL, "--parity=upstream"), {"cpu", "memory"}, id="as upstream"),
-    ],
+@cases(
+    "flags resources",
+    {
+        "ours": (EXTERNAL, {"cpu"}),
+        "as upstream": ((*EXTERNAL, "--parity=upstream"), {"cpu", "memory"}),
+    },
 )
 def test_one_external_metric(flags: Sequence[str], resources: set[str]) -> None:
     """A resource that nobody tells of is unknown; to upstream it is not used."""

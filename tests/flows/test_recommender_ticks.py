@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.model.quantity import Quantity
+from tests.cases import cases
 from tests.flows.recommending import Stage, evict, vpa, workload
 from tests.sandbox.worlds import container, deployment
 from tests.sandbox_objects import pods_in
@@ -46,12 +45,9 @@ def test_the_first_round_does_not_wait() -> None:
     assert stage.recommended()
 
 
-@pytest.mark.parametrize(
-    ("flags", "seconds"),
-    [
-        pytest.param((), 1.0, id="at once"),
-        pytest.param(("--parity=upstream",), 60.0, id="as upstream: with the next round"),
-    ],
+@cases(
+    "flags seconds",
+    {"at once": ((), 1.0), "as upstream: with the next round": (("--parity=upstream",), 60.0)},
 )
 def test_an_oom_kill(flags: tuple[str, ...], seconds: float) -> None:
     """A container that the kernel killed gets more as soon as its status tells of it."""

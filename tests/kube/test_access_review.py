@@ -16,6 +16,7 @@ from app.model.review import Identity
 from app.ports import VPAS, Cluster, Json
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from tests.cases import cases
 from tests.junk import ANYTHING
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
@@ -50,15 +51,15 @@ def test_who_it_is(access: AccessReviews) -> None:
     assert access.who("other") is None
 
 
-@pytest.mark.parametrize(
-    ("grant", "asked", "expected"),
-    [
-        pytest.param(("jane", "get", "a"), ("get", "a"), True, id="in the namespace"),
-        pytest.param(("jane", "get", "a"), ("get", "b"), False, id="in another"),
-        pytest.param(("jane", "list", ""), ("list", ""), True, id="everywhere"),
-        pytest.param(("dev", "get", "a"), ("get", "a", "web"), True, id="by group"),
-        pytest.param(("jane", "get", "a", "web"), ("get", "a", "web"), True, id="one object"),
-    ],
+@cases(
+    "grant asked expected",
+    {
+        "in the namespace": (("jane", "get", "a"), ("get", "a"), True),
+        "in another": (("jane", "get", "a"), ("get", "b"), False),
+        "everywhere": (("jane", "list", ""), ("list", ""), True),
+        "by group": (("dev", "get", "a"), ("get", "a", "web"), True),
+        "one object": (("jane", "get", "a", "web"), ("get", "a", "web"), True),
+    },
 )
 def test_rights(
     access: AccessReviews,

@@ -125,20 +125,20 @@ UNKNOWN = b'{"type": "SURPRISE", "object": {}}\n'
 LONG = orjson.dumps({"type": "ADDED", "object": {"spec": "x" * 300_000}})
 
 
-@pytest.mark.parametrize(
-    ("orders", "expected", "message"),
-    [
-        pytest.param(["drop"], Unavailable, "no connection", id="connection dropped"),
-        pytest.param([b'{"type": "ADD', "freeze"], Unavailable, "within a line", id="half, silent"),
-        pytest.param([b'{"type": "ADD', "end"], Unavailable, "within a line", id="half a line"),
-        pytest.param([b'{"type": "ADD', "drop"], Unavailable, "no connection", id="cut off"),
-        pytest.param([b'{"type": "ADD\n'], Unavailable, "no JSON", id="broken line"),
-        pytest.param([b"[]\n"], Unavailable, "no JSON object", id="no object"),
-        pytest.param([b'{"type": "ADDED"}\n'], Unavailable, "without object", id="empty event"),
-        pytest.param([UNKNOWN], Unavailable, "'SURPRISE'", id="unknown event"),
-        pytest.param([ERROR_500], Unavailable, "etcd is away", id="error event"),
-        pytest.param([LONG, b"\n", "drop"], Unavailable, "no connection", id="after a long line"),
-    ],
+@cases(
+    "orders expected message",
+    {
+        "connection dropped": (["drop"], Unavailable, "no connection"),
+        "half, silent": ([b'{"type": "ADD', "freeze"], Unavailable, "within a line"),
+        "half a line": ([b'{"type": "ADD', "end"], Unavailable, "within a line"),
+        "cut off": ([b'{"type": "ADD', "drop"], Unavailable, "no connection"),
+        "broken line": ([b'{"type": "ADD\n'], Unavailable, "no JSON"),
+        "no object": ([b"[]\n"], Unavailable, "no JSON object"),
+        "empty event": ([b'{"type": "ADDED"}\n'], Unavailable, "without object"),
+        "unknown event": ([UNKNOWN], Unavailable, "'SURPRISE'"),
+        "error event": ([ERROR_500], Unavailable, "etcd is away"),
+        "after a long line": ([LONG, b"\n", "drop"], Unavailable, "no connection"),
+    },
 )
 def test_watch_that_breaks(
     server: ApiServer,

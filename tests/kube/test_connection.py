@@ -19,6 +19,7 @@ from app.kube.reach import Origin
 from app.model.errors import BadSetting, Refused, Unavailable
 from app.ports import PODS, Json
 from app.runtime.tls import ServerTls
+from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 
@@ -127,13 +128,13 @@ def test_expired_plugin_token(tmp_path: Path) -> None:
     assert access.session().authorization == "Bearer second"
 
 
-@pytest.mark.parametrize(
-    ("user", "expected"),
-    [
-        pytest.param({}, "", id="no user"),
-        pytest.param({"token": "abc"}, "Bearer abc", id="token"),
-        pytest.param({"username": "me", "password": "pw"}, "Basic bWU6cHc=", id="password"),
-    ],
+@cases(
+    "user expected",
+    {
+        "no user": ({}, ""),
+        "token": ({"token": "abc"}, "Bearer abc"),
+        "password": ({"username": "me", "password": "pw"}, "Basic bWU6cHc="),
+    },
 )
 def test_users(user: Json, expected: str, tmp_path: Path) -> None:
     """Each kind of user proves itself in its way."""
@@ -169,16 +170,16 @@ def test_a_reload_serves_all_who_ask(tmp_path: Path) -> None:
 IN_A_POD = {"KUBERNETES_SERVICE_HOST": "h", "HOME": "/h"}
 
 
-@pytest.mark.parametrize(
-    ("kubeconfig", "context", "environ", "token", "expected"),
-    [
-        pytest.param("/a", "", {"KUBECONFIG": "/b"}, True, "/a", id="given"),
-        pytest.param("", "", {"KUBECONFIG": "/b:/c"}, True, "/b:/c", id="environment"),
-        pytest.param("", "", {"KUBERNETES_SERVICE_HOST": "h"}, True, "", id="pod"),
-        pytest.param("", "", {"HOME": "/h"}, True, "/h/.kube/config", id="no pod"),
-        pytest.param("", "", IN_A_POD, False, "/h/.kube/config", id="pod without token"),
-        pytest.param("", "prod", IN_A_POD, True, "/h/.kube/config", id="with a context"),
-    ],
+@cases(
+    "kubeconfig context environ token expected",
+    {
+        "given": ("/a", "", {"KUBECONFIG": "/b"}, True, "/a"),
+        "environment": ("", "", {"KUBECONFIG": "/b:/c"}, True, "/b:/c"),
+        "pod": ("", "", {"KUBERNETES_SERVICE_HOST": "h"}, True, ""),
+        "no pod": ("", "", {"HOME": "/h"}, True, "/h/.kube/config"),
+        "pod without token": ("", "", IN_A_POD, False, "/h/.kube/config"),
+        "with a context": ("", "prod", IN_A_POD, True, "/h/.kube/config"),
+    },
 )
 def test_where_it_is_looked_for(
     kubeconfig: str,
@@ -213,20 +214,20 @@ STRAY = FULL.replace('"user": "me"', '"user": "you"')
 WORD = "contexts: [{name: here, context: hello}]"
 
 
-@pytest.mark.parametrize(
-    ("text", "context", "message"),
-    [
-        pytest.param(None, "", "no such file; give one with --kubeconfig", id="missing"),
-        pytest.param("", "", "is empty", id="empty"),
-        pytest.param("a: [", "", "while parsing", id="no YAML"),
-        pytest.param("- a", "", "config: ", id="a list"),
-        pytest.param("{}", "", "no context is current; choose one .*: none", id="no context"),
-        pytest.param(FULL, "prod", 'no context "prod"; there are: here', id="unknown context"),
-        pytest.param(STRAY, "", 'context "here" names user "you", which', id="unknown user"),
-        pytest.param("contexts: [null]", "here", r"contexts\[0\] is no object", id="null"),
-        pytest.param(WORD, "here", 'context "here" names no cluster', id="no cluster"),
-        pytest.param(BARE, "", "names no server", id="no server"),
-    ],
+@cases(
+    "text context message",
+    {
+        "missing": (None, "", "no such file; give one with --kubeconfig"),
+        "empty": ("", "", "is empty"),
+        "no YAML": ("a: [", "", "while parsing"),
+        "a list": ("- a", "", "config: "),
+        "no context": ("{}", "", "no context is current; choose one .*: none"),
+        "unknown context": (FULL, "prod", 'no context "prod"; there are: here'),
+        "unknown user": (STRAY, "", 'context "here" names user "you", which'),
+        "null": ("contexts: [null]", "here", r"contexts\[0\] is no object"),
+        "no cluster": (WORD, "here", 'context "here" names no cluster'),
+        "no server": (BARE, "", "names no server"),
+    },
 )
 def test_bad_kubeconfigs(text: str | None, context: str, message: str, tmp_path: Path) -> None:
     """What cannot be used is told with the file's name."""

@@ -11,6 +11,7 @@ import pytest
 from app.kube.discovery import Discovery
 from app.model.errors import Unavailable
 from app.ports import DEPLOYMENTS, PODS, REPLICATION_CONTROLLERS, Resource
+from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected
 from tests.stepped_clock import SteppedClock
@@ -31,20 +32,20 @@ def discovering(*resources: Resource) -> Iterator[tuple[ApiServer, Discovery, St
         yield server, Discovery(cluster, clock), clock
 
 
-@pytest.mark.parametrize(
-    ("api_version", "kind", "expected"),
-    [
-        pytest.param("argoproj.io/v1", "Rollout", (NEW, OLD), id="the version asked for first"),
-        pytest.param("argoproj.io/v1alpha1", "Rollout", (OLD, NEW), id="or the other"),
-        pytest.param("argoproj.io/v2", "Rollout", (NEW, OLD), id="a version no longer served"),
-        pytest.param("argoproj.io/v1alpha1", "Workflow", (), id="cannot be scaled"),
-        pytest.param("argoproj.io/v1", "Nothing", (), id="unknown kind"),
-        pytest.param("example.com/v1", "Rollout", (), id="unknown group"),
-        pytest.param("v1", "ReplicationController", (REPLICATION_CONTROLLERS,), id="core"),
-        pytest.param("v1", "Pod", (), id="core, cannot be scaled"),
-        pytest.param("../../api/v1/secrets/v1", "Secret", (), id="no group at all"),
-        pytest.param("UPPER/v1", "Rollout", (), id="no group either"),
-    ],
+@cases(
+    "api_version kind expected",
+    {
+        "the version asked for first": ("argoproj.io/v1", "Rollout", (NEW, OLD)),
+        "or the other": ("argoproj.io/v1alpha1", "Rollout", (OLD, NEW)),
+        "a version no longer served": ("argoproj.io/v2", "Rollout", (NEW, OLD)),
+        "cannot be scaled": ("argoproj.io/v1alpha1", "Workflow", ()),
+        "unknown kind": ("argoproj.io/v1", "Nothing", ()),
+        "unknown group": ("example.com/v1", "Rollout", ()),
+        "core": ("v1", "ReplicationController", (REPLICATION_CONTROLLERS,)),
+        "core, cannot be scaled": ("v1", "Pod", ()),
+        "no group at all": ("../../api/v1/secrets/v1", "Secret", ()),
+        "no group either": ("UPPER/v1", "Rollout", ()),
+    },
 )
 def test_scalable(api_version: str, kind: str, expected: tuple[Resource, ...]) -> None:
     """Kinds are found in any version of their group, if they can be scaled."""

@@ -16,6 +16,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
+from tests.cases import cases
 
 KINDS: dict[type[ClusterError], tuple[int, ...]] = {
     Unavailable: (301, 408, 500, 503, 504),
@@ -60,18 +61,18 @@ def test_everything_is_kept() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("header", "details", "expected"),
-    [
-        pytest.param("7", {}, 7, id="header"),
-        pytest.param("7", {"retryAfterSeconds": 1}, 7, id="header before body"),
-        pytest.param("", {"retryAfterSeconds": 1}, 1, id="body"),
-        pytest.param("", {}, None, id="neither"),
-        pytest.param("0", {}, None, id="no time"),
-        pytest.param("inf", {}, None, id="for ever"),
-        pytest.param("Wed, 21 Oct 2026 07:28:00 GMT", {}, None, id="a date"),
-        pytest.param("", {"retryAfterSeconds": []}, None, id="wrong type"),
-    ],
+@cases(
+    "header details expected",
+    {
+        "header": ("7", {}, 7),
+        "header before body": ("7", {"retryAfterSeconds": 1}, 7),
+        "body": ("", {"retryAfterSeconds": 1}, 1),
+        "neither": ("", {}, None),
+        "no time": ("0", {}, None),
+        "for ever": ("inf", {}, None),
+        "a date": ("Wed, 21 Oct 2026 07:28:00 GMT", {}, None),
+        "wrong type": ("", {"retryAfterSeconds": []}, None),
+    },
 )
 def test_retry_after(header: str, details: dict[str, object], expected: float | None) -> None:
     """The time to wait is taken from where it is told, and only if it makes sense."""
@@ -80,30 +81,30 @@ def test_retry_after(header: str, details: dict[str, object], expected: float | 
     assert error.retry_after_seconds == expected
 
 
-@pytest.mark.parametrize(
-    ("body", "message"),
-    [
-        pytest.param(b"no healthy upstream\n", "no healthy upstream", id="a proxy's text"),
-        pytest.param(b"\xff\xfe", "\ufffd\ufffd", id="no text at all"),
-        pytest.param(b"[1]", "[1]", id="no object"),
-        pytest.param(b'{"message": 5, "details": []}', "HTTP status 503", id="wrong types"),
-        pytest.param(b'{"reason": "Full"}', "Full", id="a reason alone"),
-        pytest.param(b"x" * 5000, "x" * 300, id="a long page"),
-    ],
+@cases(
+    "body message",
+    {
+        "a proxy's text": (b"no healthy upstream\n", "no healthy upstream"),
+        "no text at all": (b"\xff\xfe", "\ufffd\ufffd"),
+        "no object": (b"[1]", "[1]"),
+        "wrong types": (b'{"message": 5, "details": []}', "HTTP status 503"),
+        "a reason alone": (b'{"reason": "Full"}', "Full"),
+        "a long page": (b"x" * 5000, "x" * 300),
+    },
 )
 def test_odd_bodies(body: bytes, message: str) -> None:
     """Whatever stands in the way of the server still gives a sentence."""
     assert refusal("GET /x", 503, body).message == f"GET /x: {message}"
 
 
-@pytest.mark.parametrize(
-    ("body", "expected"),
-    [
-        pytest.param({"code": 410, "reason": "Expired"}, Gone, id="expired"),
-        pytest.param({"code": 500, "reason": "Expired"}, Gone, id="the reason counts"),
-        pytest.param({"code": 500, "reason": "InternalError"}, Unavailable, id="trouble"),
-        pytest.param({"code": "x"}, Unavailable, id="no code"),
-    ],
+@cases(
+    "body expected",
+    {
+        "expired": ({"code": 410, "reason": "Expired"}, Gone),
+        "the reason counts": ({"code": 500, "reason": "Expired"}, Gone),
+        "trouble": ({"code": 500, "reason": "InternalError"}, Unavailable),
+        "no code": ({"code": "x"}, Unavailable),
+    },
 )
 def test_watch_errors(body: dict[str, object], expected: type[ClusterError]) -> None:
     """An error event carries its code inside."""

@@ -53,29 +53,29 @@ def written(folder: Path, name: str, body: bytes) -> Path:
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress], ids=["plain", "packed"])
-@pytest.mark.parametrize(
-    ("name", "body"),
-    [
-        pytest.param("x.json", LIST, id="List"),
-        pytest.param("x.json", json.dumps([A, [B], [[C]]]).encode(), id="JSON list"),
-        pytest.param("x.yaml", LIST, id="JSON that is called YAML"),
-        pytest.param("x.json", YAML, id="YAML that is called JSON"),
-        pytest.param("x.yaml", YAML, id="YAML"),
-        pytest.param("x.yaml", b"\xef\xbb\xbf" + YAML, id="YAML with a mark"),
-        pytest.param("x.yaml", YAML.replace(b"\n", b"\r\n"), id="YAML from Windows"),
-        pytest.param("x.yaml", YAML.decode().encode("utf-16"), id="YAML in UTF-16"),
-        pytest.param("x.yaml", YAML_LIST, id="YAML List"),
-        pytest.param("x", b"\n---\n".join(LINES.split(b"\n")), id="JSON as documents of YAML"),
-        pytest.param("x", BRACES, id="YAML in braces"),
-        pytest.param("x.jsonl", LINES, id="lines"),
-        pytest.param("x.ndjson", LINES.replace(b"\n", b"\r\n\r\n"), id="lines with gaps"),
-        pytest.param("x.jsonl", b"\xef\xbb\xbf" + LINES, id="lines with a mark"),
-        pytest.param("x.jsonl", LINES.decode().encode("utf-16"), id="lines in UTF-16"),
-        pytest.param("x.json", LINES, id="lines that are called JSON"),
-        pytest.param("x", b"\n" + LINES[:-1], id="lines without an end"),
-        pytest.param("x.json", PRETTY, id="JSON values one after the other"),
-        pytest.param("x", MIXED, id="JSON values of any kind"),
-    ],
+@cases(
+    "name body",
+    {
+        "List": ("x.json", LIST),
+        "JSON list": ("x.json", json.dumps([A, [B], [[C]]]).encode()),
+        "JSON that is called YAML": ("x.yaml", LIST),
+        "YAML that is called JSON": ("x.json", YAML),
+        "YAML": ("x.yaml", YAML),
+        "YAML with a mark": ("x.yaml", b"\xef\xbb\xbf" + YAML),
+        "YAML from Windows": ("x.yaml", YAML.replace(b"\n", b"\r\n")),
+        "YAML in UTF-16": ("x.yaml", YAML.decode().encode("utf-16")),
+        "YAML List": ("x.yaml", YAML_LIST),
+        "JSON as documents of YAML": ("x", b"\n---\n".join(LINES.split(b"\n"))),
+        "YAML in braces": ("x", BRACES),
+        "lines": ("x.jsonl", LINES),
+        "lines with gaps": ("x.ndjson", LINES.replace(b"\n", b"\r\n\r\n")),
+        "lines with a mark": ("x.jsonl", b"\xef\xbb\xbf" + LINES),
+        "lines in UTF-16": ("x.jsonl", LINES.decode().encode("utf-16")),
+        "lines that are called JSON": ("x.json", LINES),
+        "lines without an end": ("x", b"\n" + LINES[:-1]),
+        "JSON values one after the other": ("x.json", PRETTY),
+        "JSON values of any kind": ("x", MIXED),
+    },
 )
 def test_kinds_of_files(
     tmp_path: Path, name: str, body: bytes, pack: Callable[[bytes], bytes]

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.kube.files import Document, Unreadable, documents
 from app.kube.splitting import find_list
+from tests.cases import cases
 from tests.junk import ANYTHING
 
 ITEMS = st.lists(
@@ -39,12 +40,12 @@ def test_pieces_are_the_items(
     assert told == whole["items"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param(b'{"items":[{}],"metadata":{"a":[]},"kind":"List"}', id="a list behind it"),
-        pytest.param(b'{ "kind":"List", "items" : [ {} ] }\n', id="blanks"),
-    ],
+    {
+        "a list behind it": (b'{"items":[{}],"metadata":{"a":[]},"kind":"List"}',),
+        "blanks": (b'{ "kind":"List", "items" : [ {} ] }\n',),
+    },
 )
 def test_lists_that_are_found(text: bytes) -> None:
     """Lists are found however they are written."""
@@ -53,34 +54,34 @@ def test_lists_that_are_found(text: bytes) -> None:
     assert [piece for _, piece in found.pieces()] == [b"{}"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param(b'{"kind":"Pod"}', id="an object"),
-        pytest.param(b'[{"items":[{}]}]', id="a list in a list"),
-        pytest.param(b'{"spec":{"items":[{}]}}', id="a list in an object"),
-        pytest.param(b'{"a":{"items":[{}]},"items":[{}]}', id="a list before the list"),
-        pytest.param(b'{"items":[{}', id="cut off"),
-        pytest.param(b'{"items":[{}]', id="not closed"),
-        pytest.param(b'{"items":[{}]}\n{"items":[{}]}', id="two lists"),
-        pytest.param(b'{"items":[{}]],"a":1}', id="closed twice"),
-        pytest.param(b'{"items":[{"a":1]}', id="closed crosswise"),
-        pytest.param(b'{"a":"%b","items":[{}]}' % (b"x" * 70_000), id="far from the beginning"),
-    ],
+    {
+        "an object": (b'{"kind":"Pod"}',),
+        "a list in a list": (b'[{"items":[{}]}]',),
+        "a list in an object": (b'{"spec":{"items":[{}]}}',),
+        "a list before the list": (b'{"a":{"items":[{}]},"items":[{}]}',),
+        "cut off": (b'{"items":[{}',),
+        "not closed": (b'{"items":[{}]',),
+        "two lists": (b'{"items":[{}]}\n{"items":[{}]}',),
+        "closed twice": (b'{"items":[{}]],"a":1}',),
+        "closed crosswise": (b'{"items":[{"a":1]}',),
+        "far from the beginning": (b'{"a":"%b","items":[{}]}' % (b"x" * 70_000),),
+    },
 )
 def test_what_is_not_surely_a_list(text: bytes) -> None:
     """What might be something else is left to be read as a whole."""
     assert find_list(text) is None
 
 
-@pytest.mark.parametrize(
-    ("inside", "told"),
-    [
-        pytest.param(b'{"a":} {"b":2}', [b'{"a":}', b'{"b":2}'], id="no value"),
-        pytest.param(b'{"a":1},7,null', [b'{"a":1}', b"7,null"], id="no objects"),
-        pytest.param(b'"a]",{}', [b'"a]"', b"{}"], id="a text"),
-        pytest.param(b'a",{}', [b'a"', b"{}"], id="half a text"),
-    ],
+@cases(
+    "inside told",
+    {
+        "no value": (b'{"a":} {"b":2}', [b'{"a":}', b'{"b":2}']),
+        "no objects": (b'{"a":1},7,null', [b'{"a":1}', b"7,null"]),
+        "a text": (b'"a]",{}', [b'"a]"', b"{}"]),
+        "half a text": (b'a",{}', [b'a"', b"{}"]),
+    },
 )
 def test_broken_items(inside: bytes, told: list[bytes]) -> None:
     """What is wrong in one item is told with it, and hides no other one."""

@@ -7,14 +7,15 @@ from datetime import UTC, datetime
 import pytest
 
 from app.kube.leases import lease, lease_spec, micro_time
+from tests.cases import cases
 
 
-@pytest.mark.parametrize(
-    ("microsecond", "expected"),
-    [
-        pytest.param(0, "2026-03-01T12:00:00.000000Z", id="zeros stay"),
-        pytest.param(1, "2026-03-01T12:00:00.000001Z", id="six digits"),
-    ],
+@cases(
+    "microsecond expected",
+    {
+        "zeros stay": (0, "2026-03-01T12:00:00.000000Z"),
+        "six digits": (1, "2026-03-01T12:00:00.000001Z"),
+    },
 )
 def test_micro_time(microsecond: int, expected: str) -> None:
     """A MicroTime always has six digits and no offset."""

@@ -12,6 +12,7 @@ import pytest
 
 from app.kube.splitting import lines
 from app.model.errors import BadObject, BadSetting
+from tests.cases import cases
 
 BODY = b"one\ntwo\n\nlast"
 
@@ -51,12 +52,8 @@ def test_missing(tmp_path: Path) -> None:
         read(str(tmp_path / "events"))
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        pytest.param(gzip.compress(BODY * 1000)[:-20], id="cut off"),
-        pytest.param(b"\x1f\x8b" + b"x" * 40, id="garbage"),
-    ],
+@cases(
+    "body", {"cut off": (gzip.compress(BODY * 1000)[:-20],), "garbage": (b"\x1f\x8b" + b"x" * 40,)}
 )
 def test_damaged(tmp_path: Path, body: bytes) -> None:
     """Damage is told after what could be read."""

@@ -26,6 +26,7 @@ from app.model.errors import (
     Unavailable,
 )
 from app.ports import Delta, EventType, Json, Page, WatchEvent
+from tests.cases import cases
 from tests.stepped_clock import START
 
 
@@ -93,17 +94,17 @@ def test_events() -> None:
     assert known.last_event_at == START + timedelta(seconds=5)
 
 
-@pytest.mark.parametrize(
-    ("line", "changes", "version"),
-    [
-        pytest.param(event("MODIFIED", "a", 9), [], "10", id="older than what is known"),
-        pytest.param(event("MODIFIED", "a", 10), [], "10", id="known already"),
-        pytest.param(event("DELETED", "z", 11), [], "11", id="deletion of what never was"),
-        pytest.param(event("DELETED", "a", 10), ["-a"], "10", id="deletion at its last version"),
-        pytest.param(event("MODIFIED", "a", "x1"), ["+a"], "x1", id="versions that are no numbers"),
-        pytest.param(event("ADDED", "b", ""), ["+b"], "10", id="no version"),
-        pytest.param(WatchEvent(EventType.BOOKMARK, {}), [], "10", id="an empty bookmark"),
-    ],
+@cases(
+    "line changes version",
+    {
+        "older than what is known": (event("MODIFIED", "a", 9), [], "10"),
+        "known already": (event("MODIFIED", "a", 10), [], "10"),
+        "deletion of what never was": (event("DELETED", "z", 11), [], "11"),
+        "deletion at its last version": (event("DELETED", "a", 10), ["-a"], "10"),
+        "versions that are no numbers": (event("MODIFIED", "a", "x1"), ["+a"], "x1"),
+        "no version": (event("ADDED", "b", ""), ["+b"], "10"),
+        "an empty bookmark": (WatchEvent(EventType.BOOKMARK, {}), [], "10"),
+    },
 )
 def test_odd_events(line: WatchEvent, changes: list[str], version: str) -> None:
     """Nothing older ever replaces what is known."""

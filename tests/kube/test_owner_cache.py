@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.kube.owner_lookup import OwnerCache, life_seconds
 from app.model.kinds import owner_key
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
+from tests.cases import cases
 
 
 def lookup(name: str = "web", kind: str = "Rollout") -> Lookup:
@@ -19,14 +18,14 @@ OWNER = scaled_workload("default", "argoproj.io/v1", "Rollout", {"metadata": {"n
 BUILT_IN = lookup(kind="ReplicaSet")
 
 
-@pytest.mark.parametrize(
-    ("asked", "found", "seconds"),
-    [
-        pytest.param(lookup(), Absent(), 30, id="absent"),
-        pytest.param(lookup(), Failed("down"), 3, id="failed"),
-        pytest.param(BUILT_IN, OWNER, 2, id="built in"),
-        pytest.param(BUILT_IN, Absent(), 30, id="built in, absent"),
-    ],
+@cases(
+    "asked found seconds",
+    {
+        "absent": (lookup(), Absent(), 30),
+        "failed": (lookup(), Failed("down"), 3),
+        "built in": (BUILT_IN, OWNER, 2),
+        "built in, absent": (BUILT_IN, Absent(), 30),
+    },
 )
 def test_lives(asked: Lookup, found: LookupResult, seconds: float) -> None:
     """What does not exist is asked for again soon, failures sooner."""
@@ -47,15 +46,15 @@ def test_lives_are_spread() -> None:
     assert lives[0] == life_seconds(lookup("web-0"), OWNER)
 
 
-@pytest.mark.parametrize(
-    ("read_at", "now", "due", "kept"),
-    [
-        pytest.param(0, 500, [], 1, id="young"),
-        pytest.param(0, 1190, [lookup()], 1, id="about to expire"),
-        pytest.param(0, 3599, [lookup()], 1, id="expired, in use"),
-        pytest.param(0, 3600, [], 0, id="not asked for in an hour"),
-        pytest.param(2000, 3700, [lookup()], 1, id="asked for within the hour"),
-    ],
+@cases(
+    "read_at now due kept",
+    {
+        "young": (0, 500, [], 1),
+        "about to expire": (0, 1190, [lookup()], 1),
+        "expired, in use": (0, 3599, [lookup()], 1),
+        "not asked for in an hour": (0, 3600, [], 0),
+        "asked for within the hour": (2000, 3700, [lookup()], 1),
+    },
 )
 def test_due(read_at: float, now: float, due: list[Lookup], kept: int) -> None:
     """Owners in use are read again early; the others are forgotten."""

@@ -6,8 +6,6 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
-import pytest
-
 from app.kube.owner_lookup import LiveOwners
 from app.kube.transport import Deadlines
 from app.model.kinds import OwnerReference, owner_key
@@ -15,6 +13,7 @@ from app.model.selectors import NOTHING, Selector
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from app.ports import DEPLOYMENTS, REPLICA_SETS, Resource
 from tests import make
+from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.api_state import PATIENCE_SECONDS
 from tests.kube.connecting import connected
@@ -81,15 +80,15 @@ def test_a_built_in_owner() -> None:
 ODD_NAME = Lookup("default", "apps/v1", "ReplicaSet", "a/b", REPLICA_SET.key)
 
 
-@pytest.mark.parametrize(
+@cases(
     "asked",
-    [
-        pytest.param(REPLICA_SET, id="built in"),
-        pytest.param(ODD_NAME, id="no possible name"),
-        pytest.param(lookup("Workflow"), id="unknown kind"),
-        pytest.param(lookup("Job", "batch.volcano.sh/v1alpha1"), id="unknown group"),
-        pytest.param(lookup(api_version="../../v1"), id="no possible group"),
-    ],
+    {
+        "built in": (REPLICA_SET,),
+        "no possible name": (ODD_NAME,),
+        "unknown kind": (lookup("Workflow"),),
+        "unknown group": (lookup("Job", "batch.volcano.sh/v1alpha1"),),
+        "no possible group": (lookup(api_version="../../v1"),),
+    },
 )
 def test_absent(asked: Lookup) -> None:
     """What is not there is absent, and asked for again only after half a minute."""
@@ -134,14 +133,14 @@ def test_the_deadline_holds() -> None:
     assert len(server.asked(SCALE_PATH)) == 1
 
 
-@pytest.mark.parametrize(
-    ("status", "body", "message"),
-    [
-        pytest.param(503, {"message": "etcd is away"}, "etcd is away", id="trouble"),
-        pytest.param(403, {"message": "no right"}, "no right", id="no permission"),
-        pytest.param(200, {"status": {"selector": "a in"}}, "status.selector", id="bad selector"),
-        pytest.param(200, {"spec": {"replicas": "x"}}, "spec.replicas", id="bad scale"),
-    ],
+@cases(
+    "status body message",
+    {
+        "trouble": (503, {"message": "etcd is away"}, "etcd is away"),
+        "no permission": (403, {"message": "no right"}, "no right"),
+        "bad selector": (200, {"status": {"selector": "a in"}}, "status.selector"),
+        "bad scale": (200, {"spec": {"replicas": "x"}}, "spec.replicas"),
+    },
 )
 def test_failures(status: int, body: dict[str, object], message: str) -> None:
     """A failure is told with its reason and asked for again soon."""

@@ -12,6 +12,7 @@ import pytest
 from app.kube.packaged import packaged_reach
 from app.kube.reach import Origin, Reach, plain_reach
 from app.ports import Json
+from tests.cases import cases
 from tests.kube.connecting import kubeconfig, write
 
 URL = "https://127.0.0.1:6443"
@@ -35,17 +36,17 @@ def shown(reach: Reach) -> dict[str, object]:
     return {"host": reach.host, "says": reach.authorization()} | kept
 
 
-@pytest.mark.parametrize(
-    ("user", "cluster"),
-    [
-        pytest.param({}, {}, id="no user"),
-        pytest.param({"token": "abc"}, {"server": f"{URL}/"}, id="token"),
-        pytest.param({"tokenFile": "token"}, {}, id="token file beside the kubeconfig"),
-        pytest.param({}, {"certificate-authority": "ca.crt"}, id="CA file beside the kubeconfig"),
-        pytest.param({}, TRUST_DATA, id="CA in the kubeconfig"),
-        pytest.param({}, {"insecure-skip-tls-verify": True}, id="any CA"),
-        pytest.param({}, {"insecure-skip-tls-verify": False}, id="CAs of the machine"),
-    ],
+@cases(
+    "user cluster",
+    {
+        "no user": ({}, {}),
+        "token": ({"token": "abc"}, {"server": f"{URL}/"}),
+        "token file beside the kubeconfig": ({"tokenFile": "token"}, {}),
+        "CA file beside the kubeconfig": ({}, {"certificate-authority": "ca.crt"}),
+        "CA in the kubeconfig": ({}, TRUST_DATA),
+        "any CA": ({}, {"insecure-skip-tls-verify": True}),
+        "CAs of the machine": ({}, {"insecure-skip-tls-verify": False}),
+    },
 )
 def test_kubeconfigs(user: Json, cluster: Json, folder: Path) -> None:
     """A kubeconfig that is read here leads to the same place in the same way."""
@@ -81,21 +82,21 @@ def test_fresh_tokens_are_used(folder: Path) -> None:
     assert reach.authorization() == "Bearer fresh"
 
 
-@pytest.mark.parametrize(
-    ("user", "cluster"),
-    [
-        pytest.param({"exec": {"command": "login"}}, {}, id="exec plugin"),
-        pytest.param({"auth-provider": {"name": "oidc"}}, {}, id="login"),
-        pytest.param({"client-certificate": "crt", "client-key": "key"}, {}, id="certificate"),
-        pytest.param({"username": "me", "password": "pw"}, {}, id="password"),
-        pytest.param({"token": "abc", "tokenFile": "token"}, {}, id="two tokens"),
-        pytest.param({"tokenFile": "missing"}, {}, id="no such token file"),
-        pytest.param({}, {"certificate-authority": "missing"}, id="no such CA"),
-        pytest.param({}, {"certificate-authority-data": "?"}, id="no CA"),
-        pytest.param({}, {"tls-server-name": "other"}, id="another name"),
-        pytest.param({}, {"proxy-url": "http://proxy"}, id="proxy"),
-        pytest.param({}, {"server": ""}, id="no server"),
-    ],
+@cases(
+    "user cluster",
+    {
+        "exec plugin": ({"exec": {"command": "login"}}, {}),
+        "login": ({"auth-provider": {"name": "oidc"}}, {}),
+        "certificate": ({"client-certificate": "crt", "client-key": "key"}, {}),
+        "password": ({"username": "me", "password": "pw"}, {}),
+        "two tokens": ({"token": "abc", "tokenFile": "token"}, {}),
+        "no such token file": ({"tokenFile": "missing"}, {}),
+        "no such CA": ({}, {"certificate-authority": "missing"}),
+        "no CA": ({}, {"certificate-authority-data": "?"}),
+        "another name": ({}, {"tls-server-name": "other"}),
+        "proxy": ({}, {"proxy-url": "http://proxy"}),
+        "no server": ({}, {"server": ""}),
+    },
 )
 def test_what_is_left_to_the_package(user: Json, cluster: Json, folder: Path) -> None:
     """Everything else is read by the package, or refused in its words."""
@@ -112,13 +113,13 @@ def test_a_proxy_of_the_environment(folder: Path, monkeypatch: pytest.MonkeyPatc
     assert plain_reach(Origin(path, environ={})) is None
 
 
-@pytest.mark.parametrize(
-    ("process", "spared"),
-    [
-        pytest.param("admission", "kubernetes numpy requests oauthlib websocket", id="webhook"),
-        pytest.param("updater", "kubernetes numpy cryptography requests", id="updater"),
-        pytest.param("recommender", "kubernetes cryptography requests", id="recommender"),
-    ],
+@cases(
+    "process spared",
+    {
+        "webhook": ("admission", "kubernetes numpy requests oauthlib websocket"),
+        "updater": ("updater", "kubernetes numpy cryptography requests"),
+        "recommender": ("recommender", "kubernetes cryptography requests"),
+    },
 )
 def test_processes_import_little(process: str, spared: str) -> None:
     """No process holds megabytes of libraries that it does not use."""

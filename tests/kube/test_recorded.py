@@ -89,15 +89,15 @@ def test_the_last_one_counts() -> None:
 WRONG_TARGET = {"containerRecommendations": [{"target": {"cpu": "x"}}]}
 
 
-@pytest.mark.parametrize(
+@cases(
     "status",
-    [
-        pytest.param("garbage", id="a text"),
-        pytest.param([], id="a list"),
-        pytest.param({"recommendation": 7}, id="a number in it"),
-        pytest.param({"conditions": [{"lastTransitionTime": "now"}]}, id="a wrong time"),
-        pytest.param({"recommendation": WRONG_TARGET}, id="a wrong quantity"),
-    ],
+    {
+        "a text": ("garbage",),
+        "a list": ([],),
+        "a number in it": ({"recommendation": 7},),
+        "a wrong time": ({"conditions": [{"lastTransitionTime": "now"}]},),
+        "a wrong quantity": ({"recommendation": WRONG_TARGET},),
+    },
 )
 def test_a_garbage_status(status: object) -> None:
     """A VPA whose status is garbage still counts by its spec, and that is told."""

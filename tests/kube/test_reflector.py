@@ -15,6 +15,7 @@ from app.kube.client import KubeCluster
 from app.kube.reflector import FAILURES_TO_LIST, Reflector
 from app.kube.transport import Deadlines
 from app.ports import PODS, VPAS, Delta, Json, Page
+from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.api_state import PATIENCE_SECONDS, line_of
 from tests.kube.connecting import connected
@@ -122,20 +123,20 @@ def forget_pages(server: ApiServer) -> None:
 HALF_A_LINE = b'{"type": "MODIFIED", "object": {"metadata": {"na'
 
 
-@pytest.mark.parametrize(
-    ("fault", "lists", "least_seconds"),
-    [
-        pytest.param(orders("drop"), 1, 0, id="watch dropped"),
-        pytest.param(orders("freeze"), 1, 0, id="half-open connection"),
-        pytest.param(orders(HALF_A_LINE, "drop"), 1, 0, id="cut within a line"),
-        pytest.param(orders(line_of("ERROR", EXPIRED), "end"), 2, 0, id="410 in the watch"),
-        pytest.param(forget, 2, 0, id="410 when resumed"),
-        pytest.param(refusing(410, body=EXPIRED, watching=True), 2, 0, id="410 as status"),
-        pytest.param(forget_pages, 3, 0, id="410 on a page of the list"),
-        pytest.param(refusing(500, times=FAILURES_TO_LIST - 2), 1, 1.5, id="500 a few times"),
-        pytest.param(refusing(500, times=FAILURES_TO_LIST + 2), 2, 5, id="500 many times"),
-        pytest.param(refusing(429, retry_after="7"), 1, 7, id="429 with Retry-After"),
-    ],
+@cases(
+    "fault lists least_seconds",
+    {
+        "watch dropped": (orders("drop"), 1, 0),
+        "half-open connection": (orders("freeze"), 1, 0),
+        "cut within a line": (orders(HALF_A_LINE, "drop"), 1, 0),
+        "410 in the watch": (orders(line_of("ERROR", EXPIRED), "end"), 2, 0),
+        "410 when resumed": (forget, 2, 0),
+        "410 as status": (refusing(410, body=EXPIRED, watching=True), 2, 0),
+        "410 on a page of the list": (forget_pages, 3, 0),
+        "500 a few times": (refusing(500, times=FAILURES_TO_LIST - 2), 1, 1.5),
+        "500 many times": (refusing(500, times=FAILURES_TO_LIST + 2), 2, 5),
+        "429 with Retry-After": (refusing(429, retry_after="7"), 1, 7),
+    },
 )
 def test_faults(fault: Fault, lists: int, least_seconds: float) -> None:
     """After any fault the state is the truth, read again only where it has to be."""
@@ -159,9 +160,7 @@ def test_faults(fault: Fault, lists: int, least_seconds: float) -> None:
     assert (state.synced, state.missing, state.problem) == (True, False, "")
 
 
-@pytest.mark.parametrize(
-    ("history_kept", "lists"), [pytest.param(True, 1, id="kept"), pytest.param(False, 2, id="lost")]
-)
+@cases("history_kept lists", {"kept": (True, 1), "lost": (False, 2)})
 def test_restart(history_kept: bool, lists: int) -> None:
     """A server that comes back on the same port is followed as if it had never been away."""
     clock, told = SteppedClock(), Told()
@@ -257,9 +256,7 @@ def test_a_resource_that_comes_later(caplog: pytest.LogCaptureFixture) -> None:
     assert list(told.versions) == ["vpa"]
 
 
-@pytest.mark.parametrize(
-    "failing_call", [pytest.param(1, id="with a list"), pytest.param(2, id="with an event")]
-)
+@cases("failing_call", {"with a list": (1,), "with an event": (2,)})
 def test_a_sink_that_fails_is_told_again(
     failing_call: int, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -125,21 +125,21 @@ def test_a_broken_document_spoils_no_other() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param(b"a: \xff\xfe", id="not UTF-8"),
-        pytest.param(b"a: \x00", id="a null"),
-        pytest.param('a: "\\ud800"', id="half a character"),
-        pytest.param("a: 'x", id="an open quote"),
-        pytest.param("\ta: 1", id="a tab"),
-        pytest.param("a: *x", id="an alias of nothing"),
-        pytest.param("a: &x [*x]", id="a circle"),
-        pytest.param("a: &x {b: *x}", id="another circle"),
-        pytest.param("a: !!python/object:os.system x", id="an object of a language"),
-        pytest.param("<<: 7", id="a merge of nothing"),
-        pytest.param("<<: [{a: 1}, 7]", id="a merge of a number"),
-    ],
+    {
+        "not UTF-8": (b"a: \xff\xfe",),
+        "a null": (b"a: \x00",),
+        "half a character": ('a: "\\ud800"',),
+        "an open quote": ("a: 'x",),
+        "a tab": ("\ta: 1",),
+        "an alias of nothing": ("a: *x",),
+        "a circle": ("a: &x [*x]",),
+        "another circle": ("a: &x {b: *x}",),
+        "an object of a language": ("a: !!python/object:os.system x",),
+        "a merge of nothing": ("<<: 7",),
+        "a merge of a number": ("<<: [{a: 1}, 7]",),
+    },
 )
 def test_what_is_no_yaml(text: str | bytes) -> None:
     """What cannot be read is told in a sentence."""
@@ -176,16 +176,16 @@ LAUGHS += "".join(f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 10)}]\n" for i in r
 CHAIN = "a0: &a0 [x]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}]\n" for i in range(1, 3000))
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
-        pytest.param(LAUGHS, "the aliases repeat too much", id="laughs"),
-        pytest.param(CHAIN, "nested too deeply", id="a chain of aliases"),
-        pytest.param("[" * 100_000, "nested too deeply", id="lists in lists"),
-        pytest.param("{a: " * 100_000, "nested too deeply", id="objects in objects"),
-        pytest.param("- " * 100_000, "nested too deeply", id="items in items"),
-        pytest.param("? " * 100_000, "nested too deeply", id="keys in keys"),
-    ],
+@cases(
+    "text sentence",
+    {
+        "laughs": (LAUGHS, "the aliases repeat too much"),
+        "a chain of aliases": (CHAIN, "nested too deeply"),
+        "lists in lists": ("[" * 100_000, "nested too deeply"),
+        "objects in objects": ("{a: " * 100_000, "nested too deeply"),
+        "items in items": ("- " * 100_000, "nested too deeply"),
+        "keys in keys": ("? " * 100_000, "nested too deeply"),
+    },
 )
 def test_bombs(text: str, sentence: str) -> None:
     """A small file stays small, however it nests and repeats."""

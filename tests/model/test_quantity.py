@@ -205,17 +205,17 @@ def test_integer_views(text: str, units: int, milli: int) -> None:
     assert (quantity.units, quantity.milli) == (units, milli)
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param("9" * 100_000, id="digits"),
-        pytest.param("0." + "9" * 100_000, id="decimals"),
-        pytest.param("9" * 100_000 + "Gi", id="binary digits"),
-        pytest.param("0." + "9" * 100_000 + "Gi", id="binary decimals"),
-        pytest.param("1e999999999999", id="exponent"),
-        pytest.param("1e-999999999999", id="negative exponent"),
-        pytest.param("0" * 100_000 + "e999999999999", id="zero of any exponent"),
-    ],
+    {
+        "digits": ("9" * 100_000,),
+        "decimals": ("0." + "9" * 100_000,),
+        "binary digits": ("9" * 100_000 + "Gi",),
+        "binary decimals": ("0." + "9" * 100_000 + "Gi",),
+        "exponent": ("1e999999999999",),
+        "negative exponent": ("1e-999999999999",),
+        "zero of any exponent": ("0" * 100_000 + "e999999999999",),
+    },
 )
 def test_absurd_texts_stay_small(text: str) -> None:
     """However long a text or exponent is, the integer behind it is not."""
@@ -377,14 +377,14 @@ def test_what_was_read_can_be_forgotten() -> None:
     assert Quantity.parse("123m") is not first
 
 
-@pytest.mark.parametrize(
-    ("names", "expected"),
-    [
-        pytest.param("", "", id="none"),
-        pytest.param("memory cpu", "cpu memory", id="the other way round"),
-        pytest.param("b a", "a b", id="two others"),
-        pytest.param("z memory a cpu", "cpu memory a z", id="others come last"),
-    ],
+@cases(
+    "names expected",
+    {
+        "none": ("", ""),
+        "the other way round": ("memory cpu", "cpu memory"),
+        "two others": ("b a", "a b"),
+        "others come last": ("z memory a cpu", "cpu memory a z"),
+    },
 )
 def test_in_order(names: str, expected: str) -> None:
     """Equal resources come in equal order, however they were written."""

@@ -8,6 +8,7 @@ from hypothesis import given
 from app.model.errors import BadObject
 from app.model.review import GroupVersionWord, read_review
 from tests import make
+from tests.cases import cases
 from tests.junk import ANYTHING
 
 FULL = make.review_json(
@@ -43,16 +44,16 @@ def test_the_smallest_review() -> None:
     assert not request.dry_run
 
 
-@pytest.mark.parametrize(
-    ("namespace", "item", "expected"),
-    [
-        pytest.param("a", make.pod_json(namespace="b"), "a", id="the request's"),
-        pytest.param(None, make.pod_json(namespace="b"), "b", id="the object's"),
-        pytest.param("", make.pod_json(namespace=None), "", id="none"),
-        pytest.param(None, {"metadata": {"namespace": 7}}, "", id="a number"),
-        pytest.param(None, {"metadata": []}, "", id="no metadata"),
-        pytest.param(None, "x", "", id="no object"),
-    ],
+@cases(
+    "namespace item expected",
+    {
+        "the request's": ("a", make.pod_json(namespace="b"), "a"),
+        "the object's": (None, make.pod_json(namespace="b"), "b"),
+        "none": ("", make.pod_json(namespace=None), ""),
+        "a number": (None, {"metadata": {"namespace": 7}}, ""),
+        "no metadata": (None, {"metadata": []}, ""),
+        "no object": (None, "x", ""),
+    },
 )
 def test_namespaces(namespace: str | None, item: object, expected: str) -> None:
     """The request says where it happens; a review by hand may leave that to its object."""

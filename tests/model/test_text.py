@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from app.model.quantity import Quantity
 from app.model.text import BOOLEANS, amount, change, nearest, percent, size, span
+from tests.cases import cases
 from tests.make import quantity
 
 
@@ -34,27 +35,27 @@ def test_booleans_are_those_of_go() -> None:
     assert set(BOOLEANS) - true == {"0", "f", "F", "false", "False", "FALSE"}
 
 
-@pytest.mark.parametrize(
-    ("resource", "exact", "told"),
-    [
-        pytest.param("cpu", "250m", "250m", id="millicores"),
-        pytest.param("cpu", "1", "1", id="a core"),
-        pytest.param("cpu", "1500m", "1.5", id="cores"),
-        pytest.param("cpu", "12345m", "12.3", id="many cores"),
-        pytest.param("cpu", "1234567m", "1235", id="a cluster"),
-        pytest.param("cpu", "0", "0", id="none"),
-        pytest.param("cpu", "-250m", "-250m", id="less than none"),
-        pytest.param("cpu", "1n", "1m", id="hardly any"),
-        pytest.param("memory", "0", "0", id="no memory"),
-        pytest.param("memory", "300Mi", "300Mi", id="mebibytes"),
-        pytest.param("memory", "1023Mi", "1023Mi", id="nearly a gibibyte"),
-        pytest.param("memory", "1048575Ki", "1Gi", id="less than a digit below a gibibyte"),
-        pytest.param("memory", "4506574562", "4.2Gi", id="bytes"),
-        pytest.param("memory", "1G", "954Mi", id="decimal"),
-        pytest.param("memory", "100Ei", "8Ei", id="cut off where Kubernetes does"),
-        pytest.param("hugepages-2Mi", "4Mi", "4Mi", id="pages"),
-        pytest.param("example.com/gpu", "2", "2", id="counted"),
-    ],
+@cases(
+    "resource exact told",
+    {
+        "millicores": ("cpu", "250m", "250m"),
+        "a core": ("cpu", "1", "1"),
+        "cores": ("cpu", "1500m", "1.5"),
+        "many cores": ("cpu", "12345m", "12.3"),
+        "a cluster": ("cpu", "1234567m", "1235"),
+        "none": ("cpu", "0", "0"),
+        "less than none": ("cpu", "-250m", "-250m"),
+        "hardly any": ("cpu", "1n", "1m"),
+        "no memory": ("memory", "0", "0"),
+        "mebibytes": ("memory", "300Mi", "300Mi"),
+        "nearly a gibibyte": ("memory", "1023Mi", "1023Mi"),
+        "less than a digit below a gibibyte": ("memory", "1048575Ki", "1Gi"),
+        "bytes": ("memory", "4506574562", "4.2Gi"),
+        "decimal": ("memory", "1G", "954Mi"),
+        "cut off where Kubernetes does": ("memory", "100Ei", "8Ei"),
+        "pages": ("hugepages-2Mi", "4Mi", "4Mi"),
+        "counted": ("example.com/gpu", "2", "2"),
+    },
 )
 def test_amounts(resource: str, exact: str, told: str) -> None:
     """An amount is told with three digits in the unit that people use."""

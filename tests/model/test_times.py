@@ -7,18 +7,19 @@ from datetime import UTC, datetime, timedelta, timezone
 import pytest
 
 from app.model.times import LATEST, believed, doubled, later, rfc3339
+from tests.cases import cases
 from tests.updater.core.scenes import NOW
 
 BERLIN = timezone(timedelta(hours=2))
 
 
-@pytest.mark.parametrize(
+@cases(
     "moment",
-    [
-        pytest.param(datetime(2026, 3, 1, 9, 5, 7, tzinfo=UTC), id="as it is"),
-        pytest.param(datetime(2026, 3, 1, 9, 5, 7, 999_999, tzinfo=UTC), id="cut to seconds"),
-        pytest.param(datetime(2026, 3, 1, 11, 5, 7, tzinfo=BERLIN), id="of another zone"),
-    ],
+    {
+        "as it is": (datetime(2026, 3, 1, 9, 5, 7, tzinfo=UTC),),
+        "cut to seconds": (datetime(2026, 3, 1, 9, 5, 7, 999_999, tzinfo=UTC),),
+        "of another zone": (datetime(2026, 3, 1, 11, 5, 7, tzinfo=BERLIN),),
+    },
 )
 def test_rfc3339(moment: datetime) -> None:
     """Whole seconds, in UTC, with a Z."""

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.token_bucket import TokenBucket
+from tests.cases import cases
 
 NOW = 1_000.0
 
@@ -56,15 +57,15 @@ def reserved(bucket: TokenBucket, moments: list[float]) -> list[float]:
     return waits
 
 
-@pytest.mark.parametrize(
-    ("burst", "moments", "waits"),
-    [
-        pytest.param(2, [0, 0, 0, 0], [0, 0, 0.1, 0.2], id="after the burst they queue"),
-        pytest.param(2, [0, 0, 0, 5, 5, 5], [0, 0, 0.1, 0, 0, 0.1], id="rest refills it"),
-        pytest.param(1, [0, 0.05], [0, 0.05], id="a token may be half grown"),
-        pytest.param(1, [5, 4], [0, 0.1], id="a clock that stands back adds nothing"),
-        pytest.param(0.5, [0, 0], [0.05, 0.15], id="half a token is never a whole one"),
-    ],
+@cases(
+    "burst moments waits",
+    {
+        "after the burst they queue": (2, [0, 0, 0, 0], [0, 0, 0.1, 0.2]),
+        "rest refills it": (2, [0, 0, 0, 5, 5, 5], [0, 0, 0.1, 0, 0, 0.1]),
+        "a token may be half grown": (1, [0, 0.05], [0, 0.05]),
+        "a clock that stands back adds nothing": (1, [5, 4], [0, 0.1]),
+        "half a token is never a whole one": (0.5, [0, 0], [0.05, 0.15]),
+    },
 )
 def test_tokens_that_are_owed(burst: float, moments: list[float], waits: list[float]) -> None:
     """The first go at once, the rest at the rate."""

@@ -155,15 +155,15 @@ def test_mode(update_policy: dict[str, object] | None, mode: str) -> None:
     assert vpa.is_off is (mode == "Off")
 
 
-@pytest.mark.parametrize(
-    ("policies", "container", "expected"),
-    [
-        pytest.param([], "app", None, id="none"),
-        pytest.param(["other"], "app", None, id="another one's"),
-        pytest.param(["*"], "app", "*", id="wildcard"),
-        pytest.param(["*", "app"], "app", "app", id="its own behind a wildcard"),
-        pytest.param(["app", "*"], "app", "app", id="its own before a wildcard"),
-    ],
+@cases(
+    "policies container expected",
+    {
+        "none": ([], "app", None),
+        "another one's": (["other"], "app", None),
+        "wildcard": (["*"], "app", "*"),
+        "its own behind a wildcard": (["*", "app"], "app", "app"),
+        "its own before a wildcard": (["app", "*"], "app", "app"),
+    },
 )
 def test_policy(policies: list[str], container: str, expected: str | None) -> None:
     """A container's own policy outranks the wildcard, wherever it stands."""
@@ -298,15 +298,15 @@ def test_anything_is_read_or_refused(item: make.Json) -> None:
     assert boost is None or boost.lasts is None or boost.lasts >= timedelta(days=-(10**6))
 
 
-@pytest.mark.parametrize(
-    ("values", "expected"),
-    [
-        pytest.param(None, True, id="not said"),
-        pytest.param("RequestsAndLimits", True, id="both"),
-        pytest.param("RequestsOnly", False, id="requests"),
-        pytest.param("", False, id="an empty word"),
-        pytest.param("LimitsOnly", False, id="an unknown word"),
-    ],
+@cases(
+    "values expected",
+    {
+        "not said": (None, True),
+        "both": ("RequestsAndLimits", True),
+        "requests": ("RequestsOnly", False),
+        "an empty word": ("", False),
+        "an unknown word": ("LimitsOnly", False),
+    },
 )
 def test_limits_follow(values: str | None, expected: bool) -> None:
     """Limits are written only by whoever asks for it, or does not say."""

@@ -15,6 +15,7 @@ from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.reading import Reading
 from app.recommender.past_reader import PastReader
 from app.recommender.upstream.sources import ReadingOnce
+from tests.cases import cases
 from tests.stepped_clock import START, SteppedClock
 
 RULES = PastRules(length=Span("3h", timedelta(hours=3)))
@@ -147,14 +148,14 @@ def test_too_much_at_once() -> None:
     assert [(at - cpu[0]) // timedelta(hours=1) for at in cpu] == [0, -2, -3, -2, -1, 0]
 
 
-@pytest.mark.parametrize(
-    ("error", "goes_on"),
-    [
-        pytest.param(HEAVY, True, id="too many samples"),
-        pytest.param(Invalid("parse error", status=400), True, id="no query"),
-        pytest.param(LATE, False, id="too late"),
-        pytest.param(DOWN, False, id="down"),
-    ],
+@cases(
+    "error goes_on",
+    {
+        "too many samples": (HEAVY, True),
+        "no query": (Invalid("parse error", status=400), True),
+        "too late": (LATE, False),
+        "down": (DOWN, False),
+    },
 )
 def test_labels_that_cannot_be_had(error: ClusterError, goes_on: bool) -> None:
     """A query for labels that will never be answered is left; others come again."""

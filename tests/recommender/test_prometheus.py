@@ -171,14 +171,14 @@ def test_nobody_there() -> None:
     assert client.observed == []
 
 
-@pytest.mark.parametrize(
-    ("told", "header"),
-    [
-        pytest.param({}, None, id="nobody"),
-        pytest.param({"username": "user", "password": "pass"}, BASIC, id="a user"),
-        pytest.param({"token": "abc", "username": "user"}, "Bearer abc", id="a token comes first"),
-        pytest.param({"token": "abc", "token_file": "t"}, "Bearer file", id="a file before it"),
-    ],
+@cases(
+    "told header",
+    {
+        "nobody": ({}, None),
+        "a user": ({"username": "user", "password": "pass"}, BASIC),
+        "a token comes first": ({"token": "abc", "username": "user"}, "Bearer abc"),
+        "a file before it": ({"token": "abc", "token_file": "t"}, "Bearer file"),
+    },
 )
 def test_who_we_are(
     server: Server,
@@ -255,15 +255,15 @@ def test_certificates(tmp_path: Path) -> None:
             asker.query("up", AT)
 
 
-@pytest.mark.parametrize(
-    ("address", "ca_file", "sentence"),
-    [
-        pytest.param("prometheus:9090", "", "--prometheus-address takes", id="no scheme"),
-        pytest.param("", "", "--prometheus-address takes", id="nothing"),
-        pytest.param("http://[::1", "", "--prometheus-address takes", id="no address"),
-        pytest.param("https://a", "missing", "--prometheus-ca-file: missing", id="no such CA"),
-        pytest.param("https://a", __file__, "--prometheus-ca-file", id="no CA"),
-    ],
+@cases(
+    "address ca_file sentence",
+    {
+        "no scheme": ("prometheus:9090", "", "--prometheus-address takes"),
+        "nothing": ("", "", "--prometheus-address takes"),
+        "no address": ("http://[::1", "", "--prometheus-address takes"),
+        "no such CA": ("https://a", "missing", "--prometheus-ca-file: missing"),
+        "no CA": ("https://a", __file__, "--prometheus-ca-file"),
+    },
 )
 def test_bad_settings(address: str, ca_file: str, sentence: str) -> None:
     """What can never work is said at once, with the flag."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from threading import Lock
 
-import pytest
-
 from app.model.errors import ClusterError, NotFound, PlumblineError, Unavailable
 from app.model.selectors import Selector
 from app.model.snapshot import Collection, Replacement, Snapshot
@@ -17,6 +15,7 @@ from app.recommender.core.usage import ExternalRules, UsageLimits
 from app.recommender.upstream.sources import ExternalUsageWhole
 from app.recommender.usage_feed import ExternalUsage, UsageRequest
 from tests import make
+from tests.cases import cases
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import SteppedClock
 
@@ -82,13 +81,13 @@ def test_everything_answers() -> None:
     assert usage(Metrics()) == (["web-0", "web-0", "web-1", "web-1", "web-2", "web-2"], "")
 
 
-@pytest.mark.parametrize(
+@cases(
     "failure",
-    [
-        pytest.param(Unavailable("the adapter is down"), id="no answer"),
-        pytest.param(NotFound("no such metric"), id="no such metric"),
-        pytest.param({"items": "many"}, id="no list"),
-    ],
+    {
+        "no answer": (Unavailable("the adapter is down"),),
+        "no such metric": (NotFound("no such metric"),),
+        "no list": ({"items": "many"},),
+    },
 )
 def test_one_failure(failure: ClusterError | Json) -> None:
     """One that fails costs itself alone and is told; as upstream it costs everything."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 
 import orjson
-import pytest
 
 from app.kube.manifests import documents
 from app.model.fields import as_object
@@ -16,6 +15,7 @@ from app.run.curl_commands import CurlCommands
 from app.run.flags import Ports
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from tests.cases import cases
 from tests.flows.autoscaler import vpa, workload
 
 PORTS = Ports("localhost", 8000, 8944, 8942, 8943)
@@ -34,13 +34,7 @@ def lines(folder: Path, *items: Json) -> list[str]:
     return commands.lines(sandbox.cluster)
 
 
-@pytest.mark.parametrize(
-    "others",
-    [
-        pytest.param([], id="alone"),
-        pytest.param([ABSENT, CRON_JOB, CUSTOM], id="after VPAs without pods"),
-    ],
-)
+@cases("others", {"alone": ([],), "after VPAs without pods": ([ABSENT, CRON_JOB, CUSTOM],)})
 def test_they_are_about_a_vpa_with_pods(tmp_path: Path, others: list[Json]) -> None:
     """The first VPA that has pods is asked about, in all commands."""
     found = lines(tmp_path, *others, workload(), vpa())

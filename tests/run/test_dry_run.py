@@ -163,13 +163,13 @@ def target(snapshot: Snapshot) -> list[str]:
     return [str(one.target["cpu"]) for one in found]
 
 
-@pytest.mark.parametrize(
-    ("draft", "shown"),
-    [
-        pytest.param(make.vpa_json(cpu="300m", metadata=UID), "300m", id="its own"),
-        pytest.param(make.vpa_json(cpu="300m", metadata={"uid": "two"}), "100m", id="a former one"),
-        pytest.param(make.vpa_json("other", cpu="300m", metadata=UID), "100m", id="another one"),
-    ],
+@cases(
+    "draft shown",
+    {
+        "its own": (make.vpa_json(cpu="300m", metadata=UID), "300m"),
+        "a former one": (make.vpa_json(cpu="300m", metadata={"uid": "two"}), "100m"),
+        "another one": (make.vpa_json("other", cpu="300m", metadata=UID), "100m"),
+    },
 )
 def test_a_draft_is_shown_over_its_vpa(draft: Json, shown: str) -> None:
     """The status that was not sent counts, as long as the object is the one it was for."""

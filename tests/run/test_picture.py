@@ -23,6 +23,7 @@ from app.run.picture import (
     picture,
     summary,
 )
+from tests.cases import cases
 
 NOW = datetime(2026, 1, 5, 10, 42, 10, tzinfo=UTC)
 MIB = 2**20
@@ -104,14 +105,14 @@ def test_commands_that_cannot_be_copied_are_not_shown() -> None:
     assert "# what was decided" not in drawn(VIEW, 40, 24, *COMMANDS)
 
 
-@pytest.mark.parametrize(
-    ("amounts", "tone"),
-    [
-        pytest.param(ResourceAmounts(500, 1, 1, 400, 600), Tone.GOOD, id="within its bounds"),
-        pytest.param(ResourceAmounts(300, 1, 1, 400, 600), Tone.BAD, id="outside of them"),
-        pytest.param(ResourceAmounts(300), Tone.PLAIN, id="not recommended yet"),
-        pytest.param(ResourceAmounts(None, 1, 1, 400, 600), Tone.PLAIN, id="no request"),
-    ],
+@cases(
+    "amounts tone",
+    {
+        "within its bounds": (ResourceAmounts(500, 1, 1, 400, 600), Tone.GOOD),
+        "outside of them": (ResourceAmounts(300, 1, 1, 400, 600), Tone.BAD),
+        "not recommended yet": (ResourceAmounts(300), Tone.PLAIN),
+        "no request": (ResourceAmounts(None, 1, 1, 400, 600), Tone.PLAIN),
+    },
 )
 def test_requests_out_of_bounds_stand_out(amounts: ResourceAmounts, tone: Tone) -> None:
     """The tone of a request tells whether something has to be done."""

@@ -16,6 +16,7 @@ from app.ports import PODS, Ref
 from app.run.simulated import SimulatedRuntime
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from tests.cases import cases
 from tests.sandbox.worlds import pod
 
 SOURCE = WatchedResource(PODS, Collection.PODS, read_pod)
@@ -42,12 +43,12 @@ def test_a_task_is_done_when_it_is_due() -> None:
     assert seen == [0.0, 10.0, 20.0]
 
 
-@pytest.mark.parametrize(
-    ("error", "level"),
-    [
-        pytest.param(Unavailable("gone"), logging.WARNING, id="of the cluster"),
-        pytest.param(ValueError("gone"), logging.ERROR, id="of ours"),
-    ],
+@cases(
+    "error level",
+    {
+        "of the cluster": (Unavailable("gone"), logging.WARNING),
+        "of ours": (ValueError("gone"), logging.ERROR),
+    },
 )
 def test_a_task_that_fails_comes_again(
     caplog: pytest.LogCaptureFixture, error: Exception, level: int

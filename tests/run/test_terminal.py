@@ -8,6 +8,7 @@ import pytest
 
 from app.output import Tone, line
 from app.run.terminal import Terminal, is_terminal
+from tests.cases import cases
 
 SIZE = (100, 30)
 ENTERED, LEFT = "\033[?1049h\033[?25l\033[?7l\033[2J", "\033[?7h\033[?25h\033[?1049l"
@@ -55,12 +56,12 @@ def test_another_size_begins_anew() -> None:
     assert screen.changes([line("one")], (80, 24)) == "\033[2J\033[1;1Hone\033[K"
 
 
-@pytest.mark.parametrize(
-    ("environment", "text"),
-    [
-        pytest.param({}, "\033[1;1H\033[31mone\033[0m\033[K", id="usually"),
-        pytest.param({"NO_COLOR": "1"}, "\033[1;1Hone\033[K", id="NO_COLOR"),
-    ],
+@cases(
+    "environment text",
+    {
+        "usually": ({}, "\033[1;1H\033[31mone\033[0m\033[K"),
+        "NO_COLOR": ({"NO_COLOR": "1"}, "\033[1;1Hone\033[K"),
+    },
 )
 def test_colours(environment: dict[str, str], text: str) -> None:
     """Colours are left out where somebody does not want them."""
@@ -104,14 +105,14 @@ def test_a_terminal_that_is_gone_is_no_error() -> None:
     screen.draw([line("one")])
 
 
-@pytest.mark.parametrize(
-    ("stream", "term", "is_one"),
-    [
-        pytest.param(Tty(), "xterm", True, id="a terminal"),
-        pytest.param(StringIO(), "xterm", False, id="a pipe"),
-        pytest.param(Tty(), "dumb", False, id="one that cannot move its cursor"),
-        pytest.param(Tty(), None, False, id="nobody knows which"),
-    ],
+@cases(
+    "stream term is_one",
+    {
+        "a terminal": (Tty(), "xterm", True),
+        "a pipe": (StringIO(), "xterm", False),
+        "one that cannot move its cursor": (Tty(), "dumb", False),
+        "nobody knows which": (Tty(), None, False),
+    },
 )
 def test_what_counts_as_a_terminal(stream: StringIO, term: str | None, *, is_one: bool) -> None:
     """Pictures are drawn only where they can be rewritten."""

@@ -58,14 +58,14 @@ def test_what_cannot_be_read_is_told(tmp_path: Path) -> None:
         read_manifests([path])
 
 
-@pytest.mark.parametrize(
-    ("replicas", "cpu", "memory", "nodes"),
-    [
-        pytest.param(1, "100m", "100Mi", 3, id="at least three"),
-        pytest.param(20, "4", "1Gi", 10, id="by CPU"),
-        pytest.param(10, "1", "32Gi", 10, id="by memory"),
-        pytest.param(10, None, None, 3, id="nothing is asked for"),
-    ],
+@cases(
+    "replicas cpu memory nodes",
+    {
+        "at least three": (1, "100m", "100Mi", 3),
+        "by CPU": (20, "4", "1Gi", 10),
+        "by memory": (10, "1", "32Gi", 10),
+        "nothing is asked for": (10, None, None, 3),
+    },
 )
 def test_there_is_room_for_growth(
     replicas: int, cpu: str | None, memory: str | None, nodes: int

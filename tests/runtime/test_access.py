@@ -6,6 +6,7 @@ import pytest
 
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
 from app.runtime.problems import MEDIA_TYPE
+from tests.cases import cases
 from tests.runtime.asking import Desk
 
 ALL = "/v1/recommendations"
@@ -39,15 +40,15 @@ def status(desk: Desk, path: str, token: str) -> int:
     return desk.ask(path, authorization=f"Bearer {token}").status_code
 
 
-@pytest.mark.parametrize(
-    ("token", "statuses"),
-    [
-        pytest.param("jane-token", (403, 200, 200, 404, 404, 403), id="of a namespace"),
-        pytest.param("admin-token", (200, 200, 200, 404, 404, 200), id="of all"),
-        pytest.param("one-token", (403, 403, 200, 403, 403, 403), id="of one VPA"),
-        pytest.param("lister-token", (403, 403, 403, 403, 403, 403), id="of another verb"),
-        pytest.param("wrong-token", (401, 401, 401, 401, 401, 401), id="of no user"),
-    ],
+@cases(
+    "token statuses",
+    {
+        "of a namespace": ("jane-token", (403, 200, 200, 404, 404, 403)),
+        "of all": ("admin-token", (200, 200, 200, 404, 404, 200)),
+        "of one VPA": ("one-token", (403, 403, 200, 403, 403, 403)),
+        "of another verb": ("lister-token", (403, 403, 403, 403, 403, 403)),
+        "of no user": ("wrong-token", (401, 401, 401, 401, 401, 401)),
+    },
 )
 def test_who_may_see_what(asked: Desk, token: str, statuses: tuple[int, ...]) -> None:
     """Rights are those over VPAs; without one not even what is missing is told."""
@@ -68,20 +69,20 @@ def test_a_refusal_says_what_is_missing(asked: Desk) -> None:
     assert answer.json()["object"] == "VerticalPodAutoscaler other/x"
 
 
-@pytest.mark.parametrize(
+@cases(
     "header",
-    [
-        pytest.param("", id="none"),
-        pytest.param("Bearer", id="no token"),
-        pytest.param("Bearer   ", id="blank"),
-        pytest.param("Basic amFuZTpqYW5l", id="another scheme"),
-        pytest.param("jane-token", id="no scheme"),
-        pytest.param("Bearer jane token", id="a space"),
-        pytest.param("Bearer jane-token\x7f", id="control character"),
-        pytest.param("Bearer j\xe4ne", id="not ASCII"),
-        pytest.param("Bearer " + "x" * 20_000, id="huge"),
-        pytest.param("Bearer \\0{}[]'\"; DROP TABLE", id="garbage"),
-    ],
+    {
+        "none": ("",),
+        "no token": ("Bearer",),
+        "blank": ("Bearer   ",),
+        "another scheme": ("Basic amFuZTpqYW5l",),
+        "no scheme": ("jane-token",),
+        "a space": ("Bearer jane token",),
+        "control character": ("Bearer jane-token\x7f",),
+        "not ASCII": ("Bearer j\xe4ne",),
+        "huge": ("Bearer " + "x" * 20_000,),
+        "garbage": ("Bearer \\0{}[]'\"; DROP TABLE",),
+    },
 )
 def test_what_is_no_token(asked: Desk, header: str) -> None:
     """It is refused without a review, and the answer says what to send."""
@@ -98,13 +99,13 @@ def test_the_scheme_may_be_written_in_any_way(asked: Desk) -> None:
     assert asked.ask(WEB, authorization="bearer jane-token").status_code == 200
 
 
-@pytest.mark.parametrize(
-    ("error", "word"),
-    [
-        pytest.param(Unavailable("10.0.0.1 down"), "gives no answer", id="down"),
-        pytest.param(TooMany("10.0.0.1 busy"), "gives no answer", id="busy"),
-        pytest.param(Refused("10.0.0.1"), "system:auth-delegator", id="we may not ask"),
-    ],
+@cases(
+    "error word",
+    {
+        "down": (Unavailable("10.0.0.1 down"), "gives no answer"),
+        "busy": (TooMany("10.0.0.1 busy"), "gives no answer"),
+        "we may not ask": (Refused("10.0.0.1"), "system:auth-delegator"),
+    },
 )
 def test_no_answer(asked: Desk, error: ClusterError, word: str) -> None:
     """Without an answer about a token there is no access, and it is not the token's fault."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from app.kube.leases import lease
 from app.ports import LEASES, Json, Ref
 from app.runtime.election import Campaign, Election, ElectionRules, Standing, Unopposed
+from tests.cases import cases
 from tests.cluster_in_memory import ClusterInMemory, outage
 from tests.stepped_clock import SteppedClock
 
@@ -191,16 +192,16 @@ def test_takeover_of_a_killed_leader() -> None:
         assert 10 < contest.clock.monotonic() - death <= 14.5
 
 
-@pytest.mark.parametrize(
-    ("spec", "leading", "transitions"),
-    [
-        pytest.param({}, True, 0, id="empty"),
-        pytest.param({"holderIdentity": ""}, True, 1, id="released"),
-        pytest.param({"holderIdentity": None, "leaseTransitions": 4}, True, 5, id="no holder"),
-        pytest.param({"holderIdentity": "one"}, True, None, id="ours from before a restart"),
-        pytest.param({"holderIdentity": "x"}, False, None, id="held, no duration"),
-        pytest.param({"holderIdentity": "x", "leaseDurationSeconds": "?"}, False, None, id="odd"),
-    ],
+@cases(
+    "spec leading transitions",
+    {
+        "empty": ({}, True, 0),
+        "released": ({"holderIdentity": ""}, True, 1),
+        "no holder": ({"holderIdentity": None, "leaseTransitions": 4}, True, 5),
+        "ours from before a restart": ({"holderIdentity": "one"}, True, None),
+        "held, no duration": ({"holderIdentity": "x"}, False, None),
+        "odd": ({"holderIdentity": "x", "leaseDurationSeconds": "?"}, False, None),
+    },
 )
 def test_found_lease(contest: Contest, spec: Json, leading: bool, transitions: int | None) -> None:
     """A Lease of whatever program is understood."""

@@ -9,6 +9,7 @@ import pytest
 
 from app.model.errors import BadSetting
 from app.runtime.http_server import bound
+from tests.cases import cases
 from tests.runtime.serving import WAIT_SECONDS
 
 
@@ -21,14 +22,14 @@ def test_a_port_that_is_taken() -> None:
     assert str(caught.value) == f"--port: cannot listen on 127.0.0.1:{port}: Address already in use"
 
 
-@pytest.mark.parametrize(
+@cases(
     "host",
-    [
-        pytest.param("192.0.2.1", id="an address of another machine"),
-        pytest.param("no such host", id="no name"),
-        pytest.param("x" * 100, id="a name too long to be one"),
-        pytest.param("::ffff:192.0.2.1", id="an address of another machine, the new way"),
-    ],
+    {
+        "an address of another machine": ("192.0.2.1",),
+        "no name": ("no such host",),
+        "a name too long to be one": ("x" * 100,),
+        "an address of another machine, the new way": ("::ffff:192.0.2.1",),
+    },
 )
 def test_addresses_that_are_not_ours(host: str) -> None:
     """An address that cannot be listened on is told in a sentence."""

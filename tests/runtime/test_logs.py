@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from app.runtime.logs import JsonLines, line, start_logging, teller
 from tests import logging_state
+from tests.cases import cases
 from tests.junk import ANYTHING
 
 MOMENT = 1_767_607_200.25  # 2026-01-05T10:00:00.250Z
@@ -62,15 +63,15 @@ def test_levels(level: str) -> None:
     assert told(made)["level"] == level.lower()
 
 
-@pytest.mark.parametrize(
-    ("message", "args", "text"),
-    [
-        pytest.param("%s and %d", ("a", 2), "a and 2", id="filled in"),
-        pytest.param("%d", ("a",), "%d", id="of the wrong type"),
-        pytest.param("%s", (1, 2), "%s", id="too many"),
-        pytest.param("%(a)s", ({"b": 1},), "%(a)s", id="another name"),
-        pytest.param(ValueError("x"), (), "x", id="an error"),
-    ],
+@cases(
+    "message args text",
+    {
+        "filled in": ("%s and %d", ("a", 2), "a and 2"),
+        "of the wrong type": ("%d", ("a",), "%d"),
+        "too many": ("%s", (1, 2), "%s"),
+        "another name": ("%(a)s", ({"b": 1},), "%(a)s"),
+        "an error": (ValueError("x"), (), "x"),
+    },
 )
 def test_messages_of_libraries(message: object, args: tuple[object, ...], text: str) -> None:
     """A message whose arguments do not fit is told as it is."""
@@ -93,21 +94,21 @@ def circle() -> list[object]:
     return found
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        pytest.param(object, "<class 'object'>", id="a class"),
-        pytest.param({1, 2}, "{1, 2}", id="a set"),
-        pytest.param({1: "a", None: "b"}, {"1": "a", "null": "b"}, id="keys that are no texts"),
-        pytest.param({(1,): "a"}, "{(1,): 'a'}", id="keys that are tuples"),
-        pytest.param(2**80, str(2**80), id="a large number"),
-        pytest.param(10**5000, "a very long int", id="a number that Python refuses to print"),
-        pytest.param("\udc80", "\\udc80", id="half a character"),
-        pytest.param(b"\xff", "b'\\xff'", id="bytes"),
-        pytest.param(float("nan"), None, id="no number"),
-        pytest.param(circle(), "[[[[...]]]]", id="a circle"),
-        pytest.param(Unspeakable(), None, id="something that raises"),
-    ],
+@cases(
+    "value shown",
+    {
+        "a class": (object, "<class 'object'>"),
+        "a set": ({1, 2}, "{1, 2}"),
+        "keys that are no texts": ({1: "a", None: "b"}, {"1": "a", "null": "b"}),
+        "keys that are tuples": ({(1,): "a"}, "{(1,): 'a'}"),
+        "a large number": (2**80, str(2**80)),
+        "a number that Python refuses to print": (10**5000, "a very long int"),
+        "half a character": ("\udc80", "\\udc80"),
+        "bytes": (b"\xff", "b'\\xff'"),
+        "no number": (float("nan"), None),
+        "a circle": (circle(), "[[[[...]]]]"),
+        "something that raises": (Unspeakable(), None),
+    },
 )
 def test_values_that_are_no_json(value: object, shown: object) -> None:
     """Whatever a key carries, something is told of it, and all of the others."""
@@ -120,13 +121,13 @@ def test_values_that_are_no_json(value: object, shown: object) -> None:
         assert "Unspeakable" in found["value"]
 
 
-@pytest.mark.parametrize(
+@cases(
     "value",
-    [
-        pytest.param("x" * 5_000_000, id="a text"),
-        pytest.param({f"/spec/{i}": "250m" for i in range(40_000)}, id="an object"),
-        pytest.param(["x" * 1000] * 1000, id="a list"),
-    ],
+    {
+        "a text": ("x" * 5_000_000,),
+        "an object": ({f"/spec/{i}": "250m" for i in range(40_000)},),
+        "a list": (["x" * 1000] * 1000,),
+    },
 )
 def test_long_lines_are_cut(value: object) -> None:
     """A line is never longer than what is passed on as one line."""
@@ -203,16 +204,16 @@ def test_a_broken_stream() -> None:
 
 
 @pytest.mark.usefixtures("kept_logging")
-@pytest.mark.parametrize(
-    ("verbosity", "levels"),
-    [
-        pytest.param(-1, ["warning"], id="less than least"),
-        pytest.param(0, ["warning"], id="least"),
-        pytest.param(1, ["info", "warning"], id="little"),
-        pytest.param(4, ["info", "warning"], id="as usual"),
-        pytest.param(6, ["debug", "info", "warning"], id="much"),
-        pytest.param(10, ["debug", "info", "warning"], id="most"),
-    ],
+@cases(
+    "verbosity levels",
+    {
+        "less than least": (-1, ["warning"]),
+        "least": (0, ["warning"]),
+        "little": (1, ["info", "warning"]),
+        "as usual": (4, ["info", "warning"]),
+        "much": (6, ["debug", "info", "warning"]),
+        "most": (10, ["debug", "info", "warning"]),
+    },
 )
 def test_verbosity(verbosity: int, levels: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """More is told of ourselves on demand; of libraries only what they warn of."""

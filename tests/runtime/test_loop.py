@@ -10,6 +10,7 @@ import pytest
 
 from app.model.errors import Unavailable
 from app.runtime.loop import Loop
+from tests.cases import cases
 from tests.stepped_clock import START, SteppedClock
 
 
@@ -38,13 +39,13 @@ class Script:
         self.ended = True
 
 
-@pytest.mark.parametrize(
-    ("lines", "seconds"),
-    [
-        pytest.param((5.0, 2.0, 0.0, 1.0), [0, 5, 7, 7], id="as the task wishes"),
-        pytest.param((Unavailable("x"),) * 6, [0, 1, 3, 7, 11, 15], id="later, up to a limit"),
-        pytest.param((ValueError(), 1.0, ValueError(), 1.0), [0, 1, 2, 3], id="success resets"),
-    ],
+@cases(
+    "lines seconds",
+    {
+        "as the task wishes": ((5.0, 2.0, 0.0, 1.0), [0, 5, 7, 7]),
+        "later, up to a limit": ((Unavailable("x"),) * 6, [0, 1, 3, 7, 11, 15]),
+        "success resets": ((ValueError(), 1.0, ValueError(), 1.0), [0, 1, 2, 3]),
+    },
 )
 def test_run(lines: tuple[float | Exception, ...], seconds: list[int]) -> None:
     """Calls come when the task wishes, or with growing pauses while it fails."""

@@ -37,6 +37,7 @@ from app.updater.metrics import (
     VpaLabels,
 )
 from tests import make
+from tests.cases import cases
 
 EXECUTION: Final = (
     "0.01 0.02 0.05 0.1 0.2 0.5 1 2 5 10 20 30 40 50 60 70 80 90 100 120 150 240 300 +Inf"
@@ -326,14 +327,14 @@ TOLD = "cpu_recommendations_cores_sum"
 NONE = "usage_sample_missing_recommendation_count"
 
 
-@pytest.mark.parametrize(
-    ("used", "recommended", "series"),
-    [
-        pytest.param(1, 2, {OVER: 1, TOLD: 2}, id="above usage"),
-        pytest.param(3, 2, {UNDER: 1, TOLD: 2}, id="below usage"),
-        pytest.param(2, 2, {UNDER: 0, TOLD: 2}, id="at usage"),
-        pytest.param(3, 0, {NONE: 1, UNDER: 3}, id="missing"),
-    ],
+@cases(
+    "used recommended series",
+    {
+        "above usage": (1, 2, {OVER: 1, TOLD: 2}),
+        "below usage": (3, 2, {UNDER: 1, TOLD: 2}),
+        "at usage": (2, 2, {UNDER: 0, TOLD: 2}),
+        "missing": (3, 0, {NONE: 1, UNDER: 3}),
+    },
 )
 def test_usage_is_compared(used: float, recommended: float, series: dict[str, float]) -> None:
     """A sample tells how far its recommendation was off, and on which side."""

@@ -6,6 +6,7 @@ import httpx
 import pytest
 
 from app.runtime.probes import probes
+from tests.cases import cases
 from tests.runtime.serving import asked
 
 
@@ -14,16 +15,16 @@ def get(path: str, *, live: str = "", ready: str = "", method: str = "GET") -> h
     return asked(probes(lambda: live, lambda: ready, lambda: b"vpa_up 1\n"), path, method)
 
 
-@pytest.mark.parametrize(
-    ("path", "live", "ready", "status", "text"),
-    [
-        pytest.param("/livez", "", "no caches", 200, "OK", id="alive, if not ready"),
-        pytest.param("/livez", "hangs", "", 500, "hangs", id="not alive"),
-        pytest.param("/readyz", "", "", 200, "OK", id="ready"),
-        pytest.param("/readyz", "", "no caches", 500, "no caches", id="not ready"),
-        pytest.param("/health-check", "", "no caches", 200, "OK", id="upstream's path"),
-        pytest.param("/health-check", "hangs", "", 500, "hangs", id="upstream's path, not alive"),
-    ],
+@cases(
+    "path live ready status text",
+    {
+        "alive, if not ready": ("/livez", "", "no caches", 200, "OK"),
+        "not alive": ("/livez", "hangs", "", 500, "hangs"),
+        "ready": ("/readyz", "", "", 200, "OK"),
+        "not ready": ("/readyz", "", "no caches", 500, "no caches"),
+        "upstream's path": ("/health-check", "", "no caches", 200, "OK"),
+        "upstream's path, not alive": ("/health-check", "hangs", "", 500, "hangs"),
+    },
 )
 def test_probes(path: str, live: str, ready: str, status: int, text: str) -> None:
     """A probe answers with a status for machines and a sentence for people."""

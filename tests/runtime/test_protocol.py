@@ -119,27 +119,27 @@ GONE = orjson.dumps(make.review_json(make.vpa_json("new"), operation="DELETE"))
 UPDATE = orjson.dumps(make.review_json(make.pod_json(), operation="UPDATE"))
 
 
-@pytest.mark.parametrize(
-    ("body", "head", "ways"),
-    [
-        pytest.param(POD, HEAD, ["at once"], id="a pod"),
-        pytest.param(POD, QUERY, ["at once"], id="query parameters"),
-        pytest.param(POD, VALIDATE, ["at once"], id="a pod to be judged"),
-        pytest.param(UPDATE, HEAD, ["at once"], id="a pod that changes"),
-        pytest.param(UNKNOWN, HEAD, ["later"], id="a pod whose owner is looked up"),
-        pytest.param(LARGE, HEAD, ["later"], id="a large pod"),
-        pytest.param(VPA, HEAD, ["later"], id="a VPA without its mode"),
-        pytest.param(VPA, VALIDATE, ["later"], id="a VPA"),
-        pytest.param(OVERLAP, VALIDATE, ["later"], id="a VPA beside another one"),
-        pytest.param(WRONG, VALIDATE, ["later"], id="a VPA that is refused"),
-        pytest.param(GONE, VALIDATE, ["at once"], id="a VPA that is deleted"),
-        pytest.param(b"{", HEAD, ["at once"], id="unreadable"),
-        pytest.param(b"", HEAD, ["at once"], id="empty"),
-        pytest.param(b"[]", VALIDATE, ["at once"], id="no review"),
-        pytest.param(b" " * (MOST_BYTES + 1), HEAD, ["later"], id="too large"),
-        pytest.param(POD, TEXT, ["later"], id="wrong content type"),
-        pytest.param(POD, OTHER, ["later"], id="another path"),
-    ],
+@cases(
+    "body head ways",
+    {
+        "a pod": (POD, HEAD, ["at once"]),
+        "query parameters": (POD, QUERY, ["at once"]),
+        "a pod to be judged": (POD, VALIDATE, ["at once"]),
+        "a pod that changes": (UPDATE, HEAD, ["at once"]),
+        "a pod whose owner is looked up": (UNKNOWN, HEAD, ["later"]),
+        "a large pod": (LARGE, HEAD, ["later"]),
+        "a VPA without its mode": (VPA, HEAD, ["later"]),
+        "a VPA": (VPA, VALIDATE, ["later"]),
+        "a VPA beside another one": (OVERLAP, VALIDATE, ["later"]),
+        "a VPA that is refused": (WRONG, VALIDATE, ["later"]),
+        "a VPA that is deleted": (GONE, VALIDATE, ["at once"]),
+        "unreadable": (b"{", HEAD, ["at once"]),
+        "empty": (b"", HEAD, ["at once"]),
+        "no review": (b"[]", VALIDATE, ["at once"]),
+        "too large": (b" " * (MOST_BYTES + 1), HEAD, ["later"]),
+        "wrong content type": (POD, TEXT, ["later"]),
+        "another path": (POD, OTHER, ["later"]),
+    },
 )
 def test_both_ways_have_the_same_answer(body: bytes, head: bytes, ways: list[str]) -> None:
     """What is answered at once is byte for byte what the FastAPI operation answers."""
@@ -187,12 +187,12 @@ def test_reviews_over_one_connection(at: Served) -> None:
         assert answer.headers.keys() == {"content-type", "content-length"}
 
 
-@pytest.mark.parametrize(
+@cases(
     "rest",
-    [
-        pytest.param(b"Content-Length: %d\r\n\r\n" % (MOST_BYTES + 1), id="declared"),
-        pytest.param(b"Transfer-Encoding: chunked\r\n\r\n", id="streamed"),
-    ],
+    {
+        "declared": (b"Content-Length: %d\r\n\r\n" % (MOST_BYTES + 1),),
+        "streamed": (b"Transfer-Encoding: chunked\r\n\r\n",),
+    },
 )
 def test_too_large(at: Served, rest: bytes) -> None:
     """A client that sends too much is told so and cut off; nothing piles up."""
@@ -201,15 +201,15 @@ def test_too_large(at: Served, rest: bytes) -> None:
     assert found.startswith(b"HTTP/1.1 413 ") or not found  # a reset may overtake the answer
 
 
-@pytest.mark.parametrize(
-    ("begin", "piece"),
-    [
-        pytest.param(FIRST_LINE + b"A: ", b"x" * 65_536, id="a header without end"),
-        pytest.param(FIRST_LINE, b"A: b\r\n" * 10_000, id="headers without end"),
-        pytest.param(b"POST /", b"x" * 65_536, id="a path without end"),
-        pytest.param(CHUNKED + b"0\r\n", b"A: b\r\n" * 10_000, id="trailers without end"),
-        pytest.param(CHUNKED, b"1;" + b"x" * 65_536 + b"\r\n \r\n", id="chunks full of nothing"),
-    ],
+@cases(
+    "begin piece",
+    {
+        "a header without end": (FIRST_LINE + b"A: ", b"x" * 65_536),
+        "headers without end": (FIRST_LINE, b"A: b\r\n" * 10_000),
+        "a path without end": (b"POST /", b"x" * 65_536),
+        "trailers without end": (CHUNKED + b"0\r\n", b"A: b\r\n" * 10_000),
+        "chunks full of nothing": (CHUNKED, b"1;" + b"x" * 65_536 + b"\r\n \r\n"),
+    },
 )
 def test_requests_without_end(at: Served, begin: bytes, piece: bytes) -> None:
     """What belongs to a request beside its body has an end as well."""
@@ -219,17 +219,17 @@ def test_requests_without_end(at: Served, begin: bytes, piece: bytes) -> None:
         assert client.post("/mutate", content=POD).status_code == 200
 
 
-@pytest.mark.parametrize(
+@cases(
     "sent",
-    [
-        pytest.param(b"", id="nothing"),
-        pytest.param(b"\r\n", id="an empty line"),
-        pytest.param(b"POST /mut", id="half a line"),
-        pytest.param(HEAD, id="half a head"),
-        pytest.param(HEAD + b"Content-Length: 5\r\n\r\n{", id="half a body"),
-        pytest.param(CHUNKED + b"1\r\n{\r\n", id="half the chunks"),
-        pytest.param(HEAD + b"Content-Length: 1\r\n\r\n{" + HEAD, id="half the second one"),
-    ],
+    {
+        "nothing": (b"",),
+        "an empty line": (b"\r\n",),
+        "half a line": (b"POST /mut",),
+        "half a head": (HEAD,),
+        "half a body": (HEAD + b"Content-Length: 5\r\n\r\n{",),
+        "half the chunks": (CHUNKED + b"1\r\n{\r\n",),
+        "half the second one": (HEAD + b"Content-Length: 1\r\n\r\n{" + HEAD,),
+    },
 )
 def test_requests_that_stop(sent: bytes) -> None:
     """A request that is not whole within its time is cut off."""

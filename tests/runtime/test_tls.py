@@ -13,6 +13,7 @@ from app.admission.certificates import issue
 from app.admission.core.rotation import CertificateSet
 from app.model.errors import BadObject, BadSetting
 from app.runtime.tls import ServerTls
+from tests.cases import cases
 from tests.kube.issuing import issued
 
 NOW = datetime(2020, 1, 1, tzinfo=UTC)
@@ -52,13 +53,13 @@ def test_swap(name: str | None) -> None:
     assert served(tls, TWO, name) == ssl.PEM_cert_to_DER_cert(TWO.cert_pem)
 
 
-@pytest.mark.parametrize(
-    ("cert", "key"),
-    [
-        pytest.param(TWO.cert_pem, ONE.key_pem, id="half a pair"),
-        pytest.param("", "", id="empty"),
-        pytest.param(TWO.cert_pem, TWO.key_pem[:50], id="cut off"),
-    ],
+@cases(
+    "cert key",
+    {
+        "half a pair": (TWO.cert_pem, ONE.key_pem),
+        "empty": ("", ""),
+        "cut off": (TWO.cert_pem, TWO.key_pem[:50]),
+    },
 )
 def test_bad_swap(cert: str, key: str) -> None:
     """What is no pair is refused, and the old pair goes on."""
@@ -96,13 +97,13 @@ def test_swap_during_handshakes() -> None:
     assert seen <= {ssl.PEM_cert_to_DER_cert(made.cert_pem) for made in (ONE, TWO)}
 
 
-@pytest.mark.parametrize(
-    ("flag", "expected"),
-    [
-        pytest.param("", ssl.TLSVersion.TLSv1_2, id="empty"),
-        pytest.param("tls1_2", ssl.TLSVersion.TLSv1_2, id="1.2"),
-        pytest.param("tls1_3", ssl.TLSVersion.TLSv1_3, id="1.3"),
-    ],
+@cases(
+    "flag expected",
+    {
+        "empty": ("", ssl.TLSVersion.TLSv1_2),
+        "1.2": ("tls1_2", ssl.TLSVersion.TLSv1_2),
+        "1.3": ("tls1_3", ssl.TLSVersion.TLSv1_3),
+    },
 )
 def test_min_version(flag: str, expected: ssl.TLSVersion) -> None:
     """The flag sets the lowest version."""

@@ -7,6 +7,7 @@ import pytest
 from app.kube.manifests.registration import Registration, webhook_configurations
 from app.ports import Json
 from app.sandbox.cel import CelError, NotUnderstood, compile_cel
+from tests.cases import cases
 
 POD: Json = {
     "metadata": {"name": "a", "labels": {"app": "x", "n/m": "y"}},
@@ -100,13 +101,13 @@ def test_what_is_not_understood(text: str) -> None:
         compile_cel(text)
 
 
-@pytest.mark.parametrize(
-    ("labels", "namespace", "expected"),
-    [
-        pytest.param({}, "kube-system", True, id="any pod"),
-        pytest.param({"app": "vpa-admission-controller"}, "kube-system", False, id="our own"),
-        pytest.param({"app": "vpa-admission-controller"}, "default", True, id="a pretender"),
-    ],
+@cases(
+    "labels namespace expected",
+    {
+        "any pod": ({}, "kube-system", True),
+        "our own": ({"app": "vpa-admission-controller"}, "kube-system", False),
+        "a pretender": ({"app": "vpa-admission-controller"}, "default", True),
+    },
 )
 def test_our_own_conditions(labels: dict[str, str], namespace: str, expected: bool) -> None:
     """The match conditions of our webhooks are understood."""

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from app.model.errors import BadObject
 from app.ports import Json
 from app.sandbox.load import ANNOTATION, Exit, Load, Moment, Startup, chance, load_of
+from tests.cases import cases
 from tests.sandbox.worlds import container, pod
 
 HOUR = 3600.0
@@ -30,15 +31,15 @@ def cpu(load: Load, hour: float, *, age: float = 0, who: int = 0) -> float:
     return load.at(Moment(hour * HOUR, age, who), starting=False).cpu_cores
 
 
-@pytest.mark.parametrize(
-    ("text", "hour", "expected"),
-    [
-        pytest.param("cpu: constant 250m", 3, 0.25, id="constant"),
-        pytest.param("cpu: daily 100m 900m", 14, 0.9, id="daily at its highest"),
-        pytest.param("cpu: daily 100m 900m", 2, 0.1, id="daily at its lowest"),
-        pytest.param("cpu: daily 100m 900m", 8, 0.5, id="daily in between"),
-        pytest.param("", 0, 0.05, id="half of the request unless told"),
-    ],
+@cases(
+    "text hour expected",
+    {
+        "constant": ("cpu: constant 250m", 3, 0.25),
+        "daily at its highest": ("cpu: daily 100m 900m", 14, 0.9),
+        "daily at its lowest": ("cpu: daily 100m 900m", 2, 0.1),
+        "daily in between": ("cpu: daily 100m 900m", 8, 0.5),
+        "half of the request unless told": ("", 0, 0.05),
+    },
 )
 def test_curves(text: str, hour: float, expected: float) -> None:
     """A curve gives its value at a time."""

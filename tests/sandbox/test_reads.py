@@ -9,6 +9,7 @@ import pytest
 from app.model.errors import Gone
 from app.ports import NAMESPACES, PODS, SECRETS, Delta, PatchKind, Ref, Resource
 from app.sandbox.reads import UNFINISHED_LISTS
+from tests.cases import cases
 from tests.sandbox.worlds import SteppedSandbox, pod
 
 
@@ -25,14 +26,14 @@ def test_a_list_that_goes_on_too_late_is_gone() -> None:
         cluster.list(SECRETS, limit=1, continue_token=page.continue_token)
 
 
-@pytest.mark.parametrize(
-    ("resource", "asked"),
-    [
-        pytest.param(NAMESPACES, {}, id="kind"),
-        pytest.param(SECRETS, {"namespace": "default"}, id="namespace"),
-        pytest.param(SECRETS, {"label_selector": "app"}, id="labels"),
-        pytest.param(SECRETS, {"field_selector": "type=Opaque"}, id="fields"),
-    ],
+@cases(
+    "resource asked",
+    {
+        "kind": (NAMESPACES, {}),
+        "namespace": (SECRETS, {"namespace": "default"}),
+        "labels": (SECRETS, {"label_selector": "app"}),
+        "fields": (SECRETS, {"field_selector": "type=Opaque"}),
+    },
 )
 def test_a_list_goes_on_as_it_began(resource: Resource, asked: dict[str, str]) -> None:
     """The token of a list is refused where something else is asked for."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.ports import PODS, Json, Ref
 from app.sandbox.scheduler import NodeSize
+from tests.cases import cases
 from tests.sandbox.worlds import SteppedSandbox, container, pod
 
 PENDING, IN_PROGRESS = "PodResizePending", "PodResizeInProgress"
@@ -185,13 +184,13 @@ POLICIES: list[Json] = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("amounts", "restarts"),
-    [
-        pytest.param({"memory": "150Mi"}, 1, id="memory"),
-        pytest.param({"cpu": "200m"}, 0, id="cpu"),
-        pytest.param({"cpu": "200m", "memory_limit": "250Mi"}, 1, id="both"),
-    ],
+@cases(
+    "amounts restarts",
+    {
+        "memory": ({"memory": "150Mi"}, 1),
+        "cpu": ({"cpu": "200m"}, 0),
+        "both": ({"cpu": "200m", "memory_limit": "250Mi"}, 1),
+    },
 )
 def test_a_policy_of_restarts(amounts: dict[str, str], restarts: int) -> None:
     """Only a changed resource whose policy says so restarts the container."""

@@ -98,14 +98,14 @@ def test_no_rise(has: str, target: str, boost: Json, expected: str) -> None:
     assert not found.boosts
 
 
-@pytest.mark.parametrize(
-    ("has", "target", "boost", "most", "expected"),
-    [
-        pytest.param("1m 1m", "20m", factor(3), "40m", "40m 40m", id="the flag caps a boost"),
-        pytest.param("100m 200m", "1", factor(2), "500m", "1 2", id="the flag never lowers"),
-        pytest.param("1m 1m", "20m", factor(3), "0", "60m 60m", id="a flag of zero is none"),
-        pytest.param("1m", "20m", factor(3), "0.050", "50m -", id="the flag, canonical"),
-    ],
+@cases(
+    "has target boost most expected",
+    {
+        "the flag caps a boost": ("1m 1m", "20m", factor(3), "40m", "40m 40m"),
+        "the flag never lowers": ("100m 200m", "1", factor(2), "500m", "1 2"),
+        "a flag of zero is none": ("1m 1m", "20m", factor(3), "0", "60m 60m"),
+        "the flag, canonical": ("1m", "20m", factor(3), "0.050", "50m -"),
+    },
 )
 def test_flag(has: str, target: str, boost: Json, most: str, expected: str) -> None:
     """The flag caps a boost, and never lowers what is recommended."""
@@ -128,18 +128,18 @@ def test_order_of_operations() -> None:
     ]
 
 
-@pytest.mark.parametrize(
-    ("has", "target", "boost", "expected"),
-    [
-        pytest.param("100m 300m", "100m", factor(2), "200m 300m", id="room below the limit"),
-        pytest.param("100m 150m", "100m", factor(2), "149m 150m", id="one millicore below"),
-        pytest.param("1m 1m", "", factor(2), None, id="request and limit equal"),
-        pytest.param("100m 200m", "100m", factor(2), "200m 200m", id="just the limit"),
-        pytest.param("100m", "100m", factor(2), "200m -", id="no limit"),
-        pytest.param("100m 0", "100m", factor(2), "0 0", id="a limit of zero"),
-        pytest.param("100m 1500u", "", factor(2), None, id="no room at all"),
-        pytest.param("1m 150500u", "", more("1"), "149500u 150500u", id="odd limit"),
-    ],
+@cases(
+    "has target boost expected",
+    {
+        "room below the limit": ("100m 300m", "100m", factor(2), "200m 300m"),
+        "one millicore below": ("100m 150m", "100m", factor(2), "149m 150m"),
+        "request and limit equal": ("1m 1m", "", factor(2), None),
+        "just the limit": ("100m 200m", "100m", factor(2), "200m 200m"),
+        "no limit": ("100m", "100m", factor(2), "200m -"),
+        "a limit of zero": ("100m 0", "100m", factor(2), "0 0"),
+        "no room at all": ("100m 1500u", "", factor(2), None),
+        "odd limit": ("1m 150500u", "", more("1"), "149500u 150500u"),
+    },
 )
 def test_requests_only(has: str, target: str, boost: Json, expected: str | None) -> None:
     """A limit that stays keeps the boost one millicore away, so that the pod stays Burstable."""
@@ -221,12 +221,9 @@ def test_off_vpa_only_boosts() -> None:
     assert marks(found) == {"c1": "100m/100Mi 300m/200Mi"}
 
 
-@pytest.mark.parametrize(
-    ("mode", "expected", "reason"),
-    [
-        pytest.param(None, "100m -", "Sized", id="the recommendation alone"),
-        pytest.param("Off", "1m -", "ModeOff", id="nothing"),
-    ],
+@cases(
+    "mode expected reason",
+    {"the recommendation alone": (None, "100m -", "Sized"), "nothing": ("Off", "1m -", "ModeOff")},
 )
 def test_gate_off(mode: str | None, expected: str, reason: str) -> None:
     """With the gate off there are no boosts."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -392,15 +391,15 @@ def test_sidecars(init: list[Json], expected: str) -> None:
     assert found.pod["spec"]["initContainers"] == init
 
 
-@pytest.mark.parametrize(
-    ("limits", "has", "expected"),
-    [
-        pytest.param(pod_range(most="2"), "100m 1", "400m 1", id="its limit does not grow"),
-        pytest.param(pod_range(most="1500m"), "100m 1", "400m 1", id="others give way"),
-        pytest.param(pod_range(least="1"), "100m 1", "500m 1", id="its request meets Min"),
-        pytest.param(pod_range(most="2"), "100m", "400m -", id="it has no limit"),
-        pytest.param(pod_range(most="400m"), "100m", "200m -", id="its request gives way then"),
-    ],
+@cases(
+    "limits has expected",
+    {
+        "its limit does not grow": (pod_range(most="2"), "100m 1", "400m 1"),
+        "others give way": (pod_range(most="1500m"), "100m 1", "400m 1"),
+        "its request meets Min": (pod_range(least="1"), "100m 1", "500m 1"),
+        "it has no limit": (pod_range(most="2"), "100m", "400m -"),
+        "its request gives way then": (pod_range(most="400m"), "100m", "200m -"),
+    },
 )
 def test_requests_only(limits: Json, has: str, expected: str) -> None:
     """A limit that stays is judged as it stays."""

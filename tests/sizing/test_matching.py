@@ -144,13 +144,13 @@ def test_match(objects: list[Json], pod: Json, expected: str) -> None:
     assert told(match(*objects, pod=pod)) == expected
 
 
-@pytest.mark.parametrize(
-    ("looked_up", "expected"),
-    [
-        pytest.param(Absent(), "v", id="it cannot be scaled: the Deployment is meant"),
-        pytest.param(robot(), "NoVPAForOwner", id="it can: the Deployment no longer counts"),
-        pytest.param(Failed("no answer"), "OwnerUnknown", id="nobody knows"),
-    ],
+@cases(
+    "looked_up expected",
+    {
+        "it cannot be scaled: the Deployment is meant": (Absent(), "v"),
+        "it can: the Deployment no longer counts": (robot(), "NoVPAForOwner"),
+        "nobody knows": (Failed("no answer"), "OwnerUnknown"),
+    },
 )
 def test_custom_owner(looked_up: LookupResult, expected: str) -> None:
     """A custom controller above a Deployment counts if it can be scaled."""
@@ -159,15 +159,15 @@ def test_custom_owner(looked_up: LookupResult, expected: str) -> None:
     assert told(found) == expected
 
 
-@pytest.mark.parametrize(
-    ("looked_up", "expected"),
-    [
-        pytest.param(robot(), "v", id="scalable"),
-        pytest.param(robot("app=other"), "NoTargetSelectorMatch", id="selects others"),
-        pytest.param(robot(""), "NoTargetSelectorMatch", id="selects nothing"),
-        pytest.param(Absent(), "NoScalableOwner", id="not scalable"),
-        pytest.param(robot(owner="ReplicaSet/web-1"), "NoVPAForOwner", id="owned itself"),
-    ],
+@cases(
+    "looked_up expected",
+    {
+        "scalable": (robot(), "v"),
+        "selects others": (robot("app=other"), "NoTargetSelectorMatch"),
+        "selects nothing": (robot(""), "NoTargetSelectorMatch"),
+        "not scalable": (Absent(), "NoScalableOwner"),
+        "owned itself": (robot(owner="ReplicaSet/web-1"), "NoVPAForOwner"),
+    },
 )
 def test_custom_target(looked_up: LookupResult, expected: str) -> None:
     """A custom controller is a target if it can be scaled and is the topmost."""
@@ -276,13 +276,13 @@ def test_strongest(vpas: list[Json], winner: str, weaker: list[str]) -> None:
     assert all(name in found.message for name in (winner, *weaker))
 
 
-@pytest.mark.parametrize(
-    ("boosts", "with_off", "expected"),
-    [
-        pytest.param(True, False, "v", id="boosts on"),
-        pytest.param(False, False, "ModeOff", id="boosts off"),
-        pytest.param(False, True, "v", id="whoever asks wants Off ones too"),
-    ],
+@cases(
+    "boosts with_off expected",
+    {
+        "boosts on": (True, False, "v"),
+        "boosts off": (False, False, "ModeOff"),
+        "whoever asks wants Off ones too": (False, True, "v"),
+    },
 )
 def test_off_with_boost(boosts: bool, with_off: bool, expected: str) -> None:
     """With boosts switched off a boost lets no VPA in mode Off take part."""

@@ -8,6 +8,7 @@ import pytest
 
 from app.model.errors import ClusterError, Conflict, Invalid, Refused, TooMany, Unavailable
 from app.ports import PODS, VPAS, PatchKind, Ref
+from tests.cases import cases
 from tests.faults import Fault
 from tests.updater.stage import Call, Stage, in_other, small, vpa
 
@@ -37,9 +38,7 @@ def change(stage: Stage, spec: Json) -> None:
     stage.sandbox.cluster.patch(Ref(VPAS, "default", "web"), {"spec": spec}, kind=PatchKind.MERGE)
 
 
-@pytest.mark.parametrize(
-    ("seconds", "by"), [pytest.param(5, 8, id="shorter"), pytest.param(90, 95, id="longer")]
-)
+@cases("seconds by", {"shorter": (5, 8), "longer": (90, 95)})
 def test_another_duration_counts_at_once(seconds: int, by: int) -> None:
     """The VPA as it is now decides."""
     stage = boosting(seconds=30)

@@ -15,6 +15,7 @@ from app.model.pods import Pod
 from app.ports import PODS, REPLICA_SETS, Cluster, PatchKind, Ref
 from app.updater.calls import dry_run_pod
 from tests import make
+from tests.cases import cases
 from tests.faults import Fault
 from tests.updater.stage import LEASE, Call, Stage, small, staged, vpa
 
@@ -61,13 +62,13 @@ def test_a_trial_that_fails_tells_nothing(stage: Stage, error: ClusterError) -> 
     assert trial(stage, replica_set(stage)) is None
 
 
-@pytest.mark.parametrize(
-    ("owner", "is_known"),
-    [
-        pytest.param(owner_key("example.com/v1", "Gadget", "web"), False, id="custom"),
-        pytest.param(owner_key("apps/v1", "ReplicaSet", "gone"), False, id="gone"),
-        pytest.param(owner_key("apps/v1", "Deployment", "web"), True, id="built in"),
-    ],
+@cases(
+    "owner is_known",
+    {
+        "custom": (owner_key("example.com/v1", "Gadget", "web"), False),
+        "gone": (owner_key("apps/v1", "ReplicaSet", "gone"), False),
+        "built in": (owner_key("apps/v1", "Deployment", "web"), True),
+    },
 )
 def test_owners_without_a_template(stage: Stage, owner: ObjectKey, is_known: bool) -> None:
     """Of a custom or missing owner nothing can be told; any built-in one has a template."""

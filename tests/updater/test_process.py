@@ -16,6 +16,7 @@ from app.runtime.live import Mirrored
 from app.sandbox.sandbox import Sandbox
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process
+from tests.cases import cases
 from tests.updater.stage import Stage, staged
 
 FLAGS = ("--address=127.0.0.1:0", "--use-admission-controller-status=false")
@@ -63,14 +64,14 @@ def runtime(stage: Stage) -> Iterator[StaleRuntime]:
     process.stop()
 
 
-@pytest.mark.parametrize(
-    ("resource", "seconds", "goes"),
-    [
-        pytest.param(PODS, 120, True, id="own actions are still believed"),
-        pytest.param(PODS, 121, False, id="whose pods went since is not known"),
-        pytest.param(VPAS, 121, False, id="what is wanted is not known"),
-        pytest.param(POD_DISRUPTION_BUDGETS, 121, True, id="the API server knows better"),
-    ],
+@cases(
+    "resource seconds goes",
+    {
+        "own actions are still believed": (PODS, 120, True),
+        "whose pods went since is not known": (PODS, 121, False),
+        "what is wanted is not known": (VPAS, 121, False),
+        "the API server knows better": (POD_DISRUPTION_BUDGETS, 121, True),
+    },
 )
 def test_no_pod_is_evicted_while_watches_are_stale(
     stage: Stage, runtime: StaleRuntime, resource: Resource, seconds: float, goes: bool

@@ -52,18 +52,18 @@ def resizes(error: ClusterError, times: int = 1, *, too_late: bool = False) -> F
 # --- evictions
 
 
-@pytest.mark.parametrize(
-    ("fault", "in_first_round"),
-    [
-        pytest.param(evictions(SILENCE), 1, id="silence, in doubt"),
-        pytest.param(evictions(SILENCE, too_late=True), 2, id="silence, but done"),
-        pytest.param(evictions(BROKEN), 2, id="500, undone"),
-        pytest.param(evictions(BROKEN, too_late=True), 2, id="500, but done"),
-        pytest.param(evictions(Unavailable("timeout", status=504)), 1, id="504, in doubt"),
-        pytest.param(evictions(Conflict("another one", status=409)), 1, id="409"),
-        pytest.param(evictions(NotFound("gone", status=404)), 1, id="404"),
-        pytest.param(evictions(Refused("no right", status=403)), 2, id="403"),
-    ],
+@cases(
+    "fault in_first_round",
+    {
+        "silence, in doubt": (evictions(SILENCE), 1),
+        "silence, but done": (evictions(SILENCE, too_late=True), 2),
+        "500, undone": (evictions(BROKEN), 2),
+        "500, but done": (evictions(BROKEN, too_late=True), 2),
+        "504, in doubt": (evictions(Unavailable("timeout", status=504)), 1),
+        "409": (evictions(Conflict("another one", status=409)), 1),
+        "404": (evictions(NotFound("gone", status=404)), 1),
+        "403": (evictions(Refused("no right", status=403)), 2),
+    },
 )
 def test_an_eviction_that_fails(fault: Fault, in_first_round: int) -> None:
     """A slot is given back only if the pod is known to be where it was; in the end all go."""

@@ -5,14 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-import pytest
-
 from app.kube.leases import lease, micro_time
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
 from app.ports import LEASES, Ref
 from app.updater.flags import AdmissionCheck
 from app.updater.metrics import LeaseTrouble
 from app.updater.webhook_lease import WebhookLease
+from tests.cases import cases
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import START, SteppedClock
 from tests.updater.set_clock import SetClock
@@ -32,15 +31,15 @@ def looked(
     return WebhookLease(lambda: cluster, RULES, clock).check(START).trouble
 
 
-@pytest.mark.parametrize(
-    ("created", "renewed", "trouble"),
-    [
-        pytest.param(0, None, None, id="created just now"),
-        pytest.param(60, None, LeaseTrouble.INVALID, id="created long ago, never renewed"),
-        pytest.param(60, 0, None, id="renewed just now"),
-        pytest.param(60, 60, LeaseTrouble.INVALID, id="renewed long ago"),
-        pytest.param(60, 10, LeaseTrouble.INVALID, id="exactly the timeout"),
-    ],
+@cases(
+    "created renewed trouble",
+    {
+        "created just now": (0, None, None),
+        "created long ago, never renewed": (60, None, LeaseTrouble.INVALID),
+        "renewed just now": (60, 0, None),
+        "renewed long ago": (60, 60, LeaseTrouble.INVALID),
+        "exactly the timeout": (60, 10, LeaseTrouble.INVALID),
+    },
 )
 def test_freshness(created: float, renewed: float | None, trouble: LeaseTrouble | None) -> None:
     """A Lease is fresh when it was created or renewed within the timeout."""
@@ -50,13 +49,13 @@ def test_freshness(created: float, renewed: float | None, trouble: LeaseTrouble 
 DOWN = Unavailable("connection reset")
 
 
-@pytest.mark.parametrize(
-    ("failures", "trouble"),
-    [
-        pytest.param([DOWN, TooMany("slow")], None, id="twice, then it answers"),
-        pytest.param([DOWN, DOWN, DOWN], LeaseTrouble.ERROR, id="three times"),
-        pytest.param([Refused("no right")], LeaseTrouble.ERROR, id="at once"),
-    ],
+@cases(
+    "failures trouble",
+    {
+        "twice, then it answers": ([DOWN, TooMany("slow")], None),
+        "three times": ([DOWN, DOWN, DOWN], LeaseTrouble.ERROR),
+        "at once": ([Refused("no right")], LeaseTrouble.ERROR),
+    },
 )
 def test_troubles(failures: list[ClusterError], trouble: LeaseTrouble | None) -> None:
     """What may pass is asked again twice."""

@@ -22,6 +22,7 @@ from app.updater.work_queue import (
     within_rates,
 )
 from tests import make
+from tests.cases import cases
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import Scene, container, running, several
 
@@ -120,19 +121,19 @@ def token_seconds(rules: RateLimits, *namespaces: str, seconds: float = 60) -> l
     return found
 
 
-@pytest.mark.parametrize(
-    ("rules", "namespaces", "expected"),
-    [
-        pytest.param(RateLimits(), "aaaa", [0, 0, 0, 0], id="no limit"),
-        pytest.param(RateLimits(0, 0), "aa", [0, 0], id="zero is no limit"),
-        pytest.param(RateLimits(0.1, 1), "abab", [0, 10, 20, 30], id="for all"),
-        pytest.param(RateLimits(0.1, 3), "aaaaa", [0, 0, 0, 10, 20], id="a burst"),
-        pytest.param(RateLimits(0.01, 1), "aa", [0, -1], id="too late"),
-        pytest.param(RateLimits(1, 0), "a", [-1], id="never"),
-        pytest.param(RateLimits(-1, 1, 0.1, 1), "abab", [0, 0, 10, 10], id="in each"),
-        pytest.param(RateLimits(-1, 1, 1, 0), "a", [-1], id="never in any"),
-        pytest.param(RateLimits(0.1, 1, 0.05, 1), "abab", [0, 10, 20, 30], id="both"),
-    ],
+@cases(
+    "rules namespaces expected",
+    {
+        "no limit": (RateLimits(), "aaaa", [0, 0, 0, 0]),
+        "zero is no limit": (RateLimits(0, 0), "aa", [0, 0]),
+        "for all": (RateLimits(0.1, 1), "abab", [0, 10, 20, 30]),
+        "a burst": (RateLimits(0.1, 3), "aaaaa", [0, 0, 0, 10, 20]),
+        "too late": (RateLimits(0.01, 1), "aa", [0, -1]),
+        "never": (RateLimits(1, 0), "a", [-1]),
+        "in each": (RateLimits(-1, 1, 0.1, 1), "abab", [0, 0, 10, 10]),
+        "never in any": (RateLimits(-1, 1, 1, 0), "a", [-1]),
+        "both": (RateLimits(0.1, 1, 0.05, 1), "abab", [0, 10, 20, 30]),
+    },
 )
 def test_tokens(rules: RateLimits, namespaces: str, expected: list[int]) -> None:
     """There is a token when the later of two buckets has one."""
@@ -151,15 +152,15 @@ def test_no_token_is_reserved() -> None:
     assert limiter.take("c") is None
 
 
-@pytest.mark.parametrize(
-    ("rules", "late"),
-    [
-        pytest.param(RateLimits(), 0, id="no limit"),
-        pytest.param(RateLimits(0.001, 1), 1, id="the burst"),
-        pytest.param(RateLimits(1 / 60, 1), 0, id="one more in a minute"),
-        pytest.param(RateLimits(1, 0), 2, id="never"),
-        pytest.param(RateLimits(-1, 1, 0.001, 1), 1, id="in a namespace"),
-    ],
+@cases(
+    "rules late",
+    {
+        "no limit": (RateLimits(), 0),
+        "the burst": (RateLimits(0.001, 1), 1),
+        "one more in a minute": (RateLimits(1 / 60, 1), 0),
+        "never": (RateLimits(1, 0), 2),
+        "in a namespace": (RateLimits(-1, 1, 0.001, 1), 1),
+    },
 )
 def test_what_a_round_would_reach(rules: RateLimits, late: int) -> None:
     """A plan tells which pods would find no token within a round; the most urgent find theirs."""

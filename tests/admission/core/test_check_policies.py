@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
-
 from app.admission.core.check_policies import (
     Allowance,
     allowance,
@@ -267,12 +265,12 @@ def test_odd_resource_kept() -> None:
     ]
 
 
-@pytest.mark.parametrize(
+@cases(
     "policy",
-    [
-        pytest.param(policy_json(max_allowed={"cpu": "-1"}), id="a negative bound"),
-        pytest.param(policy_json(values="Limits"), id="unknown values"),
-    ],
+    {
+        "a negative bound": (policy_json(max_allowed={"cpu": "-1"}),),
+        "unknown values": (policy_json(values="Limits"),),
+    },
 )
 def test_policy_ratcheted(policy: Json) -> None:
     """What only this webhook refuses stays as it is stored."""
@@ -304,21 +302,21 @@ def boost_problems(json: Json, stored: Json | None = None) -> list[str]:
     return [str(item) for item in found if isinstance(item, FieldError)]
 
 
-@pytest.mark.parametrize(
+@cases(
     "json",
-    [
-        pytest.param({}, id="an empty one, which says no boost"),
-        pytest.param({"cpu": None}, id="null, which says no boost"),
-        pytest.param(make.boost_json(factor=1), id="factor 1, the way out"),
-        pytest.param(make.boost_json(factor=3), id="factor"),
-        pytest.param(make.boost_json(quantity="100m"), id="quantity"),
-        pytest.param(make.boost_json(quantity="0"), id="quantity 0 boosts nothing"),
-        pytest.param(make.boost_json(factor=2, duration="10s"), id="duration"),
-        pytest.param(make.boost_json(factor=2, duration="0"), id="duration 0"),
-        pytest.param(make.boost_json(factor=2, duration="1m30s"), id="duration of two parts"),
-        pytest.param(make.boost_json(factor=2, duration_seconds=10), id="seconds"),
-        pytest.param(make.boost_json(factor=2, duration_seconds=0), id="no seconds"),
-    ],
+    {
+        "an empty one, which says no boost": ({},),
+        "null, which says no boost": ({"cpu": None},),
+        "factor 1, the way out": (make.boost_json(factor=1),),
+        "factor": (make.boost_json(factor=3),),
+        "quantity": (make.boost_json(quantity="100m"),),
+        "quantity 0 boosts nothing": (make.boost_json(quantity="0"),),
+        "duration": (make.boost_json(factor=2, duration="10s"),),
+        "duration 0": (make.boost_json(factor=2, duration="0"),),
+        "duration of two parts": (make.boost_json(factor=2, duration="1m30s"),),
+        "seconds": (make.boost_json(factor=2, duration_seconds=10),),
+        "no seconds": (make.boost_json(factor=2, duration_seconds=0),),
+    },
 )
 def test_boost_allowed(json: Json) -> None:
     """What can be meant is allowed."""
@@ -399,14 +397,14 @@ def test_boost_refused(cpu: Json, expected: list[str]) -> None:
     assert boost_problems({"cpu": cpu}) == [f"{BOOST_AT}{text}" for text in expected]
 
 
-@pytest.mark.parametrize(
+@cases(
     "cpu",
-    [
-        pytest.param(TWICE | {"durationSeconds": -1}, id="negative seconds"),
-        pytest.param(TWICE | {"duration": "x"}, id="an odd duration"),
-        pytest.param({"type": "Quantity", "quantity": "-1"}, id="a negative quantity"),
-        pytest.param(TWICE | {"quantity": "1"}, id="both amounts"),
-    ],
+    {
+        "negative seconds": (TWICE | {"durationSeconds": -1},),
+        "an odd duration": (TWICE | {"duration": "x"},),
+        "a negative quantity": ({"type": "Quantity", "quantity": "-1"},),
+        "both amounts": (TWICE | {"quantity": "1"},),
+    },
 )
 def test_boost_ratcheted(cpu: Json) -> None:
     """What only this webhook refuses stays as it is stored, but cannot be written anew."""
@@ -421,13 +419,13 @@ def test_boost_not_ratcheted() -> None:
     assert len(boost_problems(json, stored=json)) == 1
 
 
-@pytest.mark.parametrize(
+@cases(
     "json",
-    [
-        pytest.param({}, id="an empty one"),
-        pytest.param(make.boost_json(factor=0), id="a broken one"),
-        pytest.param(make.boost_json(factor=2), id="a good one"),
-    ],
+    {
+        "an empty one": ({},),
+        "a broken one": (make.boost_json(factor=0),),
+        "a good one": (make.boost_json(factor=2),),
+    },
 )
 def test_boost_gate_off(json: Json) -> None:
     """With the gate off, the boost as a whole is forbidden, and nothing deeper is looked at."""

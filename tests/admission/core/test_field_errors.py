@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -61,37 +60,37 @@ def test_body(error: FieldError, reason: str, body: str) -> None:
     assert (error.kind.value, error.body) == (reason, body)
 
 
-@pytest.mark.parametrize(
-    ("value", "shown"),
-    [
-        pytest.param(-1.0, "-1", id="whole"),
-        pytest.param(0.0, "0", id="zero"),
-        pytest.param(0.001, "0.001", id="a thousandth"),
-        pytest.param(-0.00001, "-1e-05", id="small"),
-        pytest.param(-123456.0, "-123456", id="six digits"),
-        pytest.param(-1e6, "-1e+06", id="seven digits"),
-        pytest.param(-1234567.5, "-1.2345675e+06", id="seven digits and a half"),
-        pytest.param(-999999.999, "-999999.999", id="just below"),
-        pytest.param(-9223372036854775.807, "-9.223372036854776e+15", id="as large as can be"),
-    ],
+@cases(
+    "value shown",
+    {
+        "whole": (-1.0, "-1"),
+        "zero": (0.0, "0"),
+        "a thousandth": (0.001, "0.001"),
+        "small": (-0.00001, "-1e-05"),
+        "six digits": (-123456.0, "-123456"),
+        "seven digits": (-1e6, "-1e+06"),
+        "seven digits and a half": (-1234567.5, "-1.2345675e+06"),
+        "just below": (-999999.999, "-999999.999"),
+        "as large as can be": (-9223372036854775.807, "-9.223372036854776e+15"),
+    },
 )
 def test_fractions(value: float, shown: str) -> None:
     """Numbers that may have a fraction are shown as Go shows them."""
     assert invalid("a", value, "x").body == f"Invalid value: {shown}: x"
 
 
-@pytest.mark.parametrize(
-    ("text", "shown"),
-    [
-        pytest.param("", '""', id="empty"),
-        pytest.param('a"b\\c', '"a\\"b\\\\c"', id="quotes and backslashes"),
-        pytest.param("a\nb\t\x07\x1b", '"a\\nb\\t\\a\\x1b"', id="control characters"),
-        pytest.param("größe", '"größe"', id="letters"),
-        pytest.param("\u200b", '"\\u200b"', id="an invisible character"),
-        pytest.param("\U000e0001", '"\\U000e0001"', id="an invisible one far out"),
-        pytest.param("\ud800", '"\\ud800"', id="half a pair"),
-        pytest.param("x" * 300, f'"{"x" * 256}..."', id="a long text"),
-    ],
+@cases(
+    "text shown",
+    {
+        "empty": ("", '""'),
+        "quotes and backslashes": ('a"b\\c', '"a\\"b\\\\c"'),
+        "control characters": ("a\nb\t\x07\x1b", '"a\\nb\\t\\a\\x1b"'),
+        "letters": ("größe", '"größe"'),
+        "an invisible character": ("\u200b", '"\\u200b"'),
+        "an invisible one far out": ("\U000e0001", '"\\U000e0001"'),
+        "half a pair": ("\ud800", '"\\ud800"'),
+        "a long text": ("x" * 300, f'"{"x" * 256}..."'),
+    },
 )
 def test_quoted(text: str, shown: str) -> None:
     """What users wrote is shown as Go quotes it, and never at any length."""

@@ -12,20 +12,21 @@ from app.model.review import read_review
 from app.model.snapshot import Replacement, Snapshot
 from app.model.workloads import NOTHING_LOOKED_UP
 from tests import make
+from tests.cases import cases
 
 POD = make.pod_json(cpu="100m", init=[make.container_json("setup", restartPolicy="Always")])
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        pytest.param("metadata.name", "other", id="the name"),
-        pytest.param("metadata.labels", {"app": "other"}, id="labels, which matching sees"),
-        pytest.param("metadata.annotations", None, id="no annotations, as before"),
-        pytest.param("spec.containers[0].image", "other", id="an image"),
-        pytest.param("spec.nodeName", "n", id="a node"),
-        pytest.param("status", {"phase": "Running"}, id="a status"),
-    ],
+@cases(
+    "path value",
+    {
+        "the name": ("metadata.name", "other"),
+        "labels, which matching sees": ("metadata.labels", {"app": "other"}),
+        "no annotations, as before": ("metadata.annotations", None),
+        "an image": ("spec.containers[0].image", "other"),
+        "a node": ("spec.nodeName", "n"),
+        "a status": ("status", {"phase": "Running"}),
+    },
 )
 def test_size_key_leaves_out(path: str, value: object) -> None:
     """Pods that differ in what sizing never looks at have one size key."""
@@ -33,15 +34,15 @@ def test_size_key_leaves_out(path: str, value: object) -> None:
     assert read_incoming_pod(other, "ns").size_key == read_incoming_pod(POD, "ns").size_key
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        pytest.param("metadata.annotations", {}, id="annotations are there"),
-        pytest.param("spec.containers[0].name", "b", id="a container's name"),
-        pytest.param("spec.containers[0].resources", None, id="its resources"),
-        pytest.param("spec.initContainers[0].restartPolicy", None, id="a sidecar"),
-        pytest.param("spec.resources", {"limits": {"cpu": "1"}}, id="the pod's resources"),
-    ],
+@cases(
+    "path value",
+    {
+        "annotations are there": ("metadata.annotations", {}),
+        "a container's name": ("spec.containers[0].name", "b"),
+        "its resources": ("spec.containers[0].resources", None),
+        "a sidecar": ("spec.initContainers[0].restartPolicy", None),
+        "the pod's resources": ("spec.resources", {"limits": {"cpu": "1"}}),
+    },
 )
 def test_size_key_holds(path: str, value: object) -> None:
     """Whatever changes sizes or patch changes the size key."""
@@ -65,12 +66,9 @@ def test_depths_beyond_json(path: str) -> None:
         read_incoming_pod(make.with_value(POD, path, deep), "ns")
 
 
-@pytest.mark.parametrize(
-    ("path", "value"),
-    [
-        pytest.param("metadata.labels", {"app": "other"}, id="labels"),
-        pytest.param("metadata.ownerReferences", [], id="owners"),
-    ],
+@cases(
+    "path value",
+    {"labels": ("metadata.labels", {"app": "other"}), "owners": ("metadata.ownerReferences", [])},
 )
 def test_match_key_holds(path: str, value: object) -> None:
     """Whatever matching looks at changes the match key, and so does the namespace."""
@@ -87,16 +85,16 @@ def read_all(item: make.Json) -> None:
     assert incoming.controller is not None
 
 
-@pytest.mark.parametrize(
-    ("path", "value", "wrong"),
-    [
-        pytest.param("metadata.name", 1, "metadata.name", id="name"),
-        pytest.param("metadata.generateName", [], "metadata.generateName", id="generateName"),
-        pytest.param("metadata.annotations", {"a": 1}, "metadata.annotations[a]", id="annotations"),
-        pytest.param("metadata.labels", [], "metadata.labels", id="labels"),
-        pytest.param("metadata.ownerReferences", {}, "metadata.ownerReferences", id="owners"),
-        pytest.param("spec.containers", 5, "spec.containers", id="containers"),
-    ],
+@cases(
+    "path value wrong",
+    {
+        "name": ("metadata.name", 1, "metadata.name"),
+        "generateName": ("metadata.generateName", [], "metadata.generateName"),
+        "annotations": ("metadata.annotations", {"a": 1}, "metadata.annotations[a]"),
+        "labels": ("metadata.labels", [], "metadata.labels"),
+        "owners": ("metadata.ownerReferences", {}, "metadata.ownerReferences"),
+        "containers": ("spec.containers", 5, "spec.containers"),
+    },
 )
 def test_wrong_types_are_named(path: str, value: object, wrong: str) -> None:
     """What counts and has a wrong type is told with its path."""

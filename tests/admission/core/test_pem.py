@@ -5,8 +5,6 @@ from __future__ import annotations
 import base64
 import hashlib
 
-import pytest
-
 from app.admission.core.rotation import (
     CertificateSet,
     fingerprint,
@@ -14,6 +12,7 @@ from app.admission.core.rotation import (
     joined,
     pem_blocks,
 )
+from tests.cases import cases
 
 
 def pem(der: bytes, width: int = 64) -> str:
@@ -27,21 +26,21 @@ ONE, TWO = pem(b"one" * 30), pem(b"two" * 30)
 KEY = "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n"
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        pytest.param("", (), id="empty"),
-        pytest.param("no certificate", (), id="other text"),
-        pytest.param(ONE, (ONE,), id="one"),
-        pytest.param(f"# my CA\n{ONE}\n\n{TWO}", (ONE, TWO), id="comments and blank lines"),
-        pytest.param(ONE + TWO + ONE, (ONE, TWO), id="twice the same"),
-        pytest.param(pem(b"one" * 30, 76), (ONE,), id="other line width"),
-        pytest.param(ONE.replace("\n", "\r\n"), (ONE,), id="Windows line ends"),
-        pytest.param(KEY + ONE, (ONE,), id="a key before it"),
-        pytest.param(ONE[:40] + TWO, (), id="cut off"),
-        pytest.param(pem(b"").strip() + TWO, (TWO,), id="nothing inside"),
-        pytest.param(ONE.replace("b", "!") + TWO, (TWO,), id="not base64"),
-    ],
+@cases(
+    "text expected",
+    {
+        "empty": ("", ()),
+        "other text": ("no certificate", ()),
+        "one": (ONE, (ONE,)),
+        "comments and blank lines": (f"# my CA\n{ONE}\n\n{TWO}", (ONE, TWO)),
+        "twice the same": (ONE + TWO + ONE, (ONE, TWO)),
+        "other line width": (pem(b"one" * 30, 76), (ONE,)),
+        "Windows line ends": (ONE.replace("\n", "\r\n"), (ONE,)),
+        "a key before it": (KEY + ONE, (ONE,)),
+        "cut off": (ONE[:40] + TWO, ()),
+        "nothing inside": (pem(b"").strip() + TWO, (TWO,)),
+        "not base64": (ONE.replace("b", "!") + TWO, (TWO,)),
+    },
 )
 def test_pem_blocks(text: str, expected: tuple[str, ...]) -> None:
     """What is a certificate comes out tidied, all else is left out."""

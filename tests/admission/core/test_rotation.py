@@ -128,14 +128,14 @@ def test_plan(situation: RotationState, step: Rotation, reason: str) -> None:
     assert reason in planned.reason
 
 
-@pytest.mark.parametrize(
-    ("situation", "issuing", "step", "reason"),
-    [
-        pytest.param(known(), Issuing.NEVER, NOTHING, "not ours to make", id="no files"),
-        pytest.param(DUE, Issuing.NEVER, NOTHING, "not ours to renew", id="files are due"),
-        pytest.param(DUE, Issuing.ONCE, NOTHING, "not ours to renew", id="CA is told by others"),
-        pytest.param(known(), Issuing.ONCE, ISSUE_FIRST, "", id="first of our own"),
-    ],
+@cases(
+    "situation issuing step reason",
+    {
+        "no files": (known(), Issuing.NEVER, NOTHING, "not ours to make"),
+        "files are due": (DUE, Issuing.NEVER, NOTHING, "not ours to renew"),
+        "CA is told by others": (DUE, Issuing.ONCE, NOTHING, "not ours to renew"),
+        "first of our own": (known(), Issuing.ONCE, ISSUE_FIRST, ""),
+    },
 )
 def test_issuing(
     situation: RotationState | Generation, issuing: Issuing, step: Rotation, reason: str

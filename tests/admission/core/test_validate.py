@@ -8,7 +8,6 @@ from collections.abc import Sequence
 from typing import Any
 
 import orjson
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -203,14 +202,14 @@ def test_exempt(request_: AdmissionRequest) -> None:
     assert verdict.allowed
 
 
-@pytest.mark.parametrize(
-    ("item", "warnings"),
-    [
-        pytest.param(VERY_BROKEN, 6, id="invalid, less what only new ones must have"),
-        pytest.param({"spec": 5}, 2, id="unreadable"),
-        pytest.param(vpa(POLICY_JSON(oomMinBumpUp="x")), 2, id="a bad quantity"),
-        pytest.param({**vpa(), "status": 5}, 2, id="garbage in status"),
-    ],
+@cases(
+    "item warnings",
+    {
+        "invalid, less what only new ones must have": (VERY_BROKEN, 6),
+        "unreadable": ({"spec": 5}, 2),
+        "a bad quantity": (vpa(POLICY_JSON(oomMinBumpUp="x")), 2),
+        "garbage in status": ({**vpa(), "status": 5}, 2),
+    },
 )
 def test_stored_that_way(item: Json, warnings: int) -> None:
     """However a bad object got in, it can still be labelled and lose its finalizers."""

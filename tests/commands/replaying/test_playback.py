@@ -169,12 +169,12 @@ def test_a_kill_is_answered_at_once() -> None:
     assert story.play(1.25, upstream=True).memory(1.25) == str(target_of(300))
 
 
-@pytest.mark.parametrize(
-    ("told", "upstream", "ours"),
-    [
-        pytest.param(("a", "1000Mi", "memory"), "a", "a", id="one"),
-        pytest.param(("a,b", "1000Mi,1000Mi", "memory"), "", "ab", id="as kubelets write"),
-    ],
+@cases(
+    "told upstream ours",
+    {
+        "one": (("a", "1000Mi", "memory"), "a", "a"),
+        "as kubelets write": (("a,b", "1000Mi,1000Mi", "memory"), "", "ab"),
+    },
 )
 def test_evictions(told: tuple[str, str, str], upstream: str, ours: str) -> None:
     """An eviction for memory counts for the containers that it blames."""

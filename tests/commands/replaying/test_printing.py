@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import io
 
-import pytest
-
 from app.commands.replaying.playback import ReplayLook
 from app.commands.replaying.printing import Bar, csv_lines, json_lines
 from tests import make
+from tests.cases import cases
 
 
 class Terminal(io.StringIO):
@@ -28,13 +27,13 @@ def test_json_of_a_vpa_without_status() -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("target", "row"),
-    [
-        pytest.param({"cpu": "1500m", "memory": "1Gi"}, b"1500,1073741824", id="both"),
-        pytest.param({"memory": "1k"}, b",1000", id="memory alone"),
-        pytest.param({"cpu": "2"}, b"2000,", id="cpu alone"),
-    ],
+@cases(
+    "target row",
+    {
+        "both": ({"cpu": "1500m", "memory": "1Gi"}, b"1500,1073741824"),
+        "memory alone": ({"memory": "1k"}, b",1000"),
+        "cpu alone": ({"cpu": "2"}, b"2000,"),
+    },
 )
 def test_csv(target: dict[str, str], row: bytes) -> None:
     """Targets are plain numbers: millicores and bytes."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from app.commands.replaying.changes import RecordedChange, RecordedKind, read_change, removal_of
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from tests import make
+from tests.cases import cases
 from tests.commands.replaying.story import START, Json, objects_of, pod_json
 
 EVENT: Json = {"kind": "Event", "metadata": {"name": "e"}, "reason": "Evicted"}
@@ -24,13 +23,13 @@ def change(item: Json) -> RecordedChange:
     return found
 
 
-@pytest.mark.parametrize(
-    ("status", "recommended"),
-    [
-        pytest.param(None, "300m", id="none is told"),
-        pytest.param({}, "300m", id="an empty one"),
-        pytest.param({"observedGeneration": 2}, None, id="another one"),
-    ],
+@cases(
+    "status recommended",
+    {
+        "none is told": (None, "300m"),
+        "an empty one": ({}, "300m"),
+        "another one": ({"observedGeneration": 2}, None),
+    },
 )
 def test_status_of_a_vpa(status: Json | None, recommended: str | None) -> None:
     """Who applies a VPA leaves the status alone, unless one is told; its age stays."""
@@ -54,13 +53,13 @@ def test_lives_of_a_pod() -> None:
     assert uids == ["life-1", "life-2"]
 
 
-@pytest.mark.parametrize(
-    ("steps", "new", "left"),
-    [
-        pytest.param([EVENT], [True], 1, id="one"),
-        pytest.param([EVENT, EVENT], [True, False], 1, id="the same one"),
-        pytest.param([EVENT | {"metadata": {}}] * 2, [True, True], 2, id="without names"),
-    ],
+@cases(
+    "steps new left",
+    {
+        "one": ([EVENT], [True], 1),
+        "the same one": ([EVENT, EVENT], [True, False], 1),
+        "without names": ([EVENT | {"metadata": {}}] * 2, [True, True], 2),
+    },
 )
 def test_events(steps: list[Json], new: list[bool], left: int) -> None:
     """An event that changes is no new one; an API server keeps it for an hour."""
@@ -78,12 +77,12 @@ def test_events_that_are_deleted() -> None:
     assert list(cluster.events(START)) == []
 
 
-@pytest.mark.parametrize(
-    ("by_name", "is_stored", "expected"),
-    [
-        pytest.param(False, False, OTHERS, id="ours refuses"),
-        pytest.param(True, True, replace(OTHERS, count=1), id="upstream overwrites"),
-    ],
+@cases(
+    "by_name is_stored expected",
+    {
+        "ours refuses": (False, False, OTHERS),
+        "upstream overwrites": (True, True, replace(OTHERS, count=1)),
+    },
 )
 def test_checkpoints_of_others(by_name: bool, is_stored: bool, expected: Checkpoint) -> None:
     """An object of the same name stays whose it is."""

@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 
 import orjson
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -49,17 +48,17 @@ def line(kind: str = "usage", **more: object) -> bytes:
     return orjson.dumps({key: value for key, value in event.items() if value is not None})
 
 
-@pytest.mark.parametrize(
-    ("told", "cpu", "memory"),
-    [
-        pytest.param({"cpu": "250m", "memory": "300Mi"}, 250, 300 * 2**20, id="both"),
-        pytest.param({"cpu": "498501465n"}, 499, ABSENT, id="rounded up"),
-        pytest.param({"memory": "656Ki"}, ABSENT, 671_744, id="no cpu"),
-        pytest.param({"cpu": 2, "memory": 1000}, 2000, 1000, id="numbers"),
-        pytest.param({"cpu": "0.5", "memory": "1e3"}, 500, 1000, id="other spellings"),
-        pytest.param({"cpu": "1" * 30, "memory": "9" * 30 + "Ki"}, REFUSED, REFUSED, id="huge"),
-        pytest.param({"cpu": "1u", "memory": "1m"}, 1, 1, id="tiny"),
-    ],
+@cases(
+    "told cpu memory",
+    {
+        "both": ({"cpu": "250m", "memory": "300Mi"}, 250, 300 * 2**20),
+        "rounded up": ({"cpu": "498501465n"}, 499, ABSENT),
+        "no cpu": ({"memory": "656Ki"}, ABSENT, 671_744),
+        "numbers": ({"cpu": 2, "memory": 1000}, 2000, 1000),
+        "other spellings": ({"cpu": "0.5", "memory": "1e3"}, 500, 1000),
+        "huge": ({"cpu": "1" * 30, "memory": "9" * 30 + "Ki"}, REFUSED, REFUSED),
+        "tiny": ({"cpu": "1u", "memory": "1m"}, 1, 1),
+    },
 )
 def test_amounts(told: Json, cpu: int, memory: int) -> None:
     """Amounts are millicores and bytes, rounded up; one may be missing."""
@@ -161,14 +160,14 @@ def test_lines_that_cannot_be_read(told: bytes, sentence: str) -> None:
     assert (found.lines, found.skipped, len(found.usage.seen)) == (3, 1, 2)
 
 
-@pytest.mark.parametrize(
-    ("cpu", "problem", "strict"),
-    [
-        pytest.param("-1", "-1 is negative", REFUSED, id="negative"),
-        pytest.param("100000000001", "100000000001 is too much", 100000000001000, id="too much"),
-        pytest.param(1e300, "1e+300 is too much", 2**62, id="far too much"),
-        pytest.param("100000000001000m", "100000000001000m is too much", 100000000001000, id="m"),
-    ],
+@cases(
+    "cpu problem strict",
+    {
+        "negative": ("-1", "-1 is negative", REFUSED),
+        "too much": ("100000000001", "100000000001 is too much", 100000000001000),
+        "far too much": (1e300, "1e+300 is too much", 2**62),
+        "m": ("100000000001000m", "100000000001000m is too much", 100000000001000),
+    },
 )
 def test_amounts_that_cannot_be(cpu: object, problem: str, strict: int) -> None:
     """What cannot be is left out, and the other amount of the line counts; upstream takes more."""
@@ -217,16 +216,16 @@ def test_bounds(lines: list[bytes], bounds: tuple[int, int] | None) -> None:
     assert read_history(lines, "x").bounds == bounds
 
 
-@pytest.mark.parametrize(
-    ("start", "days", "leap"),
-    [
-        pytest.param(0, [5, 104, 205], (3, 101), id="far from the one before it"),
-        pytest.param(0, [205, 104, 5], (1, 101), id="in any order"),
-        pytest.param(0, [5, 105, 205], None, id="near enough"),
-        pytest.param(0, [101], (1, 101), id="far from the start"),
-        pytest.param(300, [5, 300, 301], None, id="what was before the start is no matter"),
-        pytest.param(0, [], None, id="nothing"),
-    ],
+@cases(
+    "start days leap",
+    {
+        "far from the one before it": (0, [5, 104, 205], (3, 101)),
+        "in any order": (0, [205, 104, 5], (1, 101)),
+        "near enough": (0, [5, 105, 205], None),
+        "far from the start": (0, [101], (1, 101)),
+        "what was before the start is no matter": (300, [5, 300, 301], None),
+        "nothing": (0, [], None),
+    },
 )
 def test_leaps(start: int, days: list[int], leap: tuple[int, int] | None) -> None:
     """A line that is too far from all before it is known, with the days between."""

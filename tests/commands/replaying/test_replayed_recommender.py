@@ -67,13 +67,13 @@ def test_a_vpa_that_is_given_to_another_recommender() -> None:
     assert shown.at(3) | {"time": ""} == shown.at(1) | {"time": ""}
 
 
-@pytest.mark.parametrize(
-    ("only", "ignored", "seen"),
-    [
-        pytest.param("", (), ["default", "other"], id="all"),
-        pytest.param("other", (), ["other"], id="one"),
-        pytest.param("", ["other"], ["default"], id="all but one"),
-    ],
+@cases(
+    "only ignored seen",
+    {
+        "all": ("", (), ["default", "other"]),
+        "one": ("other", (), ["other"]),
+        "all but one": ("", ["other"], ["default"]),
+    },
 )
 def test_namespaces(only: str, ignored: Sequence[str], seen: Sequence[str]) -> None:
     """A process may be told where to look, and where not."""
@@ -168,12 +168,12 @@ def test_history_is_read_at_start(upstream: bool) -> None:
     assert shown.checkpoints(1)["web-app"]["status"]["totalSamplesCount"] == 2881
 
 
-@pytest.mark.parametrize(
-    ("upstream", "target"),
-    [
-        pytest.param(True, "126m 511772986", id="upstream overwrites it"),
-        pytest.param(False, "587m 1238659775", id="ours reads it"),
-    ],
+@cases(
+    "upstream target",
+    {
+        "upstream overwrites it": (True, "126m 511772986"),
+        "ours reads it": (False, "587m 1238659775"),
+    },
 )
 def test_history_of_a_vpa_that_comes_later(upstream: bool, target: str) -> None:
     """History waits for its VPA, but for upstream only at start."""
@@ -215,10 +215,7 @@ def test_kills_that_nobody_counted_yet(upstream: bool, memory: str) -> None:
     assert story.play(3.75, upstream=upstream).memory(3.75) == memory
 
 
-@pytest.mark.parametrize(
-    ("restart", "memory"),
-    [pytest.param(30, "1470157273", id="within the hour"), pytest.param(90, "250Mi", id="later")],
-)
+@cases("restart memory", {"within the hour": (30, "1470157273"), "later": (90, "250Mi")})
 def test_evictions_are_told_again(restart: float, memory: str) -> None:
     """A process that begins is told the events that still exist."""
     event = eviction_json("app", "1000Mi", "memory")
@@ -284,14 +281,14 @@ def test_storage_in_prometheus() -> None:
         assert (shown.target(1), shown.checkpoints(2.5)) == ("126m 511772986", {})
 
 
-@pytest.mark.parametrize(
-    ("minutes", "namespace", "ignored", "kept"),
-    [
-        pytest.param(10, "", (), "orphan web-app alien away", id="not yet"),
-        pytest.param(11, "", (), "web-app alien", id="orphans go, others' VPAs exist"),
-        pytest.param(11, "", ["other"], "web-app alien away", id="not where it is ignored"),
-        pytest.param(11, "default", (), "web-app alien away", id="not where nobody looks"),
-    ],
+@cases(
+    "minutes namespace ignored kept",
+    {
+        "not yet": (10, "", (), "orphan web-app alien away"),
+        "orphans go, others' VPAs exist": (11, "", (), "web-app alien"),
+        "not where it is ignored": (11, "", ["other"], "web-app alien away"),
+        "not where nobody looks": (11, "default", (), "web-app alien away"),
+    },
 )
 @both
 def test_orphans(

@@ -40,15 +40,15 @@ def of_pods(*requests: str | None) -> RequestComparison:
     return found
 
 
-@pytest.mark.parametrize(
-    ("requests", "gap", "share"),
-    [
-        pytest.param(["100m", "100m"], "-400m", -2.0, id="short"),
-        pytest.param(["900m", "600m"], "900m", 0.6, id="to be saved"),
-        pytest.param(["200m", "400m"], "0", 0.0, id="even in sum"),
-        pytest.param([None, "300m"], "-300m", -1.0, id="one asks for nothing"),
-        pytest.param([None], "-300m", None, id="no request"),
-    ],
+@cases(
+    "requests gap share",
+    {
+        "short": (["100m", "100m"], "-400m", -2.0),
+        "to be saved": (["900m", "600m"], "900m", 0.6),
+        "even in sum": (["200m", "400m"], "0", 0.0),
+        "one asks for nothing": ([None, "300m"], "-300m", -1.0),
+        "no request": ([None], "-300m", None),
+    },
 )
 def test_gaps_are_sums_over_pods(requests: list[str | None], gap: str, share: float | None) -> None:
     """What could be saved or is short is what all pods together request less the target."""
@@ -209,15 +209,15 @@ def test_a_vpa_as_json() -> None:
     assert bare.keys() == {"kind", "namespace", "name", "mode", "conditions"}
 
 
-@pytest.mark.parametrize(
-    ("status", "days"),
-    [
-        pytest.param({}, 2.0, id="two days of samples each minute"),
-        pytest.param({"totalSamplesCount": 720}, 0.5, id="few samples"),
-        pytest.param({"lastSampleStart": "2026-01-01T06:00:00Z"}, 0.25, id="a short time"),
-        pytest.param({"totalSamplesCount": 0}, 0.0, id="no sample"),
-        pytest.param({"firstSampleStart": None, "lastSampleStart": None}, 0.0, id="no time"),
-    ],
+@cases(
+    "status days",
+    {
+        "two days of samples each minute": ({}, 2.0),
+        "few samples": ({"totalSamplesCount": 720}, 0.5),
+        "a short time": ({"lastSampleStart": "2026-01-01T06:00:00Z"}, 0.25),
+        "no sample": ({"totalSamplesCount": 0}, 0.0),
+        "no time": ({"firstSampleStart": None, "lastSampleStart": None}, 0.0),
+    },
 )
 def test_confidence(status: Json, days: float) -> None:
     """Confidence is days of history, by age or by number of samples, whichever is less."""

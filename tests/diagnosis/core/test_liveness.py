@@ -81,14 +81,14 @@ def test_leases(leases: list[Json], found: list[Level]) -> None:
     assert [one.level for one in of_leases(replace(FACTS, leases=leases))] == found
 
 
-@pytest.mark.parametrize(
-    ("deployments", "level"),
-    [
-        pytest.param([deployment("updater", "--leader-elect=true")], Level.SERIOUS, id="electing"),
-        pytest.param([deployment("updater", "--leader-elect=false")], Level.NOTE, id="alone"),
-        pytest.param([], Level.SERIOUS, id="none of ours"),
-        pytest.param(Unasked("refused"), Level.SERIOUS, id="not known"),
-    ],
+@cases(
+    "deployments level",
+    {
+        "electing": ([deployment("updater", "--leader-elect=true")], Level.SERIOUS),
+        "alone": ([deployment("updater", "--leader-elect=false")], Level.NOTE),
+        "none of ours": ([], Level.SERIOUS),
+        "not known": (Unasked("refused"), Level.SERIOUS),
+    },
 )
 def test_a_lease_without_a_leader(deployments: list[Json] | Unasked, level: Level) -> None:
     """A Lease that is not renewed is a fault unless the only replica runs without election."""

@@ -199,37 +199,33 @@ BLUE = configuration("blue-webhook-config", hook(**ELSEWHERE))
 BLUE_PROCESS = charted(deployment(ADMISSION), "team-b")
 
 
-@pytest.mark.parametrize(
-    ("facts", "word", "fix"),
-    [
-        pytest.param(
+@cases(
+    "facts word fix",
+    {
+        "ours is told by its flags, for it puts back what others change": (
             registered(timeoutSeconds=30),
             "may wait",
             "kubectl -n kube-system patch deployment/vpa-admission-controller --type=json "
             '-p \'[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", '
             '"value": "--webhook-timeout-seconds=5"}]\'',
-            id="ours is told by its flags, for it puts back what others change",
         ),
-        pytest.param(
+        "upstream's is changed itself": (
             registered(**UPSTREAM, failurePolicy="Fail"),
             "no pod is created",
             "kubectl patch mutatingwebhookconfiguration/vpa-webhook-config --type=json "
             '-p \'[{"op": "replace", "path": "/webhooks/0/failurePolicy", "value": "Ignore"}]\'',
-            id="upstream's is changed itself",
         ),
-        pytest.param(
+        "ours is put in order by its process": (
             registered(**client(caBundle=None)),
             "carries no CA",
             "kubectl -n kube-system logs deployment/vpa-admission-controller --tail=50",
-            id="ours is put in order by its process",
         ),
-        pytest.param(
+        "upstream's is to be looked at": (
             registered(clientConfig=UPSTREAM["clientConfig"] | {"caBundle": None}),
             "carries no CA",
             "kubectl get mutatingwebhookconfiguration/vpa-webhook-config -o yaml",
-            id="upstream's is to be looked at",
         ),
-        pytest.param(
+        "of two of ours the process of one is stopped first, or it would put it back": (
             replace(
                 FACTS,
                 deployments=[BLUE_PROCESS, deployment(ADMISSION)],
@@ -238,15 +234,13 @@ BLUE_PROCESS = charted(deployment(ADMISSION), "team-b")
             "more than once",
             "kubectl -n team-b scale deployment/blue-vpa-admission-controller --replicas=0 && "
             "kubectl delete mutatingwebhookconfiguration blue-webhook-config",
-            id="of two of ours the process of one is stopped first, or it would put it back",
         ),
-        pytest.param(
+        "of two that are not ours by name the second one goes": (
             replace(FACTS, mutating=[configuration("a"), configuration("b")]),
             "more than once",
             "kubectl delete mutatingwebhookconfiguration b",
-            id="of two that are not ours by name the second one goes",
         ),
-    ],
+    },
 )
 def test_what_is_to_be_done(facts: Facts, word: str, fix: str) -> None:
     """The command is for whoever keeps the configuration in order."""

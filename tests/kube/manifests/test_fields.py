@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-import pytest
-
 from app.model.vpa import read_vpa
 from app.recommender.core.checkpoints import read_checkpoint
+from tests.cases import cases
 from tests.kube.manifests.definitions import CHECKPOINT, VPA
 from tests.kube.manifests.structural import fields
 
@@ -55,13 +54,7 @@ def named(schema: Mapping[str, Any]) -> Iterator[str]:
             yield path
 
 
-@pytest.mark.parametrize(
-    ("schema", "read"),
-    [
-        pytest.param(VPA, read_vpa, id="vpa"),
-        pytest.param(CHECKPOINT, read_checkpoint, id="checkpoint"),
-    ],
-)
+@cases("schema read", {"vpa": (VPA, read_vpa), "checkpoint": (CHECKPOINT, read_checkpoint)})
 def test_every_field_is_read(schema: Mapping[str, Any], read: Callable[[Any], object]) -> None:
     """No field is read that an API server would drop, and none is offered that nothing reads."""
     asked: set[str] = set()

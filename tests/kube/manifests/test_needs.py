@@ -6,6 +6,7 @@ import pytest
 
 from app.kube.manifests.documents import PROCESSES, objects
 from app.kube.manifests.rights import OPTIONS, RIGHTS, Right, needed
+from tests.cases import cases
 
 METRICS = "--use-external-metrics"
 
@@ -25,21 +26,21 @@ def test_manifests_need_what_they_grant(process: str) -> None:
     assert needed(component, container["args"]) == RIGHTS[component]
 
 
-@pytest.mark.parametrize(
-    ("words", "names"),
-    [
-        pytest.param((), [], id="nothing"),
-        pytest.param(("--prove=canary",), [], id="another value"),
-        pytest.param(("--prove=dry-run", "--v=4"), ["trials"], id="trials"),
-        pytest.param((METRICS,), ["external-metrics"], id="a switch"),
-        pytest.param((f"{METRICS}=true",), ["external-metrics"], id="a switch, set"),
-        pytest.param((f"{METRICS}=false",), [], id="a switch, off"),
-        pytest.param((f"{METRICS}=1",), ["external-metrics"], id="a switch, by number"),
-        pytest.param((METRICS, f"{METRICS}=f"), [], id="the last one counts"),
-        pytest.param(("--prove", "dry-run"), ["trials"], id="two words"),
-        pytest.param(("-prove=dry-run",), ["trials"], id="one dash"),
-        pytest.param(("--use_external_metrics",), ["external-metrics"], id="other dashes"),
-    ],
+@cases(
+    "words names",
+    {
+        "nothing": ((), []),
+        "another value": (("--prove=canary",), []),
+        "trials": (("--prove=dry-run", "--v=4"), ["trials"]),
+        "a switch": ((METRICS,), ["external-metrics"]),
+        "a switch, set": ((f"{METRICS}=true",), ["external-metrics"]),
+        "a switch, off": ((f"{METRICS}=false",), []),
+        "a switch, by number": ((f"{METRICS}=1",), ["external-metrics"]),
+        "the last one counts": ((METRICS, f"{METRICS}=f"), []),
+        "two words": (("--prove", "dry-run"), ["trials"]),
+        "one dash": (("-prove=dry-run",), ["trials"]),
+        "other dashes": (("--use_external_metrics",), ["external-metrics"]),
+    },
 )
 def test_options(words: tuple[str, ...], names: list[str]) -> None:
     """A command line tells which rights its process needs beside."""
@@ -50,14 +51,14 @@ def test_options(words: tuple[str, ...], names: list[str]) -> None:
 
 
 @pytest.mark.parametrize("component", ["recommender", "updater"])
-@pytest.mark.parametrize(
-    ("words", "count"),
-    [
-        pytest.param((), 0, id="alone"),
-        pytest.param(("--leader-elect=false",), 0, id="switched off"),
-        pytest.param(("--leader-elect",), 2, id="bare"),
-        pytest.param(("--leader-elect", "--leader-elect-retry-period=1s"), 2, id="more behind it"),
-    ],
+@cases(
+    "words count",
+    {
+        "alone": ((), 0),
+        "switched off": (("--leader-elect=false",), 0),
+        "bare": (("--leader-elect",), 2),
+        "more behind it": (("--leader-elect", "--leader-elect-retry-period=1s"), 2),
+    },
 )
 def test_only_who_elects_holds_a_lease(component: str, words: tuple[str, ...], count: int) -> None:
     """Without an election no Lease is made or renewed."""

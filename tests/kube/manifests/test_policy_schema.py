@@ -13,6 +13,7 @@ from app.model.errors import BadObject
 from app.model.vpa import BoostType, read_vpa
 from app.ports import Json
 from app.sandbox.cel import compile_cel
+from tests.cases import cases
 from tests.kube.manifests.definitions import CPU_BOOST
 from tests.kube.manifests.structural import problems
 
@@ -52,20 +53,20 @@ def test_duration_as_the_webhook_reads_it(text: str) -> None:
     assert (not problems(DURATION, text)) == readable
 
 
-@pytest.mark.parametrize(
-    ("text", "accepted"),
-    [
-        pytest.param("100m", True, id="millis"),
-        pytest.param("187500u", True, id="micros"),
-        pytest.param("1.5", True, id="a fraction"),
-        pytest.param(".5Gi", True, id="a bare fraction"),
-        pytest.param("1e3", True, id="an exponent"),
-        pytest.param("-1", True, id="a negative number, which is left to the webhook"),
-        pytest.param("", False, id="nothing"),
-        pytest.param("1 Gi", False, id="a blank"),
-        pytest.param("1mi", False, id="a suffix that is none"),
-        pytest.param("not-a-number", False, id="words"),
-    ],
+@cases(
+    "text accepted",
+    {
+        "millis": ("100m", True),
+        "micros": ("187500u", True),
+        "a fraction": ("1.5", True),
+        "a bare fraction": (".5Gi", True),
+        "an exponent": ("1e3", True),
+        "a negative number, which is left to the webhook": ("-1", True),
+        "nothing": ("", False),
+        "a blank": ("1 Gi", False),
+        "a suffix that is none": ("1mi", False),
+        "words": ("not-a-number", False),
+    },
 )
 def test_quantity(text: str, accepted: bool) -> None:
     """The quantity pattern takes what Kubernetes takes."""

@@ -122,14 +122,14 @@ def test_match_conditions() -> None:
     assert "request.namespace == 'vpa' && has(object.metadata.labels)" in own["expression"]
 
 
-@pytest.mark.parametrize(
-    ("address", "port", "expected"),
-    [
-        pytest.param("https://10.0.0.1", "8443", "https://10.0.0.1:8443", id="both"),
-        pytest.param("https://vpa.example.com", "", "https://vpa.example.com", id="no port"),
-        pytest.param("https://[fd00::1]", "8443", "https://[fd00::1]:8443", id="IPv6"),
-        pytest.param("https://a.example.com/base/", "", "https://a.example.com/base", id="path"),
-    ],
+@cases(
+    "address port expected",
+    {
+        "both": ("https://10.0.0.1", "8443", "https://10.0.0.1:8443"),
+        "no port": ("https://vpa.example.com", "", "https://vpa.example.com"),
+        "IPv6": ("https://[fd00::1]", "8443", "https://[fd00::1]:8443"),
+        "path": ("https://a.example.com/base/", "", "https://a.example.com/base"),
+    },
 )
 def test_webhook_url(address: str, port: str, expected: str) -> None:
     """The root of the webhooks' URLs has no slash at its end."""

@@ -20,6 +20,7 @@ from app.recommender.core.tables import RowTable
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import ABSENT, UsageBatch
 from tests import make
+from tests.cases import cases
 from tests.recommender.core.past_usage import past
 from tests.recommender.core.scene import GI, MI, START, Scene
 
@@ -183,12 +184,9 @@ def test_past_agrees_with_sampling() -> None:
     assert rows(hourly).cpu.totals[0] == pytest.approx(rows(sampled).cpu.totals[0], rel=0.02)
 
 
-@pytest.mark.parametrize(
-    ("stands_for", "count", "weight"),
-    [
-        pytest.param(60.0, 180, 18.0, id="an hour of minutes"),
-        pytest.param(0.5, 1, 0.15, id="half a sample each"),
-    ],
+@cases(
+    "stands_for count weight",
+    {"an hour of minutes": (60.0, 180, 18.0), "half a sample each": (0.5, 1, 0.15)},
 )
 def test_weight(stands_for: float, count: int, weight: float) -> None:
     """An amount weighs as much as the samples whose place it takes."""
@@ -218,13 +216,13 @@ def test_confidence() -> None:
 # --- memory intervals
 
 
-@pytest.mark.parametrize(
-    ("back", "was", "now", "expected", "count"),
-    [
-        pytest.param(1, 300, 200, (23, 300, 0), 1, id="the past was higher"),
-        pytest.param(1, 300, 400, (23, 400, 0), 1, id="live usage is higher"),
-        pytest.param(30, 300, 200, (18, 200, 0), 2, id="the interval of the past was over"),
-    ],
+@cases(
+    "back was now expected count",
+    {
+        "the past was higher": (1, 300, 200, (23, 300, 0), 1),
+        "live usage is higher": (1, 300, 400, (23, 400, 0), 1),
+        "the interval of the past was over": (30, 300, 200, (18, 200, 0), 2),
+    },
 )
 def test_joined_intervals(
     back: int, was: int, now: int, expected: tuple[float, int, int], count: int

@@ -61,13 +61,13 @@ def test_encode(buckets: dict[int, float], expected: dict[int, int]) -> None:
     assert stored == StoredHistogram(NOON, expected, float(weights.sum()))
 
 
-@pytest.mark.parametrize(
-    ("stored", "expected"),
-    [
-        pytest.param({0: 1, 1: 2}, {0: 2.0, 1: 4.0}, id="total 6"),
-        pytest.param({}, {}, id="nothing"),
-        pytest.param({3: 0}, {}, id="nothing but zeros"),
-    ],
+@cases(
+    "stored expected",
+    {
+        "total 6": ({0: 1, 1: 2}, {0: 2.0, 1: 4.0}),
+        "nothing": ({}, {}),
+        "nothing but zeros": ({3: 0}, {}),
+    },
 )
 def test_decode(stored: dict[int, int], expected: dict[int, float]) -> None:
     """The total is spread as the stored parts say."""
@@ -248,15 +248,15 @@ def test_garbage_is_refused(path: str, value: object, sentence: str) -> None:
     assert str(caught.value) == sentence
 
 
-@pytest.mark.parametrize(
+@cases(
     "text",
-    [
-        pytest.param("no json", id="no json"),
-        pytest.param("{}", id="no list"),
-        pytest.param('[["a",1,2],["b",1,2,-3],[1,2,3,4],["c",1,2,3.5],7]', id="no entries"),
-        pytest.param(7, id="no text"),
-        pytest.param('[["a",1,9000000000000000000,0]]', id="absurd"),
-    ],
+    {
+        "no json": ("no json",),
+        "no list": ("{}",),
+        "no entries": ('[["a",1,2],["b",1,2,-3],[1,2,3,4],["c",1,2,3.5],7]',),
+        "no text": (7,),
+        "absurd": ('[["a",1,9000000000000000000,0]]',),
+    },
 )
 def test_senseless_windows_are_left_out(text: object) -> None:
     """A damaged annotation costs the windows it should have told, nothing else."""
@@ -276,12 +276,12 @@ def test_go_zero_time_is_no_time() -> None:
 ALIEN = {"vpa.plumbline/oom-kills": '[["gone",1]]', "team": "web"}
 
 
-@pytest.mark.parametrize(
-    ("checkpoint", "kills"),
-    [
-        pytest.param(CHECKPOINT, '[["hamster-0",1767690000]]', id="as it is now"),
-        pytest.param(replace(CHECKPOINT, kills=()), "[]", id="nothing to tell any more"),
-    ],
+@cases(
+    "checkpoint kills",
+    {
+        "as it is now": (CHECKPOINT, '[["hamster-0",1767690000]]'),
+        "nothing to tell any more": (replace(CHECKPOINT, kills=()), "[]"),
+    },
 )
 def test_patch(checkpoint: Checkpoint, kills: str) -> None:
     """A patch changes what is ours, and leaves the annotations and labels of others alone."""

@@ -39,18 +39,18 @@ def evidence(age_ns: int | None, count: int) -> tuple[Times, Times, Times]:
     return np.array([first]), np.array([last]), np.array([count])
 
 
-@pytest.mark.parametrize(
-    ("age_ns", "count", "expected", "lower", "upper"),
-    [
-        pytest.param(None, 0, 0.0, 0.0, np.inf, id="none"),
-        pytest.param(0, 1, 0.0, 0.0, np.inf, id="one sample"),
-        pytest.param(5 * MINUTE, 6, 0.003472, 0.602793, 289, id="five minutes"),
-        pytest.param(HOUR, 61, 0.041667, 0.953674, 25, id="an hour"),
-        pytest.param(DAY, 1441, 1, 0.998003, 2, id="a day"),
-        pytest.param(7 * DAY, 10081, 7, 0.999714, 1.142857, id="a week"),
-        pytest.param(DAY, 14_410, 1, 0.998003, 2, id="replicas do not add age"),
-        pytest.param(7 * DAY, 169, 0.117361, 0.983174, 9.52071, id="rare samples"),
-    ],
+@cases(
+    "age_ns count expected lower upper",
+    {
+        "none": (None, 0, 0.0, 0.0, np.inf),
+        "one sample": (0, 1, 0.0, 0.0, np.inf),
+        "five minutes": (5 * MINUTE, 6, 0.003472, 0.602793, 289),
+        "an hour": (HOUR, 61, 0.041667, 0.953674, 25),
+        "a day": (DAY, 1441, 1, 0.998003, 2),
+        "a week": (7 * DAY, 10081, 7, 0.999714, 1.142857),
+        "replicas do not add age": (DAY, 14_410, 1, 0.998003, 2),
+        "rare samples": (7 * DAY, 169, 0.117361, 0.983174, 9.52071),
+    },
 )
 def test_confidence(
     age_ns: int | None, count: int, expected: float, lower: float, upper: float
@@ -67,10 +67,7 @@ def test_confidence(
     )
 
 
-@pytest.mark.parametrize(
-    ("minutes", "expected"),
-    [pytest.param(18, 0.5, id="18 minutes"), pytest.param(1440, 0.00625, id="a day")],
-)
+@cases("minutes expected", {"18 minutes": (18, 0.5), "a day": (1440, 0.00625)})
 def test_confidence_interval(minutes: int, expected: float) -> None:
     """The interval sets what counts as full history."""
     found = confidence(*evidence(16 * MINUTE, 9), timedelta(minutes=minutes))
@@ -78,15 +75,15 @@ def test_confidence_interval(minutes: int, expected: float) -> None:
     assert found[0] == pytest.approx(expected)
 
 
-@pytest.mark.parametrize(
-    ("containers", "cpu", "memory"),
-    [
-        pytest.param(1, 25, 262_144_000, id="one"),
-        pytest.param(2, 12, 131_072_000, id="two"),
-        pytest.param(3, 8, 87_381_333, id="three"),
-        pytest.param(4, 6, 65_536_000, id="four"),
-        pytest.param(7, 3, 37_449_142, id="seven"),
-    ],
+@cases(
+    "containers cpu memory",
+    {
+        "one": (1, 25, 262_144_000),
+        "two": (2, 12, 131_072_000),
+        "three": (3, 8, 87_381_333),
+        "four": (4, 6, 65_536_000),
+        "seven": (7, 3, 37_449_142),
+    },
 )
 def test_floors(containers: int, cpu: int, memory: int) -> None:
     """Containers share what a pod gets at least."""
@@ -96,15 +93,15 @@ def test_floors(containers: int, cpu: int, memory: int) -> None:
     assert (floors(cpu_minimum, counts)[0], floors(memory_minimum, counts)[0]) == (cpu, memory)
 
 
-@pytest.mark.parametrize(
-    ("base", "confident", "floor", "expected"),
-    [
-        pytest.param(0, 0.0, 25, (25, 25, 25), id="nothing known, the floor wins"),
-        pytest.param(10, 1.0, 25, (25, 25, 25), id="idle"),
-        pytest.param(20_499_999, 1.0, 0, (23_574_998, 23_527_918, 47_149_996), id="nearly 20 MB"),
-        pytest.param(1000, 0.0, 25, (1150, 25, MOST), id="no confidence"),
-        pytest.param(1000, 2.0, 25, (1150, 1148, 1725), id="two days"),
-    ],
+@cases(
+    "base confident floor expected",
+    {
+        "nothing known, the floor wins": (0, 0.0, 25, (25, 25, 25)),
+        "idle": (10, 1.0, 25, (25, 25, 25)),
+        "nearly 20 MB": (20_499_999, 1.0, 0, (23_574_998, 23_527_918, 47_149_996)),
+        "no confidence": (1000, 0.0, 25, (1150, 25, MOST)),
+        "two days": (1000, 2.0, 25, (1150, 1148, 1725)),
+    },
 )
 def test_estimate(base: int, confident: float, floor: int, expected: tuple[int, int, int]) -> None:
     """Each step cuts off to whole amounts; nothing ends below the floor."""
@@ -115,15 +112,15 @@ def test_estimate(base: int, confident: float, floor: int, expected: tuple[int, 
     assert tuple(found.amounts[0]) == expected
 
 
-@pytest.mark.parametrize(
-    ("amount", "expected"),
-    [
-        pytest.param(1.9, 1, id="towards zero"),
-        pytest.param(-3.0, 0, id="negative"),
-        pytest.param(np.inf, MOST, id="infinite"),
-        pytest.param(1e15, MOST, id="too much"),
-        pytest.param(np.nan, 0, id="undefined"),
-    ],
+@cases(
+    "amount expected",
+    {
+        "towards zero": (1.9, 1),
+        "negative": (-3.0, 0),
+        "infinite": (np.inf, MOST),
+        "too much": (1e15, MOST),
+        "undefined": (np.nan, 0),
+    },
 )
 def test_whole(amount: float, expected: int) -> None:
     """Amounts are whole and bounded, whatever comes out of a formula."""
@@ -165,13 +162,7 @@ def test_containers_without_samples(omits: bool, expected: dict[str, str]) -> No
     assert shown(scene) == expected
 
 
-@pytest.mark.parametrize(
-    ("resources", "expected"),
-    [
-        pytest.param(["memory"], "- 1238659775", id="memory only"),
-        pytest.param([], "- -", id="nothing"),
-    ],
-)
+@cases("resources expected", {"memory only": (["memory"], "- 1238659775"), "nothing": ([], "- -")})
 def test_controlled_resources(resources: list[str], expected: str) -> None:
     """Only controlled resources are shown; a container without any is an empty entry."""
     scene = Scene(EAGER)
@@ -182,14 +173,14 @@ def test_controlled_resources(resources: list[str], expected: str) -> None:
     assert shown(scene) == {"app": expected}
 
 
-@pytest.mark.parametrize(
-    ("stale_after", "hours", "others", "expected"),
-    [
-        pytest.param(24, 23, True, ["app", "log"], id="gone for less than a day"),
-        pytest.param(24, 25, True, ["app"], id="gone for a day while others live"),
-        pytest.param(24, 25, False, ["app", "log"], id="gone with all the others"),
-        pytest.param(None, 25, True, ["app", "log"], id="never stale"),
-    ],
+@cases(
+    "stale_after hours others expected",
+    {
+        "gone for less than a day": (24, 23, True, ["app", "log"]),
+        "gone for a day while others live": (24, 25, True, ["app"]),
+        "gone with all the others": (24, 25, False, ["app", "log"]),
+        "never stale": (None, 25, True, ["app", "log"]),
+    },
 )
 def test_stale_containers(
     stale_after: int | None, hours: int, others: bool, expected: list[str]

@@ -27,6 +27,7 @@ from app.recommender.core.rules import (
 from app.recommender.upstream.aggregate_model import UpstreamModel
 from app.recommender.upstream.variant import as_upstream
 from tests import make
+from tests.cases import cases
 from tests.recommender.core.scene import AT_ONCE, EAGER, GI, MI, Scene, running
 
 LAZY = RecommenderRules(publish=PublishRules(bound_tolerance=0.5, refresh=timedelta(days=365)))
@@ -59,13 +60,13 @@ def published(scene: Scene, container: str = "app") -> dict[str, str]:
     return {word: shown[name] for word, name in words.items()}
 
 
-@pytest.mark.parametrize(
+@cases(
     "begin",
-    [
-        pytest.param(lambda: Scene(EAGER), id="every change"),
-        pytest.param(lambda: Scene(LAZY), id="slight moves wait"),
-        pytest.param(lambda: Scene(AS_UPSTREAM, model=UpstreamModel), id="as upstream"),
-    ],
+    {
+        "every change": (lambda: Scene(EAGER),),
+        "slight moves wait": (lambda: Scene(LAZY),),
+        "as upstream": (lambda: Scene(AS_UPSTREAM, model=UpstreamModel),),
+    },
 )
 def test_they_end_in_what_stands(begin: Callable[[], Scene]) -> None:
     """After every tick the derivation leads to the status, also where newer numbers wait."""

@@ -73,47 +73,45 @@ def test_starts(grid: Grid, expected: dict[int, float]) -> None:
     assert found == pytest.approx(expected, rel=2e-16)
 
 
-@pytest.mark.parametrize(
-    ("grid", "amount", "expected"),
-    [
-        pytest.param(CPU_GRID, 0, 0, id="no core"),
-        pytest.param(CPU_GRID, 10, 1, id="a hundredth core"),
-        pytest.param(CPU_GRID, 20, 1, id="two hundredths"),
-        pytest.param(CPU_GRID, 21, 2, id="21 millicores"),
-        pytest.param(CPU_GRID, 5_000_000, 175, id="5000 cores"),
-        pytest.param(MEMORY_GRID, 9_999_999, 0, id="below ten million bytes"),
-        pytest.param(MEMORY_GRID, 10_000_000, 1, id="ten million bytes"),
-        pytest.param(MEMORY_GRID, 20_500_000, 1, id="the edge of bucket 2 belongs to 1"),
-        pytest.param(MEMORY_GRID, 31_525_000, 2, id="the edge of bucket 3 belongs to 2"),
-        pytest.param(MEMORY_GRID, 43_101_250, 4, id="the edge of bucket 4 belongs to 4"),
-        pytest.param(MEMORY_GRID, 2**62, 175, id="absurdly much"),
-    ],
+@cases(
+    "grid amount expected",
+    {
+        "no core": (CPU_GRID, 0, 0),
+        "a hundredth core": (CPU_GRID, 10, 1),
+        "two hundredths": (CPU_GRID, 20, 1),
+        "21 millicores": (CPU_GRID, 21, 2),
+        "5000 cores": (CPU_GRID, 5_000_000, 175),
+        "below ten million bytes": (MEMORY_GRID, 9_999_999, 0),
+        "ten million bytes": (MEMORY_GRID, 10_000_000, 1),
+        "the edge of bucket 2 belongs to 1": (MEMORY_GRID, 20_500_000, 1),
+        "the edge of bucket 3 belongs to 2": (MEMORY_GRID, 31_525_000, 2),
+        "the edge of bucket 4 belongs to 4": (MEMORY_GRID, 43_101_250, 4),
+        "absurdly much": (MEMORY_GRID, 2**62, 175),
+    },
 )
 def test_bucket(grid: Grid, amount: int, expected: int) -> None:
     """Edges and extremes; the formula with logarithms tells the rest."""
     assert bucket_of(grid, amount) == expected
 
 
-@pytest.mark.parametrize(
-    ("bucket", "cpu", "memory"),
-    [
-        pytest.param(0, 10, 10_000_000, id="first"),
-        pytest.param(1, 20, 20_499_999, id="bucket 1"),
-        pytest.param(3, 43, 43_101_249, id="one byte less than C's power gives"),
-        pytest.param(8, 110, 110_265_643, id="bucket 8"),
-        pytest.param(100, 27_415, 27_415_264_147, id="bucket 100"),
-        pytest.param(174, 1_021_109, 1_021_109_408_904, id="last but one"),
-        pytest.param(175, 1_021_109, 1_021_109_408_904, id="the last one ends where it starts"),
-    ],
+@cases(
+    "bucket cpu memory",
+    {
+        "first": (0, 10, 10_000_000),
+        "bucket 1": (1, 20, 20_499_999),
+        "one byte less than C's power gives": (3, 43, 43_101_249),
+        "bucket 8": (8, 110, 110_265_643),
+        "bucket 100": (100, 27_415, 27_415_264_147),
+        "last but one": (174, 1_021_109, 1_021_109_408_904),
+        "the last one ends where it starts": (175, 1_021_109, 1_021_109_408_904),
+    },
 )
 def test_ends(bucket: int, cpu: int, memory: int) -> None:
     """A percentile answers the end of its bucket in whole amounts."""
     assert (CPU_GRID.ends[bucket], MEMORY_GRID.ends[bucket]) == (cpu, memory)
 
 
-@pytest.mark.parametrize(
-    "grid", [pytest.param(CPU_GRID, id="cpu"), pytest.param(MEMORY_GRID, id="memory")]
-)
+@cases("grid", {"cpu": (CPU_GRID,), "memory": (MEMORY_GRID,)})
 def test_search_agrees_with_the_logarithm(grid: Grid) -> None:
     """Around every edge, the search finds what the formula with logarithms says."""
     unit = float(grid.exact_starts[1] / grid.starts[1])
@@ -132,15 +130,15 @@ def test_exp2(exponent: float) -> None:
     assert exp2(np.array([exponent]))[0] == pytest.approx(2.0**exponent, rel=4e-16)
 
 
-@pytest.mark.parametrize(
-    ("exponent", "expected"),
-    [
-        pytest.param(0.0, 1.0, id="zero"),
-        pytest.param(10.0, 1024.0, id="whole"),
-        pytest.param(-3.0, 0.125, id="negative"),
-        pytest.param(-1e9, 0.0, id="far below"),
-        pytest.param(2.0, 4.0, id="two"),
-    ],
+@cases(
+    "exponent expected",
+    {
+        "zero": (0.0, 1.0),
+        "whole": (10.0, 1024.0),
+        "negative": (-3.0, 0.125),
+        "far below": (-1e9, 0.0),
+        "two": (2.0, 4.0),
+    },
 )
 def test_exp2_of_whole_numbers_is_exact(exponent: float, expected: float) -> None:
     """Whole exponents shift and nothing else."""
@@ -207,17 +205,17 @@ def test_percentiles(samples: list[tuple[int, int]], expected: list[int]) -> Non
     assert [percentile(bank, fraction) for fraction in FRACTIONS] == expected
 
 
-@pytest.mark.parametrize(
-    ("sample", "half_life_ns", "reference", "weight"),
-    [
-        pytest.param("05T10:00", DAY, "05T00:00", 0.133483985417, id="morning"),
-        pytest.param("05T11:59:59", DAY, "05T00:00", 0.141420221684, id="before noon"),
-        pytest.param("05T12:00:00", DAY, "06T00:00", 0.070710678119, id="noon"),
-        pytest.param("05T18:00", DAY, "06T00:00", 0.084089641525, id="evening"),
-        pytest.param("05T10:20", HOUR, "05T10:00", 0.125992104989, id="an hour"),
-        pytest.param("05T10:20", 48 * HOUR, "05T00:00", 0.116092741886, id="two days"),
-        pytest.param("05T10:20", 168 * HOUR, "05T00:00", 0.104355593857, id="a week"),
-    ],
+@cases(
+    "sample half_life_ns reference weight",
+    {
+        "morning": ("05T10:00", DAY, "05T00:00", 0.133483985417),
+        "before noon": ("05T11:59:59", DAY, "05T00:00", 0.141420221684),
+        "noon": ("05T12:00:00", DAY, "06T00:00", 0.070710678119),
+        "evening": ("05T18:00", DAY, "06T00:00", 0.084089641525),
+        "an hour": ("05T10:20", HOUR, "05T10:00", 0.125992104989),
+        "two days": ("05T10:20", 48 * HOUR, "05T00:00", 0.116092741886),
+        "a week": ("05T10:20", 168 * HOUR, "05T00:00", 0.104355593857),
+    },
 )
 def test_first_sample(sample: str, half_life_ns: int, reference: str, weight: float) -> None:
     """The first sample sets the reference of its row."""
@@ -286,16 +284,16 @@ def steady(bank: Bank, amount: int, start: int, minutes: int) -> None:
     bank.add(rows, CPU_GRID.bucket(np.full(minutes, amount)), times, 0.1)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "fraction", "hours"),
-    [
-        pytest.param(100, 1000, 0.95, 1.77, id="p95 rises"),
-        pytest.param(100, 1000, 0.9, 3.63, id="p90 rises"),
-        pytest.param(100, 1000, 0.5, 23.9, id="p50 rises"),
-        pytest.param(1000, 100, 0.5, 23.9, id="p50 falls"),
-        pytest.param(1000, 100, 0.9, 79.6, id="p90 falls"),
-        pytest.param(1000, 100, 0.95, 103.6, id="p95 falls"),
-    ],
+@cases(
+    "before after fraction hours",
+    {
+        "p95 rises": (100, 1000, 0.95, 1.77),
+        "p90 rises": (100, 1000, 0.9, 3.63),
+        "p50 rises": (100, 1000, 0.5, 23.9),
+        "p50 falls": (1000, 100, 0.5, 23.9),
+        "p90 falls": (1000, 100, 0.9, 79.6),
+        "p95 falls": (1000, 100, 0.95, 103.6),
+    },
 )
 def test_reaction(before: int, after: int, fraction: float, hours: float) -> None:
     """After eight steady days, a percentile follows a change of load so many hours later."""

@@ -22,6 +22,7 @@ from app.recommender.core.rules import (
 )
 from app.recommender.core.targets import ObservedVpa
 from tests import make
+from tests.cases import cases
 from tests.recommender.core.scene import EAGER, GI, MI, START, Scene, running
 
 START_NS = nanoseconds(START)
@@ -114,10 +115,7 @@ def test_windows_beside_live_ones() -> None:
     assert stored.count == 21
 
 
-@pytest.mark.parametrize(
-    ("limit", "told", "total"),
-    [pytest.param(2, [304, 303], 3.0, id="the highest"), pytest.param(9, 5, 0.0, id="all")],
-)
+@cases("limit told total", {"the highest": (2, [304, 303], 3.0), "all": (9, 5, 0.0)})
 def test_open_windows_are_limited(limit: int, told: object, total: float) -> None:
     """Peaks beyond the limit are stored as if their interval had ended."""
     scene = Scene(replace(EAGER, publish=replace(EAGER.publish, open_windows=limit)))
@@ -412,14 +410,14 @@ FAR = START_NS + 10 * DAY
 NEVER = START_NS + 400 * DAY
 
 
-@pytest.mark.parametrize(
+@cases(
     "broken",
-    [
-        pytest.param(replace(CHECKPOINT, cpu=StoredHistogram(NEVER, {36: 1}, 1.0)), id="cpu"),
-        pytest.param(replace(CHECKPOINT, memory=StoredHistogram(NEVER, {36: 1}, 1.0)), id="memory"),
-        pytest.param(replace(CHECKPOINT, last_ns=FAR), id="last sample"),
-        pytest.param(replace(CHECKPOINT, first_ns=FAR), id="first sample"),
-    ],
+    {
+        "cpu": (replace(CHECKPOINT, cpu=StoredHistogram(NEVER, {36: 1}, 1.0)),),
+        "memory": (replace(CHECKPOINT, memory=StoredHistogram(NEVER, {36: 1}, 1.0)),),
+        "last sample": (replace(CHECKPOINT, last_ns=FAR),),
+        "first sample": (replace(CHECKPOINT, first_ns=FAR),),
+    },
 )
 def test_checkpoints_from_the_future(broken: Checkpoint) -> None:
     """A checkpoint with a broken date is named, and the container starts without it."""
@@ -439,14 +437,14 @@ MONTHLY = replace(EAGER, aggregation=AggregationRules(LONG, LONG))
 PER_VPA = replace(EAGER, per_vpa_config=True)
 
 
-@pytest.mark.parametrize(
-    ("before", "after"),
-    [
-        pytest.param(WEEKLY, EAGER, id="a shorter interval"),
-        pytest.param(MONTHLY, EAGER, id="shorter half-lives"),
-        pytest.param(PER_VPA, PER_VPA, id="an interval of a week in the policy"),
-        pytest.param(PER_VPA, EAGER, id="which are not asked of any more"),
-    ],
+@cases(
+    "before after",
+    {
+        "a shorter interval": (WEEKLY, EAGER),
+        "shorter half-lives": (MONTHLY, EAGER),
+        "an interval of a week in the policy": (PER_VPA, PER_VPA),
+        "which are not asked of any more": (PER_VPA, EAGER),
+    },
 )
 def test_settings_that_change_cost_no_history(
     before: RecommenderRules, after: RecommenderRules
@@ -525,15 +523,15 @@ def gone_for(days: float, *, cpu: int = 100, memory: int = GI) -> Scene:
     return scene
 
 
-@pytest.mark.parametrize(
-    ("cpu", "memory", "days", "left"),
-    [
-        pytest.param(100, GI, 7.9, 1, id="cpu and memory, in time"),
-        pytest.param(100, GI, 8, 0, id="cpu and memory, expired"),
-        pytest.param(-1, GI, 7.9, 1, id="memory alone is history"),
-        pytest.param(-1, GI, 8, 0, id="memory alone expires too"),
-        pytest.param(-1, -1, 0.05, 0, id="nothing learned, nothing kept"),
-    ],
+@cases(
+    "cpu memory days left",
+    {
+        "cpu and memory, in time": (100, GI, 7.9, 1),
+        "cpu and memory, expired": (100, GI, 8, 0),
+        "memory alone is history": (-1, GI, 7.9, 1),
+        "memory alone expires too": (-1, GI, 8, 0),
+        "nothing learned, nothing kept": (-1, -1, 0.05, 0),
+    },
 )
 def test_expiry(cpu: int, memory: int, days: float, left: int) -> None:
     """History outlives its last container by the time of expiry."""
@@ -636,14 +634,14 @@ def test_forgetting_after_a_clock_was_put_right() -> None:
     assert scene.model.row_count == 0
 
 
-@pytest.mark.parametrize(
-    ("namespace", "vpa", "expected"),
-    [
-        pytest.param("a", "gone", True, id="its VPA is gone"),
-        pytest.param("a", "web", False, id="its VPA is there, under any recommender"),
-        pytest.param("kept", "gone", False, id="its namespace is not ours"),
-        pytest.param("b", "web", True, id="a VPA of that name in another namespace"),
-    ],
+@cases(
+    "namespace vpa expected",
+    {
+        "its VPA is gone": ("a", "gone", True),
+        "its VPA is there, under any recommender": ("a", "web", False),
+        "its namespace is not ours": ("kept", "gone", False),
+        "a VPA of that name in another namespace": ("b", "web", True),
+    },
 )
 def test_orphans(namespace: str, vpa: str, expected: bool) -> None:
     """A checkpoint is an orphan if its VPA does not exist in a namespace that is ours."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-import pytest
-
 from app.model.pods import BOOST_ANNOTATION
 from app.recommender.core.moments import MINUTE, nanoseconds
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import UsageBatch
+from tests.cases import cases
 from tests.recommender.core.scene import GI, MI, Scene, running
 
 LEADERS = {"matchLabels": {"role": "leader"}}
@@ -41,14 +40,14 @@ def split_in(scene: Scene) -> None:
     scene.pod(role="leader")
 
 
-@pytest.mark.parametrize(
-    ("minute", "window", "leader", "follower"),
-    [
-        pytest.param(11, 30, (1, 1), (0, 0), id="after the move"),
-        pytest.param(9, 30, (0, 0), (1, 1), id="before it"),
-        pytest.param(10.2, 17, (0, 1), (0, 0), id="averaged over it, memory counts"),
-        pytest.param(10, 17, (1, 1), (0, 0), id="at its very moment"),
-    ],
+@cases(
+    "minute window leader follower",
+    {
+        "after the move": (11, 30, (1, 1), (0, 0)),
+        "before it": (9, 30, (0, 0), (1, 1)),
+        "averaged over it, memory counts": (10.2, 17, (0, 1), (0, 0)),
+        "at its very moment": (10, 17, (1, 1), (0, 0)),
+    },
 )
 def test_samples_around_a_move(
     minute: float, window: float, leader: tuple[int, int], follower: tuple[int, int]
@@ -102,10 +101,7 @@ def test_one_batch_may_hold_a_container_several_times() -> None:
     assert scene.model.tally.cpu == 4
 
 
-@pytest.mark.parametrize(
-    ("gate", "counted"),
-    [pytest.param(True, 2, id="with the gate"), pytest.param(False, 5, id="without")],
-)
+@cases("gate counted", {"with the gate": (True, 2), "without": (False, 5)})
 def test_boosted_usage(gate: bool, counted: int) -> None:
     """Usage during a start-up boost is no demand; memory is."""
     scene = Scene(replace(RecommenderRules(), cpu_startup_boost=gate))
@@ -163,15 +159,15 @@ def test_moved_pods_feed_every_vpa_they_fed() -> None:
     assert counts == {"leader-app": 1, "follower-app": 1, "all-app": 2}
 
 
-@pytest.mark.parametrize(
-    ("days", "counted"),
-    [
-        pytest.param(-401, False, id="long ago"),
-        pytest.param(-399, True, id="late"),
-        pytest.param(1, True, id="a clock that is ahead"),
-        pytest.param(1.1, False, id="from the future"),
-        pytest.param(30_000, False, id="from beyond all times"),
-    ],
+@cases(
+    "days counted",
+    {
+        "long ago": (-401, False),
+        "late": (-399, True),
+        "a clock that is ahead": (1, True),
+        "from the future": (1.1, False),
+        "from beyond all times": (30_000, False),
+    },
 )
 def test_broken_dates(days: float, counted: bool) -> None:
     """A sample that cannot be from now does not age all others to nothing."""

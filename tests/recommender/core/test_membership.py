@@ -13,6 +13,7 @@ from app.recommender.core.rules import RecommenderRules, container_rules
 from app.recommender.core.tables import NOWHERE, RowTable
 from app.recommender.core.tracked import NO_OWNER
 from tests import make
+from tests.cases import cases
 from tests.recommender.core.scene import EAGER, GI, MI, WEB, Scene, running
 
 LEADERS = {"matchLabels": {"role": "leader"}}
@@ -67,14 +68,14 @@ def test_nothing_is_taken_back_from_another_row() -> None:
     assert scene.stored["follower-app"].memory.total == 1.0
 
 
-@pytest.mark.parametrize(
-    ("top", "matched"),
-    [
-        pytest.param(WEB, True, id="owned by the target"),
-        pytest.param(ObjectKey("", "StatefulSet", "db"), False, id="owned by another"),
-        pytest.param(NO_OWNER, False, id="owned by none"),
-        pytest.param(None, False, id="owner not known"),
-    ],
+@cases(
+    "top matched",
+    {
+        "owned by the target": (WEB, True),
+        "owned by another": (ObjectKey("", "StatefulSet", "db"), False),
+        "owned by none": (NO_OWNER, False),
+        "owner not known": (None, False),
+    },
 )
 def test_ownership(top: ObjectKey | None, matched: bool) -> None:
     """A VPA with a selector wants pods of its target only."""
@@ -177,13 +178,7 @@ def test_other_target_begins_anew_and_can_be_undone() -> None:
     assert scene.shown()["app"]["target"].startswith("1168m")
 
 
-@pytest.mark.parametrize(
-    ("minutes", "target"),
-    [
-        pytest.param(59, "1168m", id="within the hour"),
-        pytest.param(130, "-", id="later"),
-    ],
-)
+@cases("minutes target", {"within the hour": (59, "1168m"), "later": (130, "-")})
 def test_vpa_that_comes_back(minutes: int, target: str) -> None:
     """A VPA that was deleted and made again goes on where it stopped."""
     scene = running(EAGER)

@@ -25,18 +25,18 @@ from tests.recommender.core.scene import EAGER, GI, MI, Scene
 KILLED_AT = datetime(2026, 1, 5, 9, 30, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("request_mi", "peak_mi", "ratio", "bump", "expected"),
-    [
-        pytest.param(1000, 0, 1.2, 100, 1200, id="by ratio"),
-        pytest.param(1, 0, 1.2, 100, 101, id="at least so much more"),
-        pytest.param(500, 0, 1.2, 100, 600, id="both alike"),
-        pytest.param(1000, 3000, 1.2, 100, 3600, id="from the peak"),
-        pytest.param(1024, 0, 3.0, 100, 3072, id="own ratio"),
-        pytest.param(0, 0, 1.2, 100, 100, id="nothing known"),
-        pytest.param(512, 0, 1.0, 0, 512, id="no bump at all"),
-        pytest.param(512, 0, 1.0, 10**24, 512 + 10**14 / MI, id="no end of a bump"),
-    ],
+@cases(
+    "request_mi peak_mi ratio bump expected",
+    {
+        "by ratio": (1000, 0, 1.2, 100, 1200),
+        "at least so much more": (1, 0, 1.2, 100, 101),
+        "both alike": (500, 0, 1.2, 100, 600),
+        "from the peak": (1000, 3000, 1.2, 100, 3600),
+        "own ratio": (1024, 0, 3.0, 100, 3072),
+        "nothing known": (0, 0, 1.2, 100, 100),
+        "no bump at all": (512, 0, 1.0, 0, 512),
+        "no end of a bump": (512, 0, 1.0, 10**24, 512 + 10**14 / MI),
+    },
 )
 def test_needed_memory(
     request_mi: int, peak_mi: int, ratio: float, bump: int, expected: int
@@ -132,15 +132,15 @@ def test_containers_that_were_not_there_before() -> None:
     assert len(new_kills(before, after)) == 1
 
 
-@pytest.mark.parametrize(
-    ("resources", "memory", "expected"),
-    [
-        pytest.param({"requests": {"memory": "250Mi"}}, "1Mi", 250 * MI, id="the kubelet's"),
-        pytest.param(None, "1Mi", MI, id="the spec's"),
-        pytest.param({}, "1Mi", 0, id="the kubelet knows of none"),
-        pytest.param(None, None, 0, id="none"),
-        pytest.param(None, "-1Mi", 0, id="garbage"),
-    ],
+@cases(
+    "resources memory expected",
+    {
+        "the kubelet's": ({"requests": {"memory": "250Mi"}}, "1Mi", 250 * MI),
+        "the spec's": (None, "1Mi", MI),
+        "the kubelet knows of none": ({}, "1Mi", 0),
+        "none": (None, None, 0),
+        "garbage": (None, "-1Mi", 0),
+    },
 )
 def test_memory_request(resources: object, memory: str | None, expected: int) -> None:
     """The kubelet's word goes before the spec's."""
@@ -235,16 +235,16 @@ def peaks(scene: Scene) -> list[tuple[int, int]]:
     return [(one.usage_bytes // MI, one.oom_bytes // MI) for one in windows]
 
 
-@pytest.mark.parametrize(
-    ("order", "expected", "peak"),
-    [
-        pytest.param("used killed", 4_506_574_562, (3072, 3686), id="in order"),
-        pytest.param("killed used", 4_506_574_562, (3072, 3686), id="usage is told later"),
-        pytest.param("killed used killed", 4_506_574_562, (3072, 3686), id="told twice"),
-        pytest.param("killed below used", 4_506_574_562, (3072, 3686), id="usage rises"),
-        pytest.param("killed after", 3_861_631_195, (3072, 200), id="usage from after it"),
-        pytest.param("killed after used", 3_861_631_195, (3072, 200), id="older than the last"),
-    ],
+@cases(
+    "order expected peak",
+    {
+        "in order": ("used killed", 4_506_574_562, (3072, 3686)),
+        "usage is told later": ("killed used", 4_506_574_562, (3072, 3686)),
+        "told twice": ("killed used killed", 4_506_574_562, (3072, 3686)),
+        "usage rises": ("killed below used", 4_506_574_562, (3072, 3686)),
+        "usage from after it": ("killed after", 3_861_631_195, (3072, 200)),
+        "older than the last": ("killed after used", 3_861_631_195, (3072, 200)),
+    },
 )
 def test_order_of_usage_and_kill(order: str, expected: int, peak: tuple[int, int]) -> None:
     """Usage from before a kill counts, and the kill builds on it, whichever is told first."""
@@ -276,12 +276,12 @@ def test_kill_dated_ahead() -> None:
     assert peaks(scene) == [(300, 200)]
 
 
-@pytest.mark.parametrize(
-    ("policy", "request_mi", "expected"),
-    [
-        pytest.param({"oomBumpUpRatio": "3"}, 1024, 3072, id="a ratio of its own"),
-        pytest.param({"oomBumpUpRatio": "1", "oomMinBumpUp": "0"}, 512, 512, id="none at all"),
-    ],
+@cases(
+    "policy request_mi expected",
+    {
+        "a ratio of its own": ({"oomBumpUpRatio": "3"}, 1024, 3072),
+        "none at all": ({"oomBumpUpRatio": "1", "oomMinBumpUp": "0"}, 512, 512),
+    },
 )
 def test_own_bump(policy: dict[str, Any], request_mi: int, expected: int) -> None:
     """A policy sets its own bump; without it the flags' holds again."""
@@ -296,14 +296,14 @@ def test_own_bump(policy: dict[str, Any], request_mi: int, expected: int) -> Non
     assert peaks(scene) == [(0, 2400)]
 
 
-@pytest.mark.parametrize(
-    ("interval", "hours", "counted"),
-    [
-        pytest.param(None, 30, 0, id="older than a day"),
-        pytest.param(None, 24, 1, id="a day old"),
-        pytest.param(3600, 2, 0, id="older than the policy's interval"),
-        pytest.param(None, -48, 0, id="yet to come"),
-    ],
+@cases(
+    "interval hours counted",
+    {
+        "older than a day": (None, 30, 0),
+        "a day old": (None, 24, 1),
+        "older than the policy's interval": (3600, 2, 0),
+        "yet to come": (None, -48, 0),
+    },
 )
 def test_late_kills(interval: int | None, hours: int, counted: int) -> None:
     """Kills that are too old, or yet to come, do not count."""
@@ -316,15 +316,15 @@ def test_late_kills(interval: int | None, hours: int, counted: int) -> None:
     assert (tally.kills, tally.kills_late) == (counted, 1 - counted)
 
 
-@pytest.mark.parametrize(
-    ("request_mi", "kills", "expected"),
-    [
-        pytest.param(1000, 1, 1200, id="one"),
-        pytest.param(1000, 2, 1440, id="the second builds on the first"),
-        pytest.param(1000, 3, 1728, id="the third on the second"),
-        pytest.param(1000, 100, 2000, id="a night of them asks for twice the request"),
-        pytest.param(64, 100, 164, id="for one bump where that is more"),
-    ],
+@cases(
+    "request_mi kills expected",
+    {
+        "one": (1000, 1, 1200),
+        "the second builds on the first": (1000, 2, 1440),
+        "the third on the second": (1000, 3, 1728),
+        "a night of them asks for twice the request": (1000, 100, 2000),
+        "for one bump where that is more": (64, 100, 164),
+    },
 )
 def test_repeated_kills(request_mi: int, kills: int, expected: int) -> None:
     """A container that is killed again before it got more is far too small: kills build up."""
@@ -340,13 +340,13 @@ def test_repeated_kills(request_mi: int, kills: int, expected: int) -> None:
     assert peaks(scene) == [(10, expected)]  # what is told of usage later is no kill
 
 
-@pytest.mark.parametrize(
-    ("request_mi", "before", "used", "after", "expected"),
-    [
-        pytest.param(500, 9, 990, 3, (990, 1728), id="the limit rises with usage"),
-        pytest.param(1000, 5, 1900, 1, (1900, 2400), id="up from usage, then built up"),
-        pytest.param(1000, 5, 1900, 9, (1900, 3800), id="twice the usage at most"),
-    ],
+@cases(
+    "request_mi before used after expected",
+    {
+        "the limit rises with usage": (500, 9, 990, 3, (990, 1728)),
+        "up from usage, then built up": (1000, 5, 1900, 1, (1900, 2400)),
+        "twice the usage at most": (1000, 5, 1900, 9, (1900, 3800)),
+    },
 )
 def test_usage_below_the_peak_of_kills(
     request_mi: int, before: int, used: int, after: int, expected: tuple[int, int]

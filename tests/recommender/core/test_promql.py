@@ -25,6 +25,7 @@ from app.recommender.core.promql import (
     memory_query,
     read_series,
 )
+from tests.cases import cases
 from tests.junk import ANYTHING
 
 RULES = PastRules()
@@ -67,19 +68,19 @@ def test_other_labels() -> None:
     assert memory_query(replace(rules, cadvisor_job='a"\\')).startswith('memory{job="a\\"\\\\", ')
 
 
-@pytest.mark.parametrize(
-    ("metric", "query"),
-    [
-        pytest.param('up{job="kubernetes-pods"}', 'up{job="kubernetes-pods"}[8d]', id="default"),
-        pytest.param(" kube_pod_labels ", "kube_pod_labels[8d]", id="a name alone"),
-        pytest.param("{a=\"}\",b=~'x{2}'}", "{a=\"}\",b=~'x{2}'}[8d]", id="braces in texts"),
-        pytest.param("up offset 5m", "up[8d] offset 5m", id="an offset stays behind"),
-        pytest.param("up @ end()", "up[8d] @ end()", id="a moment stays behind"),
-        pytest.param("up[3d]", "up[3d]", id="has a range"),
-        pytest.param("max_over_time(up[3d])", "max_over_time(up[3d])", id="a function"),
-        pytest.param('up{a="b"} > 0', 'up{a="b"} > 0', id="an expression"),
-        pytest.param("", "", id="nothing"),
-    ],
+@cases(
+    "metric query",
+    {
+        "default": ('up{job="kubernetes-pods"}', 'up{job="kubernetes-pods"}[8d]'),
+        "a name alone": (" kube_pod_labels ", "kube_pod_labels[8d]"),
+        "braces in texts": ("{a=\"}\",b=~'x{2}'}", "{a=\"}\",b=~'x{2}'}[8d]"),
+        "an offset stays behind": ("up offset 5m", "up[8d] offset 5m"),
+        "a moment stays behind": ("up @ end()", "up[8d] @ end()"),
+        "has a range": ("up[3d]", "up[3d]"),
+        "a function": ("max_over_time(up[3d])", "max_over_time(up[3d])"),
+        "an expression": ('up{a="b"} > 0', 'up{a="b"} > 0'),
+        "nothing": ("", ""),
+    },
 )
 def test_query_for_labels(metric: str, query: str) -> None:
     """A bare selector gets a range; anything else is taken as it is written."""
@@ -105,19 +106,19 @@ def test_good_answer() -> None:
     assert flaws == Flaws()
 
 
-@pytest.mark.parametrize(
+@cases(
     "bad",
-    [
-        pytest.param({"metric": {"pod": 1}, "values": POINTS}, id="a label is a number"),
-        pytest.param({"metric": [], "values": POINTS}, id="labels are a list"),
-        pytest.param({"metric": {}}, id="no points"),
-        pytest.param({"metric": {}, "values": [[1]]}, id="half a point"),
-        pytest.param({"metric": {}, "values": [[1, "much"]]}, id="a value is a word"),
-        pytest.param({"metric": {}, "values": [["noon", "1"]]}, id="a time is a word"),
-        pytest.param({"metric": {}, "values": [{"time": 1}]}, id="points are objects"),
-        pytest.param({"metric": {}, "values": [[10**400, "1"]]}, id="a time beyond all times"),
-        pytest.param({"metric": {}, "histograms": []}, id="histograms"),
-    ],
+    {
+        "a label is a number": ({"metric": {"pod": 1}, "values": POINTS},),
+        "labels are a list": ({"metric": [], "values": POINTS},),
+        "no points": ({"metric": {}},),
+        "half a point": ({"metric": {}, "values": [[1]]},),
+        "a value is a word": ({"metric": {}, "values": [[1, "much"]]},),
+        "a time is a word": ({"metric": {}, "values": [["noon", "1"]]},),
+        "points are objects": ({"metric": {}, "values": [{"time": 1}]},),
+        "a time beyond all times": ({"metric": {}, "values": [[10**400, "1"]]},),
+        "histograms": ({"metric": {}, "histograms": []},),
+    },
 )
 def test_bad_series(bad: object) -> None:
     """One bad series costs itself."""
@@ -128,14 +129,14 @@ def test_bad_series(bad: object) -> None:
     assert flaws.told[0].startswith("data.result[0]")
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        pytest.param({}, id="empty"),
-        pytest.param({"data": []}, id="no object"),
-        pytest.param(answer(GOOD, kind="scalar"), id="another kind"),
-        pytest.param(answer("a"), id="series are words"),
-    ],
+    {
+        "empty": ({},),
+        "no object": ({"data": []},),
+        "another kind": (answer(GOOD, kind="scalar"),),
+        "series are words": (answer("a"),),
+    },
 )
 def test_no_answer(body: dict[str, Any]) -> None:
     """What is no answer at all is refused with the field that is wrong."""
@@ -182,18 +183,18 @@ def test_labels_that_are_missing() -> None:
         label(Series({}, [], []), "name")
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        pytest.param(0.25, 250, id="an amount"),
-        pytest.param(0.0019, 1, id="cut, not rounded"),
-        pytest.param(0.0, 0, id="nothing"),
-        pytest.param(-1.0, -1, id="below zero"),
-        pytest.param(float("nan"), -1, id="not a number"),
-        pytest.param(float("inf"), -1, id="infinite"),
-        pytest.param(1e300, 10**14, id="huge"),
-        pytest.param(float("-inf"), -1, id="infinitely little"),
-    ],
+@cases(
+    "value expected",
+    {
+        "an amount": (0.25, 250),
+        "cut, not rounded": (0.0019, 1),
+        "nothing": (0.0, 0),
+        "below zero": (-1.0, -1),
+        "not a number": (float("nan"), -1),
+        "infinite": (float("inf"), -1),
+        "huge": (1e300, 10**14),
+        "infinitely little": (float("-inf"), -1),
+    },
 )
 def test_amounts(value: float, expected: int) -> None:
     """Amounts that cannot be are none."""

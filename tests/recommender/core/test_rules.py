@@ -75,14 +75,14 @@ def test_caps(policies: list[dict[str, Any]], expected: tuple[Cap, Cap]) -> None
     assert (found.cpu, found.memory) == expected
 
 
-@pytest.mark.parametrize(
-    ("resources", "expected"),
-    [
-        pytest.param(None, ("cpu", "memory"), id="default"),
-        pytest.param(["memory"], ("memory",), id="memory alone"),
-        pytest.param([], (), id="none"),
-        pytest.param(["gpu", "cpu"], ("cpu",), id="unknown ones do not count"),
-    ],
+@cases(
+    "resources expected",
+    {
+        "default": (None, ("cpu", "memory")),
+        "memory alone": (["memory"], ("memory",)),
+        "none": ([], ()),
+        "unknown ones do not count": (["gpu", "cpu"], ("cpu",)),
+    },
 )
 def test_controlled(resources: list[str] | None, expected: tuple[str, ...]) -> None:
     """Only listed resources are sized."""
@@ -146,13 +146,13 @@ def test_expiry_is_bounded() -> None:
     assert rules_of(policy).aggregation.expiry_ns == 2**62
 
 
-@pytest.mark.parametrize(
-    ("heeded", "value", "expected"),
-    [
-        pytest.param(True, "true", True, id="asked for"),
-        pytest.param(True, "True", False, id="another word"),
-        pytest.param(False, "true", False, id="not heeded"),
-    ],
+@cases(
+    "heeded value expected",
+    {
+        "asked for": (True, "true", True),
+        "another word": (True, "True", False),
+        "not heeded": (False, "true", False),
+    },
 )
 def test_whole_cores(heeded: bool, value: str, expected: bool) -> None:
     """An annotation per container asks for whole cores, if the flag lets it."""
@@ -162,14 +162,14 @@ def test_whole_cores(heeded: bool, value: str, expected: bool) -> None:
     assert rules_of(rules=rules, annotations=annotations).whole_cores is expected
 
 
-@pytest.mark.parametrize(
-    ("within", "least", "most", "crossed"),
-    [
-        pytest.param(cap("1", "2"), 1000, 2000, False, id="plain"),
-        pytest.param(cap("1n", "1n"), 1, 0, False, id="finer than thousandths"),
-        pytest.param(cap("2", "1"), 2000, 1000, True, id="crossed"),
-        pytest.param(cap(), 0, 2**62, False, id="none"),
-    ],
+@cases(
+    "within least most crossed",
+    {
+        "plain": (cap("1", "2"), 1000, 2000, False),
+        "finer than thousandths": (cap("1n", "1n"), 1, 0, False),
+        "crossed": (cap("2", "1"), 2000, 1000, True),
+        "none": (cap(), 0, 2**62, False),
+    },
 )
 def test_cap_in_thousandths(within: Cap, least: int, most: int, crossed: bool) -> None:
     """Whole thousandths compare with a cap as exact amounts would."""

@@ -212,14 +212,14 @@ def test_one_leaking_pod_in_ten() -> None:
     assert found.tolist() == [1_077_095_457, 1_077_095_457, 4_340_933_439]
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "fraction", "day"),
-    [
-        pytest.param(200, 1000, 0.9, 1, id="up with the first sample"),
-        pytest.param(1000, 200, 0.5, 1, id="p50 falls on day 1"),
-        pytest.param(1000, 200, 0.9, 4, id="p90 falls on day 4"),
-        pytest.param(1000, 200, 0.95, 5, id="p95 falls on day 5"),
-    ],
+@cases(
+    "before after fraction day",
+    {
+        "up with the first sample": (200, 1000, 0.9, 1),
+        "p50 falls on day 1": (1000, 200, 0.5, 1),
+        "p90 falls on day 4": (1000, 200, 0.9, 4),
+        "p95 falls on day 5": (1000, 200, 0.95, 5),
+    },
 )
 def test_daily_peaks(before: int, after: int, fraction: float, day: int) -> None:
     """How long eight days of one peak hold out against another."""

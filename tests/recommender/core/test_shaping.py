@@ -130,18 +130,18 @@ def test_whole_cores(millicores: int, expected: str) -> None:
     assert found.amounts[1].tolist() == [millicores] * 4
 
 
-@pytest.mark.parametrize(
-    ("target", "within", "expected", "bound"),
-    [
-        pytest.param(100, cap("500m", "300m"), "300m", Bound.MOST, id="the most wins"),
-        pytest.param(100, cap("500m"), "500m", Bound.LEAST, id="raised"),
-        pytest.param(100, cap("", "50m"), "50m", Bound.MOST, id="lowered"),
-        pytest.param(100, cap("100m", "100m"), "100m", Bound.NOTHING, id="just right"),
-        pytest.param(100, cap("0.1000005"), "100000500n", Bound.LEAST, id="a finer least"),
-        pytest.param(100, cap("", "0.0999995"), "99999500n", Bound.MOST, id="a finer most"),
-        pytest.param(100, cap("", "100000500n"), "100m", Bound.NOTHING, id="within a finer most"),
-        pytest.param(100, cap("1E"), "1E", Bound.LEAST, id="an absurd least"),
-    ],
+@cases(
+    "target within expected bound",
+    {
+        "the most wins": (100, cap("500m", "300m"), "300m", Bound.MOST),
+        "raised": (100, cap("500m"), "500m", Bound.LEAST),
+        "lowered": (100, cap("", "50m"), "50m", Bound.MOST),
+        "just right": (100, cap("100m", "100m"), "100m", Bound.NOTHING),
+        "a finer least": (100, cap("0.1000005"), "100000500n", Bound.LEAST),
+        "a finer most": (100, cap("", "0.0999995"), "99999500n", Bound.MOST),
+        "within a finer most": (100, cap("", "100000500n"), "100m", Bound.NOTHING),
+        "an absurd least": (100, cap("1E"), "1E", Bound.LEAST),
+    },
 )
 def test_caps(target: int, within: Cap, expected: str, bound: Bound) -> None:
     """Amounts are raised, then lowered; caps are published as they were written."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-import pytest
-
 from app.model.kinds import Condition
 from app.model.selectors import EVERYTHING, Selector
 from app.model.vpa import ContainerRecommendation
@@ -233,17 +231,17 @@ def test_json_of_little(status: VpaStatus, expected: dict[str, object]) -> None:
     assert status_json(status) == expected
 
 
-@pytest.mark.parametrize(
-    ("new", "stands", "found", "killed", "expected"),
-    [
-        pytest.param(WITH, WITHOUT, Difference.TARGET, True, Why.FIRST, id="the first one"),
-        pytest.param(WITH, WITH, Difference.TARGET, True, Why.KILL, id="after a kill"),
-        pytest.param(WITH, WITH, Difference.TARGET, False, Why.TARGET, id="a target"),
-        pytest.param(WITH, WITH, Difference.BOUNDS, False, Why.BOUNDS, id="a bound"),
-        pytest.param(WITH, WITH, Difference.SLIGHT, False, Why.REFRESH, id="its turn"),
-        pytest.param(WITHOUT, WITH, Difference.CONDITIONS, False, Why.CONDITIONS, id="conditions"),
-        pytest.param(WITH, WITH, Difference.GENERATION, False, Why.GENERATION, id="an edit"),
-    ],
+@cases(
+    "new stands found killed expected",
+    {
+        "the first one": (WITH, WITHOUT, Difference.TARGET, True, Why.FIRST),
+        "after a kill": (WITH, WITH, Difference.TARGET, True, Why.KILL),
+        "a target": (WITH, WITH, Difference.TARGET, False, Why.TARGET),
+        "a bound": (WITH, WITH, Difference.BOUNDS, False, Why.BOUNDS),
+        "its turn": (WITH, WITH, Difference.SLIGHT, False, Why.REFRESH),
+        "conditions": (WITHOUT, WITH, Difference.CONDITIONS, False, Why.CONDITIONS),
+        "an edit": (WITH, WITH, Difference.GENERATION, False, Why.GENERATION),
+    },
 )
 def test_why(
     new: VpaStatus, stands: VpaStatus, found: Difference, killed: bool, expected: Why
@@ -256,14 +254,14 @@ def test_why(
     assert (published.why, published.namespace, published.name) == (expected, "default", "web")
 
 
-@pytest.mark.parametrize(
-    ("selector", "problem", "expected"),
-    [
-        pytest.param(EVERYTHING, "", "", id="found"),
-        pytest.param(EVERYTHING, "ignored", "", id="found, with a problem"),
-        pytest.param(None, "is gone", "is gone", id="not found"),
-        pytest.param(None, "", "Cannot read targetRef", id="not found, and it is not known why"),
-    ],
+@cases(
+    "selector problem expected",
+    {
+        "found": (EVERYTHING, "", ""),
+        "found, with a problem": (EVERYTHING, "ignored", ""),
+        "not found": (None, "is gone", "is gone"),
+        "not found, and it is not known why": (None, "", "Cannot read targetRef"),
+    },
 )
 def test_problem(selector: Selector | None, problem: str, expected: str) -> None:
     """A target that is not found is a problem with words."""

@@ -32,12 +32,9 @@ STANDS = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("rules", "least", "most"),
-    [
-        pytest.param(EAGER, 1439, 1440, id="every minute"),
-        pytest.param(RecommenderRules(), 100, 160, id="by tolerance and turn"),
-    ],
+@cases(
+    "rules least most",
+    {"every minute": (EAGER, 1439, 1440), "by tolerance and turn": (RecommenderRules(), 100, 160)},
 )
 def test_writes_of_a_day(rules: RecommenderRules, least: int, most: int) -> None:
     """How often one steady VPA is written on its second day."""
@@ -331,14 +328,14 @@ def test_unread_history() -> None:
     assert targets(scene) == {"app": "126m 1238659775"}
 
 
-@pytest.mark.parametrize(
-    ("cpu", "memory", "expected"),
-    [
-        pytest.param(-1, -1, "900m 3Gi", id="nothing sampled"),
-        pytest.param(100, -1, "126m 3Gi", id="cpu sampled"),
-        pytest.param(-1, GI, "900m 1238659775", id="memory sampled"),
-        pytest.param(100, GI, "126m 1238659775", id="both"),
-    ],
+@cases(
+    "cpu memory expected",
+    {
+        "nothing sampled": (-1, -1, "900m 3Gi"),
+        "cpu sampled": (100, -1, "126m 3Gi"),
+        "memory sampled": (-1, GI, "900m 1238659775"),
+        "both": (100, GI, "126m 1238659775"),
+    },
 )
 def test_resources_without_samples(cpu: int, memory: int, expected: str) -> None:
     """A resource that was never sampled keeps what stands; containers that are gone do not."""
@@ -383,13 +380,13 @@ def test_no_container_in_sight() -> None:
 FORGETFUL = replace(EAGER, expects_past=True)
 
 
-@pytest.mark.parametrize(
-    ("cpu", "memory", "expected"),
-    [
-        pytest.param(100, GI, "900m 3Gi", id="less than stands"),
-        pytest.param(2000, GI, "2406m 3Gi", id="more CPU"),
-        pytest.param(100, 4 * GI, "900m 4992073454", id="more memory"),
-    ],
+@cases(
+    "cpu memory expected",
+    {
+        "less than stands": (100, GI, "900m 3Gi"),
+        "more CPU": (2000, GI, "2406m 3Gi"),
+        "more memory": (100, 4 * GI, "900m 4992073454"),
+    },
 )
 def test_until_the_past_is_known_amounts_only_grow(cpu: int, memory: int, expected: str) -> None:
     """A few samples after a start do not outweigh all that was known before it."""

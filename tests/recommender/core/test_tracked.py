@@ -93,16 +93,16 @@ def moved_pod() -> TrackedPod:
     return pod
 
 
-@pytest.mark.parametrize(
-    ("time_ns", "expected"),
-    [
-        pytest.param(40, 4, id="now"),
-        pytest.param(30, 4, id="from the move on"),
-        pytest.param(29, 3, id="before the last move"),
-        pytest.param(20, 3, id="at the one before"),
-        pytest.param(19, 2, id="before that"),
-        pytest.param(0, 2, id="further back is not remembered"),
-    ],
+@cases(
+    "time_ns expected",
+    {
+        "now": (40, 4),
+        "from the move on": (30, 4),
+        "before the last move": (29, 3),
+        "at the one before": (20, 3),
+        "before that": (19, 2),
+        "further back is not remembered": (0, 2),
+    },
 )
 def test_vpas_at(time_ns: int, expected: int) -> None:
     """A pod remembers where it belonged, two moves back."""
@@ -127,14 +127,14 @@ def test_forgotten_vpas_are_gone_from_the_past() -> None:
     assert [pod.vpas_at(time_ns) for time_ns in (40, 25, 15)] == [set(), set(), {2}]
 
 
-@pytest.mark.parametrize(
-    ("selector", "since", "now", "expected"),
-    [
-        pytest.param(OF_WEB, None, HOUR, OF_WEB, id="resolved"),
-        pytest.param(None, 0, None, OF_WEB, id="just broken"),
-        pytest.param(None, 0, HOUR - 1, OF_WEB, id="within the grace"),
-        pytest.param(None, 0, HOUR, NOTHING, id="for too long"),
-    ],
+@cases(
+    "selector since now expected",
+    {
+        "resolved": (OF_WEB, None, HOUR, OF_WEB),
+        "just broken": (None, 0, None, OF_WEB),
+        "within the grace": (None, 0, HOUR - 1, OF_WEB),
+        "for too long": (None, 0, HOUR, NOTHING),
+    },
 )
 def test_claim_of(
     selector: Selector | None,

@@ -38,13 +38,13 @@ MEMORY = ExternalQuestion("default", "web-0", "memory", "memory", "app=web,pod=w
 AT = "2026-01-05T00:00:00Z"
 
 
-@pytest.mark.parametrize(
-    ("named", "by_default", "by_perf"),
-    [
-        pytest.param([], True, False, id="none named"),
-        pytest.param(["default"], True, False, id="the default one"),
-        pytest.param(["perf"], False, True, id="another one"),
-    ],
+@cases(
+    "named by_default by_perf",
+    {
+        "none named": ([], True, False),
+        "the default one": (["default"], True, False),
+        "another one": (["perf"], False, True),
+    },
 )
 def test_handles(named: list[str], by_default: bool, by_perf: bool) -> None:
     """A VPA is for the recommenders it names, else for the default one."""
@@ -153,17 +153,17 @@ def test_amounts(
     assert bool(problem) == bool(found.problems)
 
 
-@pytest.mark.parametrize(
-    ("broken", "problem"),
-    [
-        pytest.param(item(used(), timestamp=None), "default/web-0: timestamp: is", id="no time"),
-        pytest.param(item(used(), timestamp="noon"), 'timestamp: "noon" is no', id="no such time"),
-        pytest.param(item(used(), metadata=[]), "pod ?: metadata: expected", id="no name"),
-        pytest.param(item({"name": 5}), "containers.name: expected", id="container without name"),
-        pytest.param(item({"usage": []}), "usage: expected an object", id="no amounts"),
-        pytest.param(item(containers={}), "containers: expected a list", id="no list"),
-        pytest.param(item(containers=[]), "web-0: containers: there are none", id="no containers"),
-    ],
+@cases(
+    "broken problem",
+    {
+        "no time": (item(used(), timestamp=None), "default/web-0: timestamp: is"),
+        "no such time": (item(used(), timestamp="noon"), 'timestamp: "noon" is no'),
+        "no name": (item(used(), metadata=[]), "pod ?: metadata: expected"),
+        "container without name": (item({"name": 5}), "containers.name: expected"),
+        "no amounts": (item({"usage": []}), "usage: expected an object"),
+        "no list": (item(containers={}), "containers: expected a list"),
+        "no containers": (item(containers=[]), "web-0: containers: there are none"),
+    },
 )
 def test_broken_items(broken: dict[str, Any], problem: str) -> None:
     """An item that cannot be read is told of, and the next one counts."""
@@ -241,13 +241,13 @@ def test_items() -> None:
     assert found.batch.windows_ns.tolist() == [30 * 10**9, 0]
 
 
-@pytest.mark.parametrize(
+@cases(
     "body",
-    [
-        pytest.param({"items": {}}, id="no list"),
-        pytest.param({"items": [1]}, id="no values"),
-        pytest.param(answer({"metricLabels": ["app"]}), id="no labels"),
-    ],
+    {
+        "no list": ({"items": {}},),
+        "no values": ({"items": [1]},),
+        "no labels": (answer({"metricLabels": ["app"]}),),
+    },
 )
 def test_bad_answers(body: dict[str, Any]) -> None:
     """What is no answer is refused with the field that is wrong."""

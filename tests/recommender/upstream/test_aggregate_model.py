@@ -14,6 +14,7 @@ from app.recommender.core.usage import ABSENT
 from app.recommender.upstream.aggregate_model import UpstreamModel
 from app.recommender.upstream.variant import as_upstream
 from tests import make
+from tests.cases import cases
 from tests.recommender.core.past_usage import past
 from tests.recommender.core.scene import GI, MI, START, Scene
 from tests.recommender.upstream.plain_traces import Trace
@@ -186,15 +187,15 @@ def test_equal_status_is_not_written() -> None:
     assert (scene.writes, scene.tick()) == (1, [])
 
 
-@pytest.mark.parametrize(
-    ("phase", "controlled", "days", "left"),
-    [
-        pytest.param("Running", True, 7.9, 1, id="seven days"),
-        pytest.param("Running", True, 8, 0, id="eight days"),
-        pytest.param("Succeeded", False, 0.1, 0, id="over and nobody's"),
-        pytest.param("Succeeded", True, 7.9, 1, id="over and somebody's"),
-        pytest.param("Succeeded", True, 8, 0, id="over and too old"),
-    ],
+@cases(
+    "phase controlled days left",
+    {
+        "seven days": ("Running", True, 7.9, 1),
+        "eight days": ("Running", True, 8, 0),
+        "over and nobody's": ("Succeeded", False, 0.1, 0),
+        "over and somebody's": ("Succeeded", True, 7.9, 1),
+        "over and too old": ("Succeeded", True, 8, 0),
+    },
 )
 def test_collection(phase: str, controlled: bool, days: float, left: int) -> None:
     """Aggregates without samples live as long as they are fed, and never beyond eight days."""
@@ -330,13 +331,13 @@ def test_vpa_that_goes() -> None:
     assert scene.shown("again")["app"]["target"].startswith("1168m")
 
 
-@pytest.mark.parametrize(
-    ("budget", "least", "stored"),
-    [
-        pytest.param(0, 2, 4, id="the budget is over, two VPAs advance"),
-        pytest.param(5, 1, 6, id="a VPA is finished once it is begun"),
-        pytest.param(None, 1, 10, id="no budget"),
-    ],
+@cases(
+    "budget least stored",
+    {
+        "the budget is over, two VPAs advance": (0, 2, 4),
+        "a VPA is finished once it is begun": (5, 1, 6),
+        "no budget": (None, 1, 10),
+    },
 )
 def test_checkpoint_budget(budget: int | None, least: int, stored: int) -> None:
     """Those stored longest ago come first, some in any case."""

@@ -12,6 +12,7 @@ from app.recommender.core.promql import Span
 from app.recommender.core.reading import ReadingStage
 from app.recommender.core.usage import ExternalQuestion, UsageLimits, read_metrics
 from app.recommender.upstream.sources import ReadingOnce, pod_items
+from tests.cases import cases
 from tests.recommender.core.test_reading import CUT, END, RULES, answer, asked, series
 from tests.recommender.core.test_usage import CPU, MEMORY, value
 from tests.recommender.core.test_usage import RULES as EXTERNAL
@@ -57,12 +58,12 @@ def test_labels_are_asked_for_as_they_are_named() -> None:
         reading.take(answer(series({"pod": "x"}, (CUT, 1))))
 
 
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        pytest.param(series({"namespace": "a", "pod": "b"}, (CUT, 1)), "no label", id="label"),
-        pytest.param({"metric": NAMES, "values": [[1]]}, r"data\.result\[0\]", id="half a point"),
-    ],
+@cases(
+    "bad message",
+    {
+        "label": (series({"namespace": "a", "pod": "b"}, (CUT, 1)), "no label"),
+        "half a point": ({"metric": NAMES, "values": [[1]]}, r"data\.result\[0\]"),
+    },
 )
 def test_one_bad_series(bad: dict[str, object], message: str) -> None:
     """It spoils the answer."""
@@ -77,15 +78,15 @@ def test_vector() -> None:
         ReadingOnce(RULES, END).take(body)
 
 
-@pytest.mark.parametrize(
-    ("value", "expected"),
-    [
-        pytest.param(0.25, 250, id="an amount"),
-        pytest.param(-1.0, 0, id="below zero"),
-        pytest.param(float("nan"), -1, id="not a number"),
-        pytest.param(float("inf"), 10**14, id="infinite"),
-        pytest.param(float("-inf"), 0, id="infinitely little"),
-    ],
+@cases(
+    "value expected",
+    {
+        "an amount": (0.25, 250),
+        "below zero": (-1.0, 0),
+        "not a number": (float("nan"), -1),
+        "infinite": (float("inf"), 10**14),
+        "infinitely little": (float("-inf"), 0),
+    },
 )
 def test_amounts(value: float, expected: int) -> None:
     """Amounts that cannot be are bent until they can, but for what is not a number."""

@@ -13,6 +13,7 @@ from app.updater.core.memory import Memory, Pause, PodMemory, SeenRollout, unsee
 from app.updater.core.plan import PlanOptions
 from app.updater.core.rules import Prove
 from tests import make
+from tests.cases import cases
 from tests.updater.core import boosts
 from tests.updater.core.resizes import EITHER, POD, waits
 from tests.updater.core.scenes import (
@@ -43,13 +44,13 @@ STALE = PlanOptions(webhook_is_healthy=False)
 # --- how many there are
 
 
-@pytest.mark.parametrize(
-    ("count", "missing", "tolerance", "expected"),
-    [
-        pytest.param(3, 1, 0.5, 1, id="one of three while a fourth is missing"),
-        pytest.param(10, 0, 0.5, 5, id="half of ten"),
-        pytest.param(5, -2, 0.5, 3, id="more pods than are wanted"),
-    ],
+@cases(
+    "count missing tolerance expected",
+    {
+        "one of three while a fourth is missing": (3, 1, 0.5, 1),
+        "half of ten": (10, 0, 0.5, 5),
+        "more pods than are wanted": (5, -2, 0.5, 3),
+    },
 )
 def test_evictions_in_one_round(count: int, missing: int, tolerance: float, expected: int) -> None:
     """As many pods go as the budget allows, the others stand by."""

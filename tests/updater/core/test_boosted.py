@@ -159,13 +159,13 @@ def waits_for(
     return with_status(pod, "app", resources={"requests": amounts(has)})
 
 
-@pytest.mark.parametrize(
-    ("pod", "told"),
-    [
-        pytest.param(waits_for("300m/200Mi", "Deferred", 290), Reason.RESIZE_DEFERRED, id="young"),
-        pytest.param(waits_for("300m/200Mi", "Error", 290), Reason.RESIZE_ERROR, id="failing"),
-        pytest.param(waits_for("300m/200Mi", "", 0), Reason.RESIZE_IN_PROGRESS, id="under way"),
-    ],
+@cases(
+    "pod told",
+    {
+        "young": (waits_for("300m/200Mi", "Deferred", 290), Reason.RESIZE_DEFERRED),
+        "failing": (waits_for("300m/200Mi", "Error", 290), Reason.RESIZE_ERROR),
+        "under way": (waits_for("300m/200Mi", "", 0), Reason.RESIZE_IN_PROGRESS),
+    },
 )
 def test_what_others_asked_for_is_waited_for(pod: Json, told: Reason) -> None:
     """Somebody wants more memory, and the kubelet may yet give it."""

@@ -277,18 +277,18 @@ def test_own_actions_count_before_they_are_seen() -> None:
     assert (found.running, found.alive) == (3, 2)
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "stopped", "unready"),
-    [
-        pytest.param(BARE_POD, BARE_POD, 0, 0, id="as it was"),
-        pytest.param(BARE_POD, named(BARE_POD, "other"), 1, 1, id="gone"),
-        pytest.param(BARE_POD, with_metadata(BARE_POD, uid="x"), 1, 1, id="replaced"),
-        pytest.param(BARE_POD, terminating(BARE_POD), 1, 1, id="on its way out"),
-        pytest.param(BARE_POD, pending(BARE_POD), 1, 1, id="not running"),
-        pytest.param(BARE_POD, UNREADY, 0, 1, id="not ready"),
-        pytest.param(UNREADY, BARE_POD, 0, 0, id="up again"),
-        pytest.param(UNREADY, terminating(UNREADY), 1, 0, id="unready before"),
-    ],
+@cases(
+    "before after stopped unready",
+    {
+        "as it was": (BARE_POD, BARE_POD, 0, 0),
+        "gone": (BARE_POD, named(BARE_POD, "other"), 1, 1),
+        "replaced": (BARE_POD, with_metadata(BARE_POD, uid="x"), 1, 1),
+        "on its way out": (BARE_POD, terminating(BARE_POD), 1, 1),
+        "not running": (BARE_POD, pending(BARE_POD), 1, 1),
+        "not ready": (BARE_POD, UNREADY, 0, 1),
+        "up again": (UNREADY, BARE_POD, 0, 0),
+        "unready before": (UNREADY, terminating(UNREADY), 1, 0),
+    },
 )
 def test_went_down(before: Json, after: Json, stopped: int, unready: int) -> None:
     """What fell since a plan was made is missing from its budget."""
@@ -390,28 +390,28 @@ def spent(budget: OwnerBudget, *, broken: bool = False) -> int:
     return count
 
 
-@pytest.mark.parametrize(
-    ("configured", "running", "tolerance", "tolerated", "expected"),
-    [
-        pytest.param(3, 3, 0.5, 1, 1, id="3 of 3 up, 50% may be down"),
-        pytest.param(4, 3, 0.5, 2, 1, id="3 of 4 up, 50% may be down"),
-        pytest.param(3, 3, 0.1, 0, 1, id="3 of 3 up, 10% may be down"),
-        pytest.param(3, 2, 0.1, 0, 0, id="2 of 3 up, 10% may be down"),
-        pytest.param(3, 2, 0.5, 1, 0, id="2 of 3 up, 50% may be down"),
-        pytest.param(4, 1, 0.5, 2, 0, id="1 of 4 up, 50% may be down"),
-        pytest.param(1, 1, 0.5, 0, 1, id="1 of 1 up, 50% may be down"),
-        pytest.param(5, 5, 0.8, 4, 4, id="5 of 5 up, 80% may be down"),
-        pytest.param(5, 5, 0.1, 0, 1, id="5 of 5 up, 10% may be down"),
-        pytest.param(10, 10, 0.5, 5, 5, id="10 of 10 up, 50% may be down"),
-        pytest.param(10, 8, 0.5, 5, 3, id="8 of 10 up, 50% may be down"),
-        pytest.param(10, 5, 0.5, 5, 0, id="5 of 10 up, 50% may be down"),
-        pytest.param(3, 3, 1.0, 3, 3, id="3 of 3 up, 100% may be down"),
-        pytest.param(4, 3, 0.1, 0, 0, id="3 of 4 up, 10% may be down"),
-        pytest.param(20, 17, 0.2, 4, 1, id="17 of 20 up, 20% may be down"),
-        pytest.param(3, 5, 0.5, 1, 3, id="5 of 3 up, 50% may be down"),
-        pytest.param(0, 5, 0.5, 0, 5, id="5 of 0 up, 50% may be down"),
-        pytest.param(100, 100, 0.29, 28, 28, id="100 of 100 up, 29% may be down"),
-    ],
+@cases(
+    "configured running tolerance tolerated expected",
+    {
+        "3 of 3 up, 50% may be down": (3, 3, 0.5, 1, 1),
+        "3 of 4 up, 50% may be down": (4, 3, 0.5, 2, 1),
+        "3 of 3 up, 10% may be down": (3, 3, 0.1, 0, 1),
+        "2 of 3 up, 10% may be down": (3, 2, 0.1, 0, 0),
+        "2 of 3 up, 50% may be down": (3, 2, 0.5, 1, 0),
+        "1 of 4 up, 50% may be down": (4, 1, 0.5, 2, 0),
+        "1 of 1 up, 50% may be down": (1, 1, 0.5, 0, 1),
+        "5 of 5 up, 80% may be down": (5, 5, 0.8, 4, 4),
+        "5 of 5 up, 10% may be down": (5, 5, 0.1, 0, 1),
+        "10 of 10 up, 50% may be down": (10, 10, 0.5, 5, 5),
+        "8 of 10 up, 50% may be down": (10, 8, 0.5, 5, 3),
+        "5 of 10 up, 50% may be down": (10, 5, 0.5, 5, 0),
+        "3 of 3 up, 100% may be down": (3, 3, 1.0, 3, 3),
+        "3 of 4 up, 10% may be down": (4, 3, 0.1, 0, 0),
+        "17 of 20 up, 20% may be down": (20, 17, 0.2, 4, 1),
+        "5 of 3 up, 50% may be down": (3, 5, 0.5, 1, 3),
+        "5 of 0 up, 50% may be down": (0, 5, 0.5, 0, 5),
+        "100 of 100 up, 29% may be down": (100, 100, 0.29, 28, 28),
+    },
 )
 def test_worked_cases(
     configured: int, running: int, tolerance: float, tolerated: int, expected: int

@@ -23,6 +23,7 @@ from app.updater.core.patching import (
     without_raised_marks,
 )
 from tests import make
+from tests.cases import cases
 from tests.updater.core.scenes import NOW, amounts, container, read, running
 
 Json = make.Json
@@ -169,14 +170,14 @@ def test_marks_of_more_memory(requests: str, limits: str, is_raised: bool) -> No
     assert memory_raised(marked, "app", NOW) == (NOW if is_raised else None)
 
 
-@pytest.mark.parametrize(
-    ("requests", "limits", "is_unmarked"),
-    [
-        pytest.param("-/512Mi", "-", True, id="less is requested again"),
-        pytest.param("-", "-/512Mi", True, id="the limit is lower again"),
-        pytest.param("50m", "-", False, id="cpu alone goes back"),
-        pytest.param("-/2Gi", "-/2Gi", False, id="a decrease is taken back"),
-    ],
+@cases(
+    "requests limits is_unmarked",
+    {
+        "less is requested again": ("-/512Mi", "-", True),
+        "the limit is lower again": ("-", "-/512Mi", True),
+        "cpu alone goes back": ("50m", "-", False),
+        "a decrease is taken back": ("-/2Gi", "-/2Gi", False),
+    },
 )
 def test_marks_of_memory_that_was_not_had(requests: str, limits: str, is_unmarked: bool) -> None:
     """Only a container whose memory goes back again loses its mark; those of others stay."""

@@ -196,14 +196,14 @@ def test_only_what_changes_can_restart() -> None:
     assert found.count(Action.RESIZE) == 5
 
 
-@pytest.mark.parametrize(
-    ("remembered", "recommendation", "expected"),
-    [
-        pytest.param("1000m/1Gi", "1000m/1Gi = =", REMEMBERED, id="the same again"),
-        pytest.param("2000m/2Gi", "1000m/2Gi = =", RESIZED, id="half the cpu"),
-        pytest.param("1000m/1Gi", "2000m/2Gi = =", REMEMBERED, id="more than was refused"),
-        pytest.param("200m/512Mi", "300m/500Mi = =", RESIZED, id="less memory by little, more cpu"),
-    ],
+@cases(
+    "remembered recommendation expected",
+    {
+        "the same again": ("1000m/1Gi", "1000m/1Gi = =", REMEMBERED),
+        "half the cpu": ("2000m/2Gi", "1000m/2Gi = =", RESIZED),
+        "more than was refused": ("1000m/1Gi", "2000m/2Gi = =", REMEMBERED),
+        "less memory by little, more cpu": ("200m/512Mi", "300m/500Mi = =", RESIZED),
+    },
 )
 def test_what_was_refused_is_not_asked_for_again(
     remembered: str, recommendation: str, expected: tuple[Action, Reason]

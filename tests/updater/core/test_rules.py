@@ -7,6 +7,7 @@ from datetime import timedelta
 import pytest
 
 from app.updater.core.rules import UpdateRules, is_fresh
+from tests.cases import cases
 from tests.updater.core.scenes import NOW
 
 
@@ -23,17 +24,17 @@ def test_covers(rules: UpdateRules, expected: list[bool]) -> None:
     assert [rules.covers(name) for name in ("a", "b")] == expected
 
 
-@pytest.mark.parametrize(
-    ("created", "renewed", "expected"),
-    [
-        pytest.param(0, None, True, id="created just now"),
-        pytest.param(60, None, False, id="created too long ago"),
-        pytest.param(60, 0, True, id="renewed just now"),
-        pytest.param(60, 60, False, id="renewed too long ago"),
-        pytest.param(None, None, False, id="nothing"),
-        pytest.param(10, None, False, id="just over"),
-        pytest.param(9.999, None, True, id="just in time"),
-    ],
+@cases(
+    "created renewed expected",
+    {
+        "created just now": (0, None, True),
+        "created too long ago": (60, None, False),
+        "renewed just now": (60, 0, True),
+        "renewed too long ago": (60, 60, False),
+        "nothing": (None, None, False),
+        "just over": (10, None, False),
+        "just in time": (9.999, None, True),
+    },
 )
 def test_is_fresh(created: float | None, renewed: float | None, expected: bool) -> None:
     """Created or renewed less than the timeout ago."""

@@ -10,6 +10,7 @@ import pytest
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.plan import PlanOptions
 from tests import make
+from tests.cases import cases
 from tests.updater.core.resizes import (
     CALM,
     EITHER,
@@ -49,23 +50,23 @@ REVERTED = (Action.RESIZE, Reason.RESIZE_DEFERRED)
 FAILING = (Action.WAIT, Reason.RESIZE_ERROR)
 
 
-@pytest.mark.parametrize(
-    ("mode", "kind", "reason", "ago", "expected"),
-    [
-        pytest.param(EITHER, "Pending", "Deferred", MOMENT, DEFERRED, id="deferred just now"),
-        pytest.param(EITHER, "Pending", "Deferred", 5 * MINUTE, DEFERRED, id="for five minutes"),
-        pytest.param(EITHER, "Pending", "Deferred", 10 * MINUTE, EVICTED, id="for ten minutes"),
-        pytest.param(EITHER, "Pending", "Infeasible", MOMENT, EVICTED, id="infeasible"),
-        pytest.param(EITHER, "Pending", "Whatever", MOMENT, EVICTED, id="pending, unknown"),
-        pytest.param(EITHER, "InProgress", "", MOMENT, IN_PROGRESS, id="in progress"),
-        pytest.param(EITHER, "InProgress", "", 2 * HOUR, EVICTED, id="late"),
-        pytest.param(EITHER, "InProgress", "Error", MOMENT, EVICTED, id="failing"),
-        pytest.param(EITHER, "InProgress", "Whatever", MOMENT, EVICTED, id="unknown"),
-        pytest.param(ONLY, "InProgress", "", 2 * HOUR, IN_PROGRESS, id="InPlace: late"),
-        pytest.param(ONLY, "Pending", "Deferred", 30 * MINUTE, DEFERRED, id="InPlace: deferred"),
-        pytest.param(ONLY, "Pending", "Deferred", 2 * HOUR, REVERTED, id="InPlace: reverted"),
-        pytest.param(ONLY, "InProgress", "Error", MINUTE, FAILING, id="InPlace: failing"),
-    ],
+@cases(
+    "mode kind reason ago expected",
+    {
+        "deferred just now": (EITHER, "Pending", "Deferred", MOMENT, DEFERRED),
+        "for five minutes": (EITHER, "Pending", "Deferred", 5 * MINUTE, DEFERRED),
+        "for ten minutes": (EITHER, "Pending", "Deferred", 10 * MINUTE, EVICTED),
+        "infeasible": (EITHER, "Pending", "Infeasible", MOMENT, EVICTED),
+        "pending, unknown": (EITHER, "Pending", "Whatever", MOMENT, EVICTED),
+        "in progress": (EITHER, "InProgress", "", MOMENT, IN_PROGRESS),
+        "late": (EITHER, "InProgress", "", 2 * HOUR, EVICTED),
+        "failing": (EITHER, "InProgress", "Error", MOMENT, EVICTED),
+        "unknown": (EITHER, "InProgress", "Whatever", MOMENT, EVICTED),
+        "InPlace: late": (ONLY, "InProgress", "", 2 * HOUR, IN_PROGRESS),
+        "InPlace: deferred": (ONLY, "Pending", "Deferred", 30 * MINUTE, DEFERRED),
+        "InPlace: reverted": (ONLY, "Pending", "Deferred", 2 * HOUR, REVERTED),
+        "InPlace: failing": (ONLY, "InProgress", "Error", MINUTE, FAILING),
+    },
 )
 def test_resizes_under_way(
     mode: str, kind: str, reason: str, ago: timedelta, expected: tuple[Action, Reason]
