@@ -194,10 +194,8 @@ class Publisher:
     ) -> int:
         """Write checkpoints and nothing else, in the time there is; return how many it were."""
         self._fates.clear()
-        queue, until = (
-            WriteQueue(self._context.clock, self._rules.threads, may_finish),
-            self._after(seconds),
-        )
+        queue = WriteQueue(self._context.clock, self._rules.threads, may_finish)
+        until = self._after(seconds)
         queue.add(self._checkpoint(one, until) for one in checkpoints)
         while queue.is_busy:
             queue.step()

@@ -113,7 +113,8 @@ class Count:
             for _ in range(len(self._waiting)):
                 self._waiting.popleft()
                 found += 1
-        self._series.inc(found)
+        if found:
+            self._series.inc(found)
 
 
 def size_log2(pods: int) -> int:
