@@ -11,12 +11,13 @@ import io
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import orjson
 import yaml
 
-Json = dict[str, Any]
+from app.model.fields import Json
+
 _GAP: Final = "  "
 _WIDEST: Final = 10_000  # of a line of YAML, which is not folded
 

@@ -7,6 +7,8 @@ than all that is measured.
 
 from __future__ import annotations
 
+from app.model.fields import Json
+
 import base64
 import os
 import sys
@@ -26,7 +28,7 @@ from app.ports import Resource
 from app.runtime.clock import SystemClock
 from bench import upstream
 from tests.acceptance.definitions import install, ours
-from tests.cluster.api import Api, Json, Refusal, place
+from tests.cluster.api import Api, Refusal, place
 from tests.cluster.control_plane import HOST, ControlPlane
 from tests.cluster.numbers import total
 from tests.cluster.parts import parts

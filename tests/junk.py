@@ -7,7 +7,8 @@ from typing import Final
 
 from hypothesis import strategies as st
 
-from tests.make import Json, with_value
+from app.model.fields import Json
+from tests.make import with_value
 
 _LEAVES: Final = (
     st.none()

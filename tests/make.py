@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any, ParamSpec, TypeVar
 
+from app.model.fields import Json
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.kinds import group_of
 from app.model.limits import (
@@ -30,8 +31,6 @@ from app.model.review import read_review
 from app.model.snapshot import Collection, Replacement, Snapshot, replacement
 from app.model.vpa import ContainerPolicy, Vpa, read_vpa
 from app.model.workloads import Workload, read_workload
-
-Json = dict[str, Any]
 
 NO_GATES = FeatureGates()
 ALL_GATES = FeatureGates(frozenset(FeatureGate))

@@ -9,7 +9,8 @@ import orjson
 import pytest
 import yaml
 
-from app.output import Json, Output, Piece, Report, Table, Text, Tone, line, shown
+from app.model.fields import Json
+from app.output import Output, Piece, Report, Table, Text, Tone, line, shown
 
 SHARED = {"cpu": "250m"}
 ITEMS: list[Json] = [

@@ -24,10 +24,11 @@ from app.admission.reviews import Pending, Reviewer
 from app.commands.flags import AdmitSettings, AnswerFlags
 from app.kube.files import Document, Unreadable, documents
 from app.model.errors import BadObject, BadSetting
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.model.review import AdmissionRequest, read_review
 from app.model.text import amount
-from app.output import Json, Line, Piece, Report, Table, Tone
+from app.output import Line, Piece, Report, Table, Tone
 from app.runtime.logs import start_logging
 
 log = logging.getLogger("commands.admit")

@@ -12,7 +12,8 @@ from app.diagnosis.core.facts import Check, Finding, Findings, Level
 from app.diagnosis.installation import gather_facts
 from app.kube.client import connect
 from app.kube.transport import Deadlines
-from app.output import Json, Line, Piece, Report, Text, Tone
+from app.model.fields import Json
+from app.output import Line, Piece, Report, Text, Tone
 from app.ports import Clock
 
 _TONES: Final = {

@@ -44,13 +44,14 @@ from app.diagnosis.gathering import (
 from app.flags.shared import Scope
 from app.kube.client import connect
 from app.model.errors import BadSetting
+from app.model.fields import Json
 from app.model.pods import Pod
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.text import nearest
 from app.model.vpa import Vpa
 from app.model.workloads import Lookup
-from app.output import Json, Report, Text
+from app.output import Report, Text
 from app.ports import CHECKPOINTS, PODS, VPAS, Clock, Cluster
 from app.sizing.matching import LookupNeeded, MatchReason
 from app.updater.core.memory import Memory

@@ -6,10 +6,11 @@ from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.model.text import amount, percent, span
 from app.model.times import rfc3339
-from app.output import Json, Line, Piece, Table, Tone, line, table_lines
+from app.output import Line, Piece, Table, Tone, line, table_lines
 
 _INDENT: Final = Piece("  ")
 _NOTHING: Final = Piece("-", Tone.FAINT)

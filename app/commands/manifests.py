@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from app.model.fields import Json
 from app.model.kinds import group_of
-from app.output import Json, Piece, Report, Table
+from app.output import Piece, Report, Table
 
 _COLUMNS: Final = ("KIND", "NAMESPACE", "NAME")
 

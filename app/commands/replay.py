@@ -24,9 +24,10 @@ from app.commands.replaying.recording import RecordedHistory, read_history
 from app.kube.files import Unreadable, documents
 from app.kube.splitting import STDIN, lines
 from app.model.errors import BadObject, BadSetting
+from app.model.fields import Json
 from app.model.text import amount
 from app.model.times import rfc3339
-from app.output import Json, Line, Piece, Report, Table
+from app.output import Line, Piece, Report, Table
 from app.ports import VPAS
 from app.recommender.configuration import RoundRules, round_rules
 from app.recommender.core.moments import nanoseconds, span

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from tests.cluster.api import Api, Json
+from app.model.fields import Json
+from tests.cluster.api import Api
 from tests.cluster.control_plane import Access, ControlPlane
 
 _ROOT: Final = Path(__file__).parents[2]

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import yaml
 
+from app.model.fields import Json
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS
-from tests.cluster.api import Answer, Api, Json
+from tests.cluster.api import Answer, Api
 from tests.cluster.programs import eventually
 
 FILE = Path(__file__).parents[2] / "deploy" / "crd.yaml"

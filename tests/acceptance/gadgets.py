@@ -7,10 +7,11 @@ from typing import Final
 
 import yaml
 
+from app.model.fields import Json
 from app.ports import Resource
 from tests.acceptance import definitions
 from tests.acceptance.space import APP, item_of
-from tests.cluster.api import Api, Json
+from tests.cluster.api import Api
 
 GADGETS: Final = Resource("tests.plumbline.dev", "v1", "gadgets", "Gadget")
 

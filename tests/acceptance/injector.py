@@ -14,11 +14,12 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from app.admission.certificates import issue
+from app.model.fields import Json
 from app.ports import MUTATING_WEBHOOKS
 from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import reached_as
 from tests.acceptance.space import Box, item_of
-from tests.cluster.api import Api, Json
+from tests.cluster.api import Api
 
 # API servers ask in the order of names, so this one comes after ours.
 _NAME: Final = "zz-injector"

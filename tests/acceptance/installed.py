@@ -25,6 +25,7 @@ from urllib.parse import urlsplit
 import httpx
 import pytest
 
+from app.model.fields import Json
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
 from app.runtime.clock import SystemClock
 from tests.acceptance.container import REPOSITORY, Mount, User, contained
@@ -32,7 +33,6 @@ from tests.acceptance.definitions import install
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import item_of
-from tests.cluster.api import Json
 from tests.cluster.balancer import Balancer
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.parts import Unavailable, parts

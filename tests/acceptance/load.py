@@ -7,9 +7,10 @@ import time
 
 import httpx
 
+from app.model.fields import Json
 from tests.acceptance.space import SMALL, Box, Space, annotation, bare_pod
 from tests.acceptance.webhook import MUTATING_NAME
-from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.api import Api, Refusal
 from tests.cluster.numbers import total
 
 HANDS = 5

@@ -6,9 +6,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Final
 
+from app.model.fields import Json
 from app.ports import PODS, Resource
 from tests.acceptance.space import item_of
-from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.api import Api, Refusal
 from tests.cluster.programs import eventually
 
 _GROUP: Final = "admissionregistration.k8s.io"

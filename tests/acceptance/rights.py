@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Final
 
 from app.kube.manifests.documents import PROCESSES, objects
-from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json
+from app.model.fields import Json
+from tests.cluster.api import SERVICE_ACCOUNTS, Api
 
 NAMESPACE: Final = "kube-system"
 GROUP: Final = "rbac.authorization.k8s.io"

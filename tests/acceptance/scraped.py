@@ -11,11 +11,11 @@ from shutil import which
 import httpx
 import pytest
 
+from app.model.fields import Json
 from app.ports import PODS
 from tests.acceptance.installed import SERVICES, Installed
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
-from tests.cluster.api import Json
 from tests.cluster.programs import Program, free_port
 
 

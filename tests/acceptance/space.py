@@ -9,9 +9,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.ports import LIMIT_RANGES, PODS, VPAS, Resource
-from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json
+from tests.cluster.api import SERVICE_ACCOUNTS, Api
 from tests.cluster.programs import eventually
 
 APP: Final = "hamster"

@@ -10,6 +10,7 @@ from typing import Final
 
 import pytest
 
+from app.model.fields import Json
 from app.ports import (
     DEPLOYMENTS,
     EVENTS,
@@ -36,7 +37,7 @@ from tests.acceptance.space import (
 )
 from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import QUIET_ROUNDS, Start, Worker
-from tests.cluster.api import NOT_FOUND, Api, Json, Refusal
+from tests.cluster.api import NOT_FOUND, Api, Refusal
 from tests.cluster.nodes import placed
 from tests.cluster.programs import eventually
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.cluster.api import Json
+from app.model.fields import Json
 from tests.cluster.parts import Unavailable, parts
 
 DEPLOY = Path(__file__).parents[2] / "deploy"

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 
 import pytest
 
+from app.model.fields import Json
 from app.ports import PODS
 from tests.acceptance.space import (
     SMALL,
@@ -25,7 +26,7 @@ from tests.acceptance.space import (
     policy,
 )
 from tests.acceptance.webhook import Webhook
-from tests.cluster.api import Json, Refusal
+from tests.cluster.api import Refusal
 from tests.cluster.programs import eventually
 
 FLAGS = ("--feature-gates=CPUStartupBoost=true,PerVPAConfig=true",)

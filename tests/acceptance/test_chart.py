@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from app.kube.manifests.rights import RightScope, needed, rules
+from app.model.fields import Json
 from tests.acceptance.templates import (
     AS_THE_BASE,
     CHARTS,
@@ -24,7 +25,6 @@ from tests.acceptance.templates import (
     plain,
 )
 from tests.cases import cases
-from tests.cluster.api import Json
 
 CLUSTER_WIDE = {
     "ClusterRole",

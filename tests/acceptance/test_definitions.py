@@ -10,12 +10,13 @@ from pathlib import Path
 
 import pytest
 
+from app.model.fields import Json
 from app.ports import CHECKPOINTS, CUSTOM_RESOURCE_DEFINITIONS, VPAS, Resource
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.space import Space, boost, item_of, mode, policy, selecting, vpa
 from tests.cases import cases
-from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.api import Api, Refusal
 
 
 def test_definitions_apply(admin: Api) -> None:

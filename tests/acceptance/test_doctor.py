@@ -13,6 +13,7 @@ import pytest
 
 from app.admission.certificates import issue
 from app.kube.manifests.registration import CONFIGURATION_NAME
+from app.model.fields import Json
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DEPLOYMENTS,
@@ -28,7 +29,7 @@ from tests.acceptance.process import halted
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import item_of
 from tests.acceptance.webhook import HEARTBEAT, SECRET, Webhook, secret_data
-from tests.cluster.api import Api, Json
+from tests.cluster.api import Api
 from tests.cluster.programs import eventually
 
 CHECKPOINTS = "verticalpodautoscalercheckpoints.autoscaling.k8s.io"

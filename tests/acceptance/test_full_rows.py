@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.ports import VPAS
 from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import APP, Box, boost, vpa
 from tests.acceptance.stage import LOAD, Stage
 from tests.acceptance.test_updating_rows import FAST, FLAGS
-from tests.cluster.api import Json
 
 __all__ = ["FLAGS"]
 

@@ -6,10 +6,11 @@ from threading import Lock
 
 import pytest
 
+from app.model.fields import Json
 from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import boost
 from tests.acceptance.stage import Stage
-from tests.cluster.api import Json, Refusal
+from tests.cluster.api import Refusal
 
 WEBHOOK = True
 WORKERS: dict[str, tuple[str, ...]] = {"updater": ()}

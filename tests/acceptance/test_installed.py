@@ -17,6 +17,7 @@ import pytest
 
 from app.admission.certificates import issue
 from app.kube.manifests.registration import CONFIGURATION_NAME
+from app.model.fields import Json
 from app.ports import (
     CHECKPOINTS,
     DEPLOYMENTS,
@@ -37,7 +38,6 @@ from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.scraped import jobs, prometheus
 from tests.acceptance.space import Box, Space, bare_pod, item_of, new_space
 from tests.acceptance.templates import AS_THE_BASE, CHARTS, DEPLOY, charted, kustomized, tool
-from tests.cluster.api import Json
 from tests.cluster.foreign import foreign
 from tests.cluster.programs import eventually
 from tests.kube.manifests.monitored import (

@@ -9,6 +9,7 @@ import pytest
 import yaml
 
 from app.kube.manifests import documents
+from app.model.fields import Json
 from app.ports import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES
 from tests.acceptance.definitions import install
 from tests.acceptance.space import Space
@@ -21,7 +22,7 @@ from tests.acceptance.templates import (
     joined,
     kustomized,
 )
-from tests.cluster.api import Api, Json, Refusal, place
+from tests.cluster.api import Api, Refusal, place
 from tests.cluster.foreign import foreign
 from tests.cluster.parts import Unavailable
 

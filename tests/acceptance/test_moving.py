@@ -16,6 +16,7 @@ from typing import Final
 
 import pytest
 
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS
 from bench.upstream import folder as upstream
@@ -24,7 +25,6 @@ from tests.acceptance.logs import Logs
 from tests.acceptance.space import APP, Box, Space, workload
 from tests.acceptance.stage import LOAD
 from tests.acceptance.worker import Start
-from tests.cluster.api import Json
 from tests.cluster.given import has_our_nodes
 from tests.cluster.programs import Program, eventually, free_port
 

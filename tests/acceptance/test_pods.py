@@ -8,6 +8,7 @@ from functools import partial
 
 import pytest
 
+from app.model.fields import Json
 from app.ports import JOBS, LIMIT_RANGES, REPLICA_SETS
 from tests.acceptance.gadgets import GADGETS, gadget, install
 from tests.acceptance.load import owned_pod, reference
@@ -26,7 +27,7 @@ from tests.acceptance.space import (
     workload,
 )
 from tests.acceptance.webhook import MUTATING_NAME, Webhook
-from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.api import Api, Refusal
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import eventually
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
+from app.model.fields import Json
 from app.model.update_modes import UpdateMode
 from app.ports import PODS
 from tests.acceptance.rights import allow_leases
@@ -14,7 +15,7 @@ from tests.acceptance.space import APP, SMALL, Box, boost, mode, selecting
 from tests.acceptance.stage import LARGE, LOAD, RESIZING, Stage, ready_since
 from tests.acceptance.test_updating_rows import FAST, FLAGS, HIGHER_CPU
 from tests.acceptance.webhook import beating
-from tests.cluster.api import Json, Refusal
+from tests.cluster.api import Refusal
 from tests.cluster.numbers import total
 from tests.cluster.programs import eventually
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS
 from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import APP, SMALL, Box, item_of, policy
 from tests.acceptance.stage import LOAD, Stage
 from tests.acceptance.worker import Worker
-from tests.cluster.api import Json
 from tests.cluster.programs import during
 
 QUICK = ("--feature-gates=AllAlpha=true", "--checkpoints-gc-interval=5s")

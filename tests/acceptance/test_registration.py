@@ -11,6 +11,7 @@ from itertools import pairwise
 import pytest
 
 from app.admission.core.rotation import fingerprints
+from app.model.fields import Json
 from app.ports import EVENTS, SECRETS, VALIDATING_WEBHOOKS
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import APP, Box, Space, bare_pod
@@ -21,7 +22,7 @@ from tests.acceptance.webhook import (
     refusal_of_nonsense,
     renewed,
 )
-from tests.cluster.api import Api, Json
+from tests.cluster.api import Api
 from tests.cluster.programs import during, eventually
 
 WEBHOOK_WORKERS = 2  # some of which are halted and killed here

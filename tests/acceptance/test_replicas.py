@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import pytest
 
+from app.model.fields import Json
 from app.ports import LEASES, MUTATING_WEBHOOKS, REPLICA_SETS
 from tests.acceptance.cluster import Cluster, reached_as
 from tests.acceptance.load import Load, webhook_failures
@@ -20,7 +21,7 @@ from tests.acceptance.webhook import (
     configurations,
     refusal_of_nonsense,
 )
-from tests.cluster.api import Api, Json
+from tests.cluster.api import Api
 from tests.cluster.balancer import Balancer
 from tests.cluster.programs import eventually
 

@@ -15,6 +15,7 @@ import yaml
 
 from app.kube.manifests.registration import CONFIGURATION_NAME
 from app.kube.manifests.rights import OPTIONS, RIGHTS
+from app.model.fields import Json
 from app.model.pods import BOOST_ANNOTATION
 from app.ports import (
     CRON_JOBS,
@@ -36,7 +37,6 @@ from tests.acceptance.space import SMALL, boost, mode, new_space, workload
 from tests.acceptance.templates import AS_THE_BASE, charted
 from tests.acceptance.test_doctor import expired
 from tests.acceptance.webhook import SECRET
-from tests.cluster.api import Json
 from tests.cluster.programs import eventually
 
 GATES: Final = "--feature-gates=InPlace=true,CPUStartupBoost=true"

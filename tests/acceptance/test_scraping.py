@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.ports import PODS
 from tests.acceptance.logs import Logs
@@ -15,7 +16,6 @@ from tests.acceptance.scraped import Prometheus, prometheus
 from tests.acceptance.space import APP, Box, Space
 from tests.acceptance.stage import LOAD
 from tests.acceptance.worker import Start
-from tests.cluster.api import Json
 from tests.cluster.control_plane import ControlPlane
 from tests.cluster.programs import eventually
 

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from datetime import datetime
 
+from app.model.fields import Json
 from app.ports import NODES
 from tests.acceptance.injector import SIDECAR, injecting
 from tests.acceptance.rows import Rows, row_test
 from tests.acceptance.space import APP, SMALL, Box, annotation, extremes
 from tests.acceptance.stage import EVICTED, Stage
 from tests.acceptance.table import KINDS
-from tests.cluster.api import Json
 
 GATES = "--feature-gates=AllAlpha=true"
 FAST = (GATES, "--kube-api-qps=200", "--kube-api-burst=400")

@@ -7,10 +7,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
+from app.model.fields import Json
 from app.ports import VPAS
 from tests.acceptance.space import Space, boost, mode, policy, selecting, vpa
 from tests.acceptance.webhook import Webhook
-from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.api import Api, Refusal
 
 pytestmark = pytest.mark.usefixtures("webhook")
 

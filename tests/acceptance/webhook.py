@@ -17,13 +17,14 @@ import httpx
 from app.admission.core.rotation import CertificateSet
 from app.kube.leases import lease, micro_time
 from app.kube.manifests.registration import CONFIGURATION_NAME
+from app.model.fields import Json
 from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, VPAS
 from app.runtime.clock import SystemClock
 from tests.acceptance.cluster import Cluster, reached_as
 from tests.acceptance.process import Process, halted
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import item_of
-from tests.cluster.api import Api, Json, Refusal, place
+from tests.cluster.api import Api, Refusal, place
 from tests.cluster.programs import eventually, free_port
 
 HEARTBEAT: Final = "vpa-admission-controller"

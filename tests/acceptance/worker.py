@@ -12,10 +12,10 @@ from urllib.parse import urlencode
 
 import orjson
 
+from app.model.fields import Json
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.logs import Logs
 from tests.acceptance.process import Process
-from tests.cluster.api import Json
 from tests.cluster.programs import eventually
 
 _FRESH_SECONDS: Final = 0.5

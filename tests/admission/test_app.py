@@ -17,12 +17,12 @@ from starlette.types import Message
 
 from app.admission.app import MOST_BYTES, AdmissionReview, Webhook, description
 from app.admission.metrics import Step
+from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from tests import make
 from tests.cases import cases
 from tests.junk import ANYTHING, objects_like
-from tests.make import Json
 from tests.runtime.reviewing import UNREADABLE, WEB, BrokenNumbers, Counted, Desk, desk, patch_of
 
 JSON = {"content-type": "application/json"}

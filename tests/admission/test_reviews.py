@@ -14,12 +14,12 @@ import pytest
 from app.admission.core.overlap import LIFETIME, Disjointness
 from app.admission.core.validate import Phase
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
+from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from tests import make
 from tests.cases import cases
-from tests.make import Json
 from tests.runtime.reviewing import (
     UNREADABLE,
     WEB,

@@ -21,10 +21,10 @@ import yaml
 
 from app.cli.verbs import VERBS
 from app.kube.manifests import documents
+from app.model.fields import Json
 from tests import make
 from tests.cases import cases
 from tests.kube.connecting import kubeconfig, write
-from tests.make import Json
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 60

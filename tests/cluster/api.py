@@ -6,14 +6,12 @@ import json
 import ssl
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import httpx
 
 from app import ports
+from app.model.fields import Json
 from app.ports import Resource
-
-Json = dict[str, Any]
 
 _RBAC = "rbac.authorization.k8s.io"
 SERVICE_ACCOUNTS = Resource("", "v1", "serviceaccounts", "ServiceAccount")

@@ -23,7 +23,8 @@ from typing import Final
 import httpx
 
 from app.admission.certificates import issue
-from tests.cluster.api import SERVICE_ACCOUNTS, Api, Json, Refusal
+from app.model.fields import Json
+from tests.cluster.api import SERVICE_ACCOUNTS, Api, Refusal
 from tests.cluster.front_proxy import NAME as FRONT_PROXY
 from tests.cluster.front_proxy import certificate as front_proxy
 from tests.cluster.nodes import Nodes

@@ -16,7 +16,7 @@ from typing import Final
 
 import yaml
 
-from tests.cluster.api import Json
+from app.model.fields import Json
 from tests.cluster.parts import MODULE, Unavailable, pinned
 
 _FOLDER: Final = MODULE / "definitions"

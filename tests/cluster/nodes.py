@@ -9,8 +9,9 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from app.model.fields import Json
 from app.ports import NODES
-from tests.cluster.api import Api, Json, Refusal
+from tests.cluster.api import Api, Refusal
 from tests.cluster.parts import Parts
 from tests.cluster.programs import Program, eventually, free_port
 

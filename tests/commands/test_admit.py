@@ -21,12 +21,12 @@ from app.admission.reviews import Reviewer, ReviewRules
 from app.commands.admit import answer_lines, answer_report, review_row
 from app.commands.flags import AdmitSettings
 from app.flags.command_line import parse
+from app.model.fields import Json
 from app.model.review import read_review
 from app.output import Table
 from tests import logging_state, make
 from tests.cases import cases
 from tests.junk import objects_like
-from tests.make import Json
 
 OBJECTS = [
     make.vpa_json(cpu="250m", boost=make.boost_json(factor=2)),

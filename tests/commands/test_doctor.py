@@ -17,6 +17,7 @@ from app.diagnosis.core.facts import Check, Finding, Level
 from app.flags.command_line import parse
 from app.kube.manifests import documents
 from app.model.errors import ClusterError
+from app.model.fields import Json
 from app.output import Output, Report, shown
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -39,7 +40,6 @@ from tests import make
 from tests.diagnosis.core.healthy import configuration, deployment, hook, lease, scope
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
-from tests.make import Json
 from tests.stepped_clock import SteppedClock
 
 SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")

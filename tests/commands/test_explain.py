@@ -14,12 +14,12 @@ from app.commands.explain_report import explain_report
 from app.commands.flags import ExplainSettings
 from app.flags.command_line import parse
 from app.model.errors import BadSetting
+from app.model.fields import Json
 from app.output import Output, Report, shown
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from tests import make
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
-from tests.make import Json
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import container, recommended, running, several
 

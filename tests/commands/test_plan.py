@@ -13,6 +13,7 @@ from app.commands.flags import PlanSettings
 from app.commands.plan import plan_report
 from app.flags.command_line import parse
 from app.model.errors import BadSetting, ClusterError
+from app.model.fields import Json
 from app.output import Output, Report, shown
 from app.ports import (
     LIMIT_RANGES,
@@ -27,7 +28,6 @@ from tests import make
 from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
-from tests.make import Json
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import container, recommended, running, several
 

@@ -13,6 +13,7 @@ from app.commands.flags import RecommendationsSettings
 from app.commands.recommendations import recommendations_report
 from app.flags.command_line import parse
 from app.model.errors import BadSetting, NotFound
+from app.model.fields import Json
 from app.output import Output, Report, shown
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from tests import make
@@ -20,7 +21,6 @@ from tests.diagnosis.core.healthy import checkpoint_json
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 from tests.kube.recommender_server import answer_json, recommending
-from tests.make import Json
 from tests.stepped_clock import SteppedClock
 
 PROVIDED = {"type": "RecommendationProvided", "status": "True"}

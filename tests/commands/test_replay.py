@@ -12,6 +12,7 @@ import pytest
 import yaml
 
 from app.cli import main
+from app.model.fields import Json
 from tests import make
 from tests.commands.replaying.story import WEB, Story
 
@@ -29,7 +30,7 @@ class Outcome:
     said: str
 
     @property
-    def lines(self) -> list[make.Json]:
+    def lines(self) -> list[Json]:
         """What was printed, as read."""
         return [orjson.loads(line) for line in self.out]
 
@@ -139,7 +140,7 @@ def test_yaml_says_what_json_says(run: Run) -> None:
         (["--feature-gates=AllAlpha=true"], {"cpu": "126m"}),
     ],
 )
-def test_flags_of_the_recommender(flags: Sequence[str], target: make.Json, run: Run) -> None:
+def test_flags_of_the_recommender(flags: Sequence[str], target: Json, run: Run) -> None:
     """Every flag of the recommender counts."""
     found = run(*flags, events=story().lines).lines
     recommended = [one["recommendation"] for one in found if one["recommendation"]]

@@ -10,6 +10,7 @@ import pytest
 
 from app.diagnosis.pod_preview import PodPreviewer
 from app.model.errors import ClusterError, NotFound, Refused, Unavailable
+from app.model.fields import Json
 from app.model.gates import FeatureGates
 from app.model.pods import BOOST_ANNOTATION
 from app.ports import (
@@ -25,7 +26,6 @@ from app.ports import (
 )
 from tests import make
 from tests.faults import Fault
-from tests.make import Json
 from tests.runtime.asking import Desk
 from tests.sandbox.worlds import deployment, snapshot_of
 from tests.sandbox_objects import pods_in

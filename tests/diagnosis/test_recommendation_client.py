@@ -16,9 +16,10 @@ from app.diagnosis.recommendation_client import (
     recommended_vpas,
 )
 from app.model.errors import BadSetting, ClusterError, Refused, Unavailable
+from app.model.fields import Json
 from app.model.vpa import ContainerRecommendation
 from tests import make
-from tests.kube.recommender_server import Json, RecommenderServer, answer_json, recommending
+from tests.kube.recommender_server import RecommenderServer, answer_json, recommending
 
 NAMES = ["a", "b", "c", "d", "e"]
 

@@ -20,6 +20,7 @@ from app.diagnosis.pod_preview import PodPreviewer
 from app.flags.command_line import parse
 from app.kube.manifests import documents
 from app.model.errors import Unavailable
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, LEASES, POD_METRICS, VPAS, Ref
 from app.recommender.flags import RecommenderSettings
@@ -32,7 +33,6 @@ from tests.cluster.numbers import total
 from tests.cluster.programs import free_port
 from tests.faults import Fault, Faults
 from tests.flows.recommending import BIG, evict, vpa
-from tests.make import Json
 from tests.recommender.core.test_explanation import add_up
 from tests.sandbox.worlds import container, deployment
 from tests.sandbox_objects import pods_in

@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.errors import BadObject, ClusterError, Invalid, Refused
+from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.updater.core.action_queue import QueueCursor
 from app.updater.core.decisions import decision_json
@@ -25,7 +26,7 @@ from app.updater.core.plan import Plan, plan
 from app.updater.core.rules import UpdateRules
 from app.updater.core.unboost import next_look
 from tests import make
-from tests.make import ALL_GATES, Json, with_value
+from tests.make import ALL_GATES, with_value
 from tests.updater.core.boosts import boost, boosted, mark
 from tests.updater.core.resizes import asking
 from tests.updater.core.scenes import (

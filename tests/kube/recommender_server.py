@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
 
+from app.model.fields import Json
 from app.recommender.api_shapes import Page
 
-Json = dict[str, Any]
 LARGEST_PAGE = 2
 
 

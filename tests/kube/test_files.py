@@ -18,6 +18,7 @@ import yaml
 
 from app.kube.files import Document, Unreadable, documents
 from app.model.errors import BadSetting
+from app.model.fields import Json
 from tests import make
 from tests.cases import cases
 
@@ -165,7 +166,7 @@ def test_broken_files(tmp_path: Path, name: str, body: bytes, found: list[Any]) 
         "odd": ({"kind": 7, "items": [A], "metadata": {"name": "x"}}, "x"),
     },
 )
-def test_lists(tmp_path: Path, item: make.Json, names: str) -> None:
+def test_lists(tmp_path: Path, item: Json, names: str) -> None:
     """A list is opened if it is one."""
     assert read(written(tmp_path, "x.json", json.dumps(item).encode())) == list(names)
 

@@ -8,11 +8,11 @@ import pytest
 import yaml
 
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
+from app.model.fields import Json
 from app.model.kinds import owner_key
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from tests import make
 from tests.cases import cases
-from tests.make import Json
 from tests.make import definition_json as definition
 
 

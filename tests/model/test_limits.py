@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.errors import BadObject
+from app.model.fields import Json
 from app.model.limits import (
     NO_LIMITS,
     LimitRange,
@@ -103,7 +104,7 @@ def test_order_does_not_matter(ranges: list[LimitRange]) -> None:
 
 
 @given(objects_like(FULL))
-def test_any_limit_range_is_read_or_refused(item: make.Json) -> None:
+def test_any_limit_range_is_read_or_refused(item: Json) -> None:
     """Whatever is sent as a LimitRange, it is one or a bad object."""
     try:
         found = read_limit_range(item)

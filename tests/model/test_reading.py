@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.errors import BadObject
+from app.model.fields import Json
 from app.model.limits import read_disruption_budget, read_limit_range, read_node
 from app.model.pods import read_pod
 from app.model.review import read_review
@@ -19,7 +20,7 @@ from app.model.vpa import read_vpa
 from app.model.workloads import read_custom_kind, read_workload, scaled_workload
 from tests import make
 from tests.junk import objects_like
-from tests.make import Json, with_value
+from tests.make import with_value
 from tests.model import test_limits, test_pods, test_review, test_vpa, test_workloads
 
 Reader = Callable[[Json], object]

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.errors import BadObject
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.snapshot import (
     EMPTY_VIEW,
@@ -184,7 +185,7 @@ ALL = [
 
 
 @pytest.mark.parametrize(("item", "collection", "key"), ALL)
-def test_objects_come_and_go(item: make.Json, collection: Collection, key: object) -> None:
+def test_objects_come_and_go(item: Json, collection: Collection, key: object) -> None:
     """What brings an object into a snapshot is undone by its removal."""
     come = replacement(item)
     assert come is not None
@@ -243,7 +244,7 @@ def test_a_broken_status_can_be_left_out() -> None:
 
 
 @given(objects_like(make.pod_json()) | objects_like(make.workload_json()))
-def test_anything_is_placed_or_refused(item: make.Json) -> None:
+def test_anything_is_placed_or_refused(item: Json) -> None:
     """Whatever comes, it has a place, has none, or is a bad object."""
     try:
         come = replacement(item)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 
 from app.model.errors import BadObject, BadQuantity
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.vpa import (
     ContainerPolicy,
@@ -287,7 +288,7 @@ def test_a_bad_status_can_be_left_out() -> None:
 
 
 @given(objects_like(FULL))
-def test_anything_is_read_or_refused(item: make.Json) -> None:
+def test_anything_is_read_or_refused(item: Json) -> None:
     """Whatever is sent as a VPA, it is a VPA or a bad object."""
     try:
         vpa = read_vpa(item)

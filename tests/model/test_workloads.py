@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 
 from app.model.errors import BadObject
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.workloads import (
     CustomKind,
@@ -82,7 +83,7 @@ def test_selectors(kind: str) -> None:
     assert [container.name for container in found.template] == ["x"]
 
 
-def template_labels(labels: object) -> make.Json:
+def template_labels(labels: object) -> Json:
     """Return the spec of a CronJob whose pods have labels."""
     return {"jobTemplate": {"spec": {"template": {"metadata": {"labels": labels}}}}}
 
@@ -234,7 +235,7 @@ def test_replicas_that_are_not_there(path: str) -> None:
 
 
 @given(objects_like(DEFINITION), objects_like(GADGET))
-def test_any_custom_object_is_read_or_refused(definition: make.Json, item: make.Json) -> None:
+def test_any_custom_object_is_read_or_refused(definition: Json, item: Json) -> None:
     """Whatever is sent as a definition and an object of it, it is read or a bad object."""
     try:
         found = read_custom_kind(definition)

@@ -17,8 +17,8 @@ from typing import Any
 
 import orjson
 
+from app.model.fields import Json
 from app.model.quantity import Quantity
-from tests.make import Json
 from tests.parity.stories import START, Story, moment
 
 GO = Path(__file__).parent / "go"

@@ -12,7 +12,7 @@ from datetime import UTC, datetime, timedelta
 from random import Random
 from typing import Final
 
-from tests.make import Json
+from app.model.fields import Json
 
 START: Final = datetime(2000, 1, 1, tzinfo=UTC)  # when the clock of upstream's side begins
 _NAMESPACE: Final = "shop"

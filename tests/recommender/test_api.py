@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 import time
 from pathlib import Path
-from typing import Any
 
 import orjson
 import pytest
 from pydantic import BaseModel
 
+from app.model.fields import Json
 from app.recommender.api_shapes import Container, Page, PodAnswer, Recommendation
 from app.runtime.access import Guard
 from app.runtime.problems import MEDIA_TYPE, Problem
@@ -19,8 +19,6 @@ from tests.flows.recommending import vpa
 from tests.runtime.asking import Desk
 from tests.sandbox.worlds import snapshot_of
 from tests.sandbox_objects import pods_in
-
-Json = dict[str, Any]
 
 WEB = "/v1/namespaces/default/recommendations/web"
 ALL = "/v1/recommendations"

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.model.errors import Refused
+from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.ports import (
     CHECKPOINTS,
@@ -32,7 +33,6 @@ from tests.cases import cases
 from tests.cluster.programs import free_port
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected, kubeconfig, write
-from tests.make import Json
 
 ROOT = Path(__file__).parents[2]
 READ = (VPAS, CHECKPOINTS, PODS, POD_METRICS, EVENTS, LEASES, LIMIT_RANGES, NODES)

@@ -8,10 +8,10 @@ import orjson
 import pytest
 
 from app.model.errors import BadSetting
+from app.model.fields import Json
 from app.run.world import nodes_for, read_manifests, shop_file
 from tests import make
 from tests.cases import cases
-from tests.make import Json
 
 SERVICE = {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web"}}
 

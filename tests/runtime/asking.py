@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any, cast
+from typing import cast
 
 import httpx
 from fastapi import FastAPI
 
 from app.diagnosis.pod_preview import PodPreviewer
 from app.kube.access_review import AccessReviews
+from app.model.fields import Json
 from app.model.gates import parse_gates
 from app.model.snapshot import Snapshot
 from app.ports import Cluster
@@ -20,8 +21,6 @@ from app.runtime.probes import probes
 from tests.recommender.scenes import Shown
 from tests.runtime.authorities import Authorities
 from tests.sandbox.worlds import snapshot_of
-
-Json = dict[str, Any]
 
 
 class Desk(Shown):

@@ -14,12 +14,12 @@ from prometheus_client import CollectorRegistry
 from app.admission.core.validate import Phase
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
+from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Owners, Siblings
 from tests import make
-from tests.make import Json
 from tests.stepped_clock import SteppedClock
 
 UNREADABLE = (

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
+from app.model.fields import Json
 from app.model.patches import apply
 from app.model.quantity import Quantity
 from app.model.review import read_review
 from app.model.workloads import NOTHING_LOOKED_UP
 from tests import make
 from tests.make import ALL_GATES, NO_GATES
-
-Json = dict[str, Any]
 
 UPDATED = "Pod resources updated by v: "
 

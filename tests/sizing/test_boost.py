@@ -2,20 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.sizing.boost import Boosted, BoostRefusal, Ceiling
 from tests import make
 from tests.admission.core.worlds import World, worlds
 from tests.cases import cases
 from tests.sizing.shorthand import Admitted, admit, advice, box, two, vpa_json
-
-Json = dict[str, Any]
 
 NOTHING: dict[str, Json] = {"requests": {}, "limits": {}}
 ONLY = "RequestsOnly"

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
+from app.model.fields import Json
 from app.model.limits import Limits
 from app.model.quantity import ZERO, Quantity
 from app.sizing.capping import request_at
@@ -14,8 +13,6 @@ from app.sizing.sizing import capped
 from tests import make
 from tests.cases import cases
 from tests.sizing.shorthand import admit, advice, box, two, vpa_json
-
-Json = dict[str, Any]
 
 MIN, MAX = "capped to fit Min in container LimitRange", "capped to fit Max in container LimitRange"
 RATIO = "capped to fit maxLimitRequestRatio in container LimitRange"

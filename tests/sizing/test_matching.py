@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from datetime import timedelta
 from functools import partial
-from typing import Any
 
 import pytest
 
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.pods import read_pod
 from app.model.snapshot import EMPTY_VIEW
@@ -24,8 +24,6 @@ from app.model.workloads import (
 from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod, selects, topmost
 from tests import make
 from tests.cases import cases
-
-Json = dict[str, Any]
 
 ROBOT = "example.com/v1/Robot/r2"
 ROBOT_KEY = ObjectKey("example.com", "Robot", "r2")

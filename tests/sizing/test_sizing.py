@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from hypothesis import HealthCheck, assume, given, reject, settings
 
+from app.model.fields import Json
 from app.model.limits import NO_LIMITS
 from app.model.pods import Pod, read_pod
 from app.model.quantity import Quantity
@@ -16,8 +15,6 @@ from tests.admission.core.oracle import Upstream, UpstreamFails
 from tests.admission.core.worlds import World, worlds
 from tests.cases import cases
 from tests.sizing.shorthand import admit, advice, box, two, vpa_json
-
-Json = dict[str, Any]
 
 NO_MEMORY_LIMIT = "memory: limit NOT set since originalLimit is nil or 0"
 NO_MEMORY_TARGET = "memory: limit NOT set since recommendedRequest is nil or 0"

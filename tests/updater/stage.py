@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from functools import wraps
 from inspect import signature
-from typing import Any, Final, cast
+from typing import Final, cast
 
 import orjson
 from prometheus_client import CollectorRegistry
@@ -25,6 +25,7 @@ from app.kube.manifests import documents
 from app.kube.manifests.registration import Registration, webhook_configurations
 from app.kube.watch_cache import Transition
 from app.model.errors import ClusterError
+from app.model.fields import Json
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
@@ -45,8 +46,6 @@ from tests.sandbox.worlds import container, deployment, snapshot_of
 from tests.sandbox_objects import events_in, pods_in
 from tests.updater.core.scenes import recommended
 from tests.updater.set_clock import SetClock
-
-Json = dict[str, Any]
 
 LEASE: Final = "vpa-admission-controller"
 _WATCH_SECONDS: Final = 0.1

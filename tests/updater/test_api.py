@@ -5,19 +5,17 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
-from typing import Any
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
 from app.model.errors import Unavailable
+from app.model.fields import Json
 from app.updater.api import add_decisions
 from app.updater.core.outcomes import Outcome
 from app.updater.report import DecisionLog
 from tests.updater.core.scenes import NOW, Scene, container, running, several
-
-Json = dict[str, Any]
 
 
 def decision_log() -> DecisionLog:

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from app.model.errors import ClusterError, Conflict, Invalid, Refused, TooMany, Unavailable
+from app.model.fields import Json
 from app.ports import PODS, VPAS, PatchKind, Ref
 from tests.cases import cases
 from tests.faults import Fault
 from tests.updater.stage import Call, Stage, in_other, small, vpa
 
-Json = dict[str, Any]
 SILENCE = Unavailable("no answer in time")
 BROKEN = Unavailable("internal error", status=500)
 

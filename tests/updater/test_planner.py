@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from app.model.fields import Json
 from app.model.kinds import read_owners
 from app.model.pods import read_pod
 from app.model.snapshot import Snapshot
@@ -21,7 +22,6 @@ from tests.make import NO_GATES
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import container, recommended, running, several
 
-Json = dict[str, Any]
 RULES = UpdateRules(prove=Prove.OFF)
 
 

@@ -8,13 +8,11 @@ shared with the code under test.
 
 from __future__ import annotations
 
-from typing import Any
-
 import orjson
 
+from app.model.fields import Json
 from app.model.quantity import MAX_INT64, ZERO, Quantity
 
-Json = dict[str, Any]
 Amounts = dict[str, Quantity]
 
 BOTH = ("cpu", "memory")

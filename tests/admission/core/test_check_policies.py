@@ -9,10 +9,11 @@ from app.admission.core.check_policies import (
     policies_findings,
 )
 from app.admission.core.field_errors import FieldError, FieldWarning, ratchet
+from app.model.fields import Json
 from app.model.vpa import StartupBoost
 from tests import make
 from tests.cases import cases
-from tests.make import ALL_GATES, NO_GATES, Json, policy_json
+from tests.make import ALL_GATES, NO_GATES, policy_json
 
 BOOST_JSON = make.boost_json(factor=2)
 IN_PLACE, STARTUP_BOOST, PER_VPA_CONFIG = (

@@ -8,11 +8,12 @@ from app.admission.core.check_policies import Allowance
 from app.admission.core.check_spec import spec_findings, update_policy_findings
 from app.admission.core.field_errors import FieldError, FieldWarning, Ratcheted
 from app.admission.core.vpa_review import VpaVersion, read_vpa_review
+from app.model.fields import Json
 from app.model.gates import FeatureGates
 from app.model.vpa import UpdatePolicy
 from tests import make
 from tests.cases import cases
-from tests.make import ALL_GATES, NO_GATES, Json
+from tests.make import ALL_GATES, NO_GATES
 
 
 def version(item: Json) -> VpaVersion:

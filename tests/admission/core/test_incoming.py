@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict, read_incoming_pod
 from app.model.errors import BadObject
+from app.model.fields import Json
 from app.model.review import read_review
 from app.model.snapshot import Replacement, Snapshot
 from app.model.workloads import NOTHING_LOOKED_UP
@@ -78,7 +79,7 @@ def test_match_key_holds(path: str, value: object) -> None:
     assert read_incoming_pod(other, "ns").size_key == read_incoming_pod(POD, "ns").size_key
 
 
-def read_all(item: make.Json) -> None:
+def read_all(item: Json) -> None:
     """Read all that counts of a pod."""
     incoming = read_incoming_pod(item, "ns")
     assert incoming.labels is not None
@@ -140,7 +141,7 @@ CHANGES = st.one_of(
 
 
 @given(st.lists(PODS | CHANGES, min_size=1, max_size=20), st.integers(1, 3))
-def test_memory_changes_no_answer(steps: list[make.Json | Replacement], most: int) -> None:
+def test_memory_changes_no_answer(steps: list[Json | Replacement], most: int) -> None:
     """However pods and the cluster change, the answer is the one that is found anew."""
     admission = PodAdmission(PodRules(), most)
     snapshot = make.snapshot(make.vpa(cpu="250m"), make.workload())

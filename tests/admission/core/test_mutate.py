@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, cast
+from typing import cast
 
 import orjson
 import pytest
@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
 from app.model.errors import BadObject
+from app.model.fields import Json
 from app.model.patches import apply
 from app.model.review import read_review
 from app.model.workloads import NOTHING_LOOKED_UP
@@ -22,8 +23,6 @@ from tests.cases import cases
 from tests.make import ALL_GATES
 from tests.sizing.shorthand import admit, advice, box, two, vpa_json
 
-Json = dict[str, Any]
-
 HAMSTER = box("hamster", "100m/100Mi")
 TOLD = "/metadata/annotations/vpaUpdates Pod resources updated by v: "
 TOLD_OF_CPU = (
@@ -31,7 +30,6 @@ TOLD_OF_CPU = (
     "cpu request, cpu limit"
 )
 OBSERVED = "/metadata/annotations/vpaObservedContainers"
-ALL_KINDS = ("z", "memory", "a/b", "cpu")
 EMPTY = make.pod_json(spec={"containers": None}, annotations={})
 FIRST = "/spec/containers/0/resources"
 NO_ANNOTATIONS = "/metadata/annotations {}"

@@ -3,19 +3,17 @@
 from __future__ import annotations
 
 from datetime import timedelta
-from typing import Any
 
 import orjson
 from hypothesis import HealthCheck, given, settings
 
 from app.admission.core.mutate import PodVerdict
 from app.admission.core.pod_explanation import explain
+from app.model.fields import Json
 from tests import make
 from tests.admission.core.worlds import World, worlds
 from tests.cases import cases
 from tests.sizing.shorthand import admit, advice, box, two, vpa_json
-
-Json = dict[str, Any]
 
 OFF = "the VPA is in mode Off"
 NO_LIMIT = "the container has none"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from base64 import b64encode
 from collections.abc import Sequence
-from typing import Any
 
 import orjson
 from hypothesis import given
@@ -19,6 +18,7 @@ from app.admission.core.validate import (
     VpaVerdict,
     review_vpa,
 )
+from app.model.fields import Json
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.review import AdmissionRequest
 from app.model.vpa import Vpa
@@ -27,7 +27,6 @@ from tests.cases import cases
 from tests.junk import ANYTHING, objects_like
 from tests.make import ALL_GATES, NO_GATES
 
-Json = dict[str, Any]
 Errors = list[tuple[str, ErrorKind]]
 
 RULES = Disjointness.ENFORCE
@@ -38,9 +37,6 @@ INTERNAL = ErrorKind.INTERNAL
 POLICY = "spec.resourcePolicy.containerPolicies[0]"
 UPDATE = "spec.updatePolicy"
 HIGHER = "TargetHigherThanRequests"
-NOT_A_QUANTITY = (
-    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
-)
 
 
 def judge(
@@ -83,7 +79,6 @@ def updating(**fields: object) -> Json:
 
 POLICY_JSON = make.policy_json
 FACTOR = make.boost_json(factor=2)
-BROKEN_RESOURCE = vpa(POLICY_JSON(resources=["cpu", "broken"]))
 
 
 @cases(

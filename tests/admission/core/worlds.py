@@ -12,13 +12,12 @@ from typing import Any
 from hypothesis import strategies as st
 
 from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
+from app.model.fields import Json
 from app.model.quantity import ZERO, Quantity
 from app.model.review import read_review
 from app.model.snapshot import NamespaceView
 from tests import make
 from tests.make import ALL_GATES, NO_GATES
-
-Json = dict[str, Any]
 
 CPU: tuple[object, ...] = (
     "0", "1m", "7m", "100m", "0.1", "150m", "200m", "333m", "250m", "0.5", "500m", "1", 1, "1.5",

@@ -19,6 +19,7 @@ from app.commands.replaying.playback import Replay, ReplaySchedule
 from app.commands.replaying.printing import json_lines
 from app.commands.replaying.recorded_objects import RecordedObjects
 from app.commands.replaying.recording import RecordedHistory, read_history
+from app.model.fields import Json
 from app.recommender.configuration import RoundRules
 from app.recommender.core.moments import nanoseconds
 from app.recommender.core.rules import RecommenderRules
@@ -26,7 +27,6 @@ from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
 from tests import make
 
-Json = dict[str, Any]
 Bounds = tuple[str, str, str]  # lower, target, upper as "cpu memory"
 
 START = datetime(2026, 1, 5, tzinfo=UTC)

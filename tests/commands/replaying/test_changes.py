@@ -6,6 +6,7 @@ import pytest
 
 from app.commands.replaying.changes import RecordedChange, RecordedKind, read_change, removal_of
 from app.model.errors import BadObject
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from tests import make
@@ -37,7 +38,7 @@ CUSTOM = {"apiVersion": "example.com/v1", "kind": "Shop", "metadata": {"name": "
         "a custom object": (CUSTOM, RecordedKind.CUSTOM, ("Shop", "web")),
     },
 )
-def test_what_plays_a_part(item: make.Json, subject: RecordedKind, key: object) -> None:
+def test_what_plays_a_part(item: Json, subject: RecordedKind, key: object) -> None:
     """An object is known by kind, namespace and name; no namespace is `default`."""
     found, left_out = read_change(item)
     assert found is not None
@@ -53,7 +54,7 @@ def test_what_plays_a_part(item: make.Json, subject: RecordedKind, key: object) 
         "another event": (EVENT | {"reason": "Killing"},),
     },
 )
-def test_what_plays_none(item: make.Json) -> None:
+def test_what_plays_none(item: Json) -> None:
     """Whatever a recommender never looks at is no change."""
     assert read_change(item) == (None, "")
 
@@ -74,7 +75,7 @@ def test_what_plays_none(item: make.Json) -> None:
         ),
     },
 )
-def test_what_cannot_be_read(item: make.Json, sentence: str) -> None:
+def test_what_cannot_be_read(item: Json, sentence: str) -> None:
     """The sentence names the field."""
     with pytest.raises(BadObject) as caught:
         read_change(item)
@@ -107,6 +108,6 @@ def test_what_cannot_be_read(item: make.Json, sentence: str) -> None:
         "a node": ({"kind": "Node", "apiVersion": "v1", "name": "n"}, None),
     },
 )
-def test_what_goes(item: make.Json, expected: RecordedChange | None) -> None:
+def test_what_goes(item: Json, expected: RecordedChange | None) -> None:
     """Kind, namespace and name tell which object goes."""
     assert removal_of(item) == expected

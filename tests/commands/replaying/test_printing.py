@@ -6,6 +6,7 @@ import io
 
 from app.commands.replaying.playback import ReplayLook
 from app.commands.replaying.printing import Bar, csv_lines, json_lines
+from app.model.fields import Json
 from tests import make
 from tests.cases import cases
 
@@ -41,7 +42,7 @@ def test_csv(target: dict[str, str], row: bytes) -> None:
     assert list(csv_lines(look)) == [b"2026-01-05T10:00:00Z,default,web,app," + row + b"\n"]
 
 
-def app(target: dict[str, str]) -> make.Json:
+def app(target: dict[str, str]) -> Json:
     """Return a recommendation for the container `app`."""
     return {"containerName": "app", "target": target}
 

@@ -6,10 +6,11 @@ from dataclasses import replace
 from datetime import timedelta
 
 from app.commands.replaying.changes import RecordedChange, RecordedKind, read_change, removal_of
+from app.model.fields import Json
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from tests import make
 from tests.cases import cases
-from tests.commands.replaying.story import START, Json, objects_of, pod_json
+from tests.commands.replaying.story import START, objects_of, pod_json
 
 EVENT: Json = {"kind": "Event", "metadata": {"name": "e"}, "reason": "Evicted"}
 CHECKPOINT = Checkpoint("default", "web-app", "web", "app", count=1)

@@ -15,6 +15,7 @@ from app.commands.replaying.playback import Replay, ReplaySchedule
 from app.commands.replaying.printing import json_lines
 from app.commands.replaying.recording import Restart, read_history
 from app.model.errors import BadObject
+from app.model.fields import Json
 from app.recommender.configuration import RoundRules
 from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.moments import nanoseconds
@@ -29,7 +30,6 @@ from tests.commands.replaying.story import (
     MINUTE_NS,
     WEB,
     WORKLOADS,
-    Json,
     Story,
     eviction_json,
     objects_of,

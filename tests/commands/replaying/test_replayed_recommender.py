@@ -8,6 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from app.commands.replaying.replayed_recommender import ReplayedRecommender
+from app.model.fields import Json
 from app.recommender.configuration import RoundRules
 from app.recommender.core import checkpoints, moments
 from app.recommender.core.checkpoints import Checkpoint, StoredHistogram, to_json
@@ -23,7 +24,6 @@ from tests.commands.replaying.story import (
     START,
     WEB,
     WORKLOADS,
-    Json,
     Story,
     eviction_json,
     objects_of,

@@ -20,8 +20,8 @@ from app.diagnosis.core.facts import (
     Unasked,
 )
 from app.kube.manifests import documents
+from app.model.fields import Json
 from tests import make
-from tests.make import Json
 
 CA = "-----BEGIN CERTIFICATE-----\nQ0E=\n-----END CERTIFICATE-----\n"
 OTHER_CA = "-----BEGIN CERTIFICATE-----\nT1RIRVI=\n-----END CERTIFICATE-----\n"

@@ -10,10 +10,10 @@ import pytest
 
 from app.diagnosis.core.api_server import of_clock, of_definitions, of_rights, of_server
 from app.diagnosis.core.facts import AccountRight, Facts, Level, Unasked
+from app.model.fields import Json
 from tests import make
 from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, access, definitions, flaws
-from tests.make import Json
 
 RESOURCES = frozenset({"pods", "pods/eviction", "pods/resize"})
 

@@ -7,12 +7,12 @@ from datetime import timedelta
 
 from app.diagnosis.core.autoscalers import of_vpas, targets
 from app.diagnosis.core.facts import Level, Pods
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.workloads import Failed
 from tests import make
 from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, VPA, flaws
-from tests.make import Json
 
 WORKLOAD, POD = make.workload_json(), make.pod_json()
 KEY = ObjectKey("example.com", "Gadget", "web")

@@ -16,11 +16,12 @@ from app.diagnosis.core.comparisons import (
     vpa_json,
 )
 from app.diagnosis.core.members import members
+from app.model.fields import Json
 from app.model.vpa import read_vpa
 from tests import make
 from tests.cases import cases
 from tests.diagnosis.core.healthy import checkpoint_json
-from tests.make import Json, quantity
+from tests.make import quantity
 
 
 def told(

@@ -7,9 +7,9 @@ from dataclasses import replace
 from app.diagnosis.core.components import of_components
 from app.diagnosis.core.facts import Facts, Level, Unasked
 from app.diagnosis.core.processes import ADMISSION, logs_of, place_of, with_flag, with_rights
+from app.model.fields import Json
 from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, charted, deployment, flaws, with_one
-from tests.make import Json
 
 UPSTREAM = "registry.k8s.io/autoscaling/vpa-{}:1.8.1"
 DOUBLED = "upstream's {} still runs, and does the same as ours"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from app.diagnosis.core.hooks import Hook
+from app.model.fields import Json
 from tests.diagnosis.core.healthy import scope
-from tests.make import Json
 
 BLUE: Json = {"matchLabels": {"team": "blue"}}
 

@@ -10,10 +10,10 @@ import pytest
 from app.admission.core.rotation import Generation
 from app.diagnosis.core.facts import Facts, Level, Unasked
 from app.diagnosis.core.liveness import of_certificate, of_leases, of_metrics
+from app.model.fields import Json
 from tests import make
 from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, deployment, generation, lease, with_one
-from tests.make import Json
 
 HEARTBEAT = "vpa-admission-controller"
 

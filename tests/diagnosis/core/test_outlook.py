@@ -11,6 +11,7 @@ from app.diagnosis.core.outlook import (
     outlook,
     upcoming_json,
 )
+from app.model.fields import Json
 from app.model.gates import FeatureGates
 from app.sizing.matching import MatchReason
 from app.updater.core.decisions import Action, Decision, Reason
@@ -18,7 +19,6 @@ from app.updater.core.memory import Memory
 from app.updater.core.plan import Plan, plan
 from app.updater.core.rules import UpdateRules
 from tests import make
-from tests.make import Json
 from tests.updater.core.scenes import container, recommended, running, several
 
 RULES = UpdateRules()

@@ -10,6 +10,7 @@ from app.diagnosis.core.facts import Facts, Level, TrialOutcome, TrialResult, Un
 from app.diagnosis.core.hooks import trial_namespace
 from app.diagnosis.core.processes import ADMISSION
 from app.diagnosis.core.registrations import of_webhook
+from app.model.fields import Json
 from tests.cases import cases
 from tests.diagnosis.core.healthy import (
     CA,
@@ -25,7 +26,6 @@ from tests.diagnosis.core.healthy import (
     hook,
     scope,
 )
-from tests.make import Json
 
 URL = {"clientConfig": {"url": "https://hooks.example.com/mutate"}}
 UPSTREAM = {

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod, read_pod
 from app.model.selectors import Selector
@@ -64,11 +65,11 @@ class Scene:
         assert isinstance(self.model, Model)
         return self.model.members
 
-    def explained(self, container: str = "app") -> make.Json:
+    def explained(self, container: str = "app") -> Json:
         """Return how what stands published of a container came about, every step."""
         derivation = self.model.derivations()["default", "web"]
         (found,) = explained([(self.vpas["web"].vpa, derivation)], self.rules, with_steps=True)
-        known: dict[str, make.Json] = {one["container"]: one for one in found["containers"]}
+        known: dict[str, Json] = {one["container"]: one for one in found["containers"]}
         return known[container]
 
     def at(self, minute: float) -> datetime:
@@ -86,7 +87,7 @@ class Scene:
         of: Mapping[str, str] | Selector | None = None,
         problem: str = "",
         restored: bool = True,
-        policies: Sequence[make.Json] | None = None,
+        policies: Sequence[Json] | None = None,
         selector: Mapping[str, Any] | None = None,
         target: str = "StatefulSet/web",
         created: datetime = START,

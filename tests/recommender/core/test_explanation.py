@@ -7,13 +7,13 @@ from dataclasses import replace
 from datetime import timedelta
 from fractions import Fraction
 from math import ceil, inf, trunc
-from typing import Any
 
 import orjson
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.recommender.core.estimation import VpaDerivation
 from app.recommender.core.explanation import Absence, explained
@@ -34,8 +34,6 @@ LAZY = RecommenderRules(publish=PublishRules(bound_tolerance=0.5, refresh=timede
 AS_UPSTREAM = as_upstream(RecommenderRules())
 WEB = ("default", "web")
 
-Json = dict[str, Any]
-
 WORDS = ("target", "lowerBound", "upperBound")
 
 
@@ -47,7 +45,7 @@ def derived(scene: Scene, container: str = "app") -> dict[str, str]:
     return {word: f"{cpu[word]['quantity']} {memory[word]['quantity']}" for word in words}
 
 
-def steps(scene: Scene, derivation: VpaDerivation) -> make.Json:
+def steps(scene: Scene, derivation: VpaDerivation) -> Json:
     """Return all that a derivation explains."""
     vpa = scene.vpas["web"].vpa
     return explained([(vpa, derivation)], scene.rules, with_steps=True)[0]

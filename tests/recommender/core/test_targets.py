@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from app.model.fields import Json
 from app.model.kinds import ObjectKey, owner_key
 from app.model.selectors import NOTHING, Selector
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
@@ -31,7 +32,7 @@ def custom(kind: str, found: LookupResult, name: str = "web") -> tuple[ObjectKey
 
 def resolved(
     target: str | None,
-    *objects: make.Json,
+    *objects: Json,
     found: Sequence[tuple[ObjectKey, LookupResult]] = (),
     by_kind: bool = False,
 ) -> ResolvedTarget | LookupNeeded:
@@ -58,7 +59,7 @@ def resolved(
         ),
     },
 )
-def test_selector_of_target(target: str, objects: list[make.Json], selector: Selector) -> None:
+def test_selector_of_target(target: str, objects: list[Json], selector: Selector) -> None:
     """A built-in target without an owner says which pods are meant."""
     assert resolved(target, *objects) == ResolvedTarget(selector)
 
@@ -174,7 +175,7 @@ def test_custom_controllers(
 )
 def test_problems(
     target: str | None,
-    objects: list[make.Json],
+    objects: list[Json],
     found: list[tuple[ObjectKey, LookupResult]],
     problem: str,
 ) -> None:
@@ -199,9 +200,7 @@ def test_problems(
         ),
     },
 )
-def test_what_is_not_known_is_looked_up(
-    target: str, objects: list[make.Json], lookup: Lookup
-) -> None:
+def test_what_is_not_known_is_looked_up(target: str, objects: list[Json], lookup: Lookup) -> None:
     """Nothing is guessed: the answer names what to look for."""
     assert resolved(target, *objects) == LookupNeeded(lookup)
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
+from app.model.fields import Json
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory
 from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION
@@ -22,7 +23,6 @@ from tests.updater.core.scenes import (
     with_status,
 )
 
-Json = make.Json
 SECOND = timedelta(seconds=1)
 BOOST = "vpaCpuStartupBoost/"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from datetime import timedelta
 
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.workloads import LookedUp, Workload, scaled_workload
 from app.updater.core.memory import Memory
@@ -22,7 +23,6 @@ from tests.updater.core.scenes import (
     with_metadata,
 )
 
-Json = make.Json
 POD = running(container("app", "100m/100Mi"))
 FAR = [recommended("200m/200Mi = =")]
 NEAR = [recommended("100m/100Mi = =")]

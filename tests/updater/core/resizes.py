@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 
+from app.model.fields import Json
 from app.updater.core.memory import Infeasible, Memory, PodMemory
 from app.updater.core.rules import UpdateRules
 from tests import make
@@ -22,7 +23,6 @@ from tests.updater.core.scenes import (
     with_status,
 )
 
-Json = make.Json
 SMALL = container("app", "100m/100Mi")
 RESTARTS = container("app", "100m/100Mi", resize={"memory": "RestartContainer"})
 POD = running(SMALL)

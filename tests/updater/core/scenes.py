@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Any
 
+from app.model.fields import Json
 from app.model.gates import FeatureGates
 from app.model.pods import Pod, read_pod
 from app.model.snapshot import Snapshot
@@ -20,8 +21,6 @@ from app.updater.core.plan import DEFAULT_OPTIONS, Plan, PlanOptions, plan
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
 from tests.make import ALL_GATES
-
-Json = dict[str, Any]
 
 OURS = UpdateRules()
 UNPROVEN = UpdateRules(prove=Prove.OFF)  # evicts at once, as nearly every case supposes

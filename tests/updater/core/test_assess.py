@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.model.fields import Json
 from app.model.gates import FeatureGates
 from app.updater.core.assess import mode_blocker
 from app.updater.core.decisions import Action, Reason
@@ -31,7 +32,6 @@ from tests.updater.core.scenes import (
     unscheduled,
 )
 
-Json = make.Json
 YOUNG = timedelta(hours=1)
 
 

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, SeenRollout, unseen_pdb_key
@@ -35,7 +36,6 @@ from tests.updater.core.scenes import (
     with_metadata,
 )
 
-Json = make.Json
 SMALL = container("app", "100m/100Mi")
 BLOCKED = (Action.WAIT, Reason.PDB_BLOCKED)
 STALE = PlanOptions(webhook_is_healthy=False)

@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.model.fields import Json
 from app.model.patches import merge
 from app.updater.core.decisions import Action, PodChange, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, Resized
@@ -21,7 +22,6 @@ from tests.updater.core.boosts import (
     BUSY,
     SECOND,
     UNBOOSTED,
-    Json,
     asks_for_less,
     boost,
     boosted,

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Pair, Reason
 from app.updater.core.memory import (
@@ -31,7 +32,6 @@ from app.updater.core.proof import Breaker, Proof, ProofVersion
 from tests import make
 from tests.updater.core.scenes import MINUTE, NOW, OURS, amounts, container, running, with_metadata
 
-Json = make.Json
 POD = running(container("app", "1"))
 OWNER = ObjectKey("", "StatefulSet", "web")
 PROOF = Proof(ProofVersion("uid-web", 1, ()), since=NOW)

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.model.fields import Json
 from app.model.gates import FeatureGates
 from app.model.vpa import EvictionRequirement
 from app.updater.core.decisions import Action, Reason
@@ -167,7 +168,6 @@ def test_ties_are_broken_by_age_then_name() -> None:
     assert [name for *_, name in sorted(found)] == ["d", "b", "c", "a"]
 
 
-Json = make.Json
 HIGHER, LOWER = "TargetHigherThanRequests", "TargetLowerThanRequests"
 APP = container("app", "500m/10Gi")
 
@@ -303,7 +303,7 @@ SHORT: dict[str, Any] = {"spec": {"updatePolicy": {"evictAfterOOMSeconds": 1}}}
 
 
 def counts(
-    pod: make.Json,
+    pod: Json,
     vpa: Mapping[str, Any] | None = None,
     *,
     gates: FeatureGates = ALL_GATES,
@@ -312,7 +312,7 @@ def counts(
     return quick_oom(read(pod), make.vpa(**(vpa or {})), OURS, gates, NOW) is not None
 
 
-def observed(names: str) -> make.Json:
+def observed(names: str) -> Json:
     """Return a pod of which the webhook saw some containers."""
     return running(container("app", "1/1Gi"), annotations={"vpaObservedContainers": names})
 
@@ -344,7 +344,7 @@ SECONDS = timedelta(seconds=5)
         ),
     },
 )
-def test_which_kills_count(pod: make.Json, vpa: Mapping[str, Any], expected: bool) -> None:
+def test_which_kills_count(pod: Json, vpa: Mapping[str, Any], expected: bool) -> None:
     """A kill counts if it was early in the container's life and not long ago."""
     assert counts(pod, vpa) == expected
 
@@ -366,7 +366,7 @@ def test_the_present_end_counts_during_a_back_off() -> None:
     assert counts(pod)
 
 
-def marked(*, raised: timedelta, container_name: str = "app", **more: str) -> make.Json:
+def marked(*, raised: timedelta, container_name: str = "app", **more: str) -> Json:
     """Return a pod killed five minutes ago; some container got more memory so long ago."""
     at = make.time(raised) or ""
     marks = {f"vpaMemoryRaisedAt/{container_name}": at, "vpaInPlaceUpdatedAt": at}
@@ -396,7 +396,7 @@ def marked(*, raised: timedelta, container_name: str = "app", **more: str) -> ma
         "a kill from the future": (killed(POD, ago=-DAY), False),
     },
 )
-def test_a_kill_is_answered_by_more_memory_alone(pod: make.Json, expected: bool) -> None:
+def test_a_kill_is_answered_by_more_memory_alone(pod: Json, expected: bool) -> None:
     """Only what gave that container more memory after the kill keeps it from counting again."""
     assert counts(pod) is expected
 

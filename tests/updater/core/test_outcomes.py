@@ -18,6 +18,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import (
@@ -56,7 +57,6 @@ from tests.updater.core.scenes import (
     several,
 )
 
-Json = make.Json
 POD = running(container("app", "100m/100Mi"))
 CAPACITY = (("NodeCapacity", "too much"),)
 BUDGET = (("DisruptionBudget", "needs 2 healthy pods"),)

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.workloads import Absent, Workload
 from app.updater.core.decisions import Action, Reason
@@ -35,7 +36,6 @@ from tests.updater.core.owners import (
     SET,
     TO_ROLLOUT,
     YOUNG,
-    Json,
     owners,
     planned,
     rollout,

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.model.fields import Json
 from app.model.patches import apply, merge
 from app.model.quantity import Quantity
 from app.updater.core.decisions import ContainerChange, PodChange
@@ -25,8 +26,6 @@ from app.updater.core.patching import (
 from tests import make
 from tests.cases import cases
 from tests.updater.core.scenes import NOW, amounts, container, read, running
-
-Json = make.Json
 
 
 def quantities(text: str) -> dict[str, Quantity]:

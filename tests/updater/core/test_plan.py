@@ -14,6 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.model.fields import Json
 from app.model.kinds import Condition
 from app.model.snapshot import Snapshot
 from app.updater.core.decisions import Action, Decision, Reason
@@ -59,8 +60,6 @@ from tests.updater.core.scenes import (
     unscheduled,
     with_metadata,
 )
-
-Json = make.Json
 
 # --- any cluster
 

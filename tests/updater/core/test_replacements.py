@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 
 import pytest
 
+from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.updater.core.action_queue import ActionQueue, QueueStep
@@ -33,7 +34,6 @@ from tests.updater.core.scenes import (
     terminating,
 )
 
-Json = make.Json
 OLD, NEW = running(container("app", "100m/100Mi")), running(container("app", "200m/200Mi"))
 
 

@@ -8,6 +8,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.model.fields import Json
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, Resized
 from tests import make
@@ -20,7 +21,6 @@ from tests.updater.core.resizes import (
     RESTARTS,
     SKIPS,
     SMALL,
-    Json,
     remembering,
     scene,
     waits,

@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.model.fields import Json
 from app.model.pods import NO_RESOURCES, Resources
 from app.updater.core.decisions import ContainerChange
 from app.updater.core.resize_state import (
@@ -34,7 +35,6 @@ from tests.updater.core.scenes import (
     with_status,
 )
 
-Json = make.Json
 POD = running(container("app", "100m/100Mi"))
 
 

@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.model.fields import Json
 from app.model.limits import NO_LIMITS, NamespaceLimits, combined_limits
 from app.model.pods import Pod
 from app.model.quantity import Quantity
@@ -39,7 +40,7 @@ def numbers(
     *,
     observed: str | None = None,
     status: str | None = None,
-    policies: list[make.Json] | None = None,
+    policies: list[Json] | None = None,
 ) -> PodNumbers:
     """Return the numbers of a pod; its containers are `a` and, behind a plus, `b`."""
     annotations = None if observed is None else {"vpaObservedContainers": observed}
@@ -220,7 +221,6 @@ def test_gross_difference_is_never_less(sizes: list[tuple[int, int]]) -> None:
     assert found.gross_difference >= growth(pairs).difference >= 0
 
 
-Json = make.Json
 USUAL = combined_limits([make.limit_range(default=make.amounts("1", "1Gi"))])
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from app.model.fields import Json
 from app.updater.core.decisions import Action, Decision, PodChange, Reason
 from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION, pending_since
 from app.updater.core.unboost import (
@@ -31,7 +32,6 @@ from tests.updater.core.boosts import (
     SECOND,
     TWO,
     UNBOOSTED,
-    Json,
     boost,
     boosted,
     mark,
