@@ -120,17 +120,12 @@ class Election:
 
     def may_finish(self) -> bool:
         """Say whether no other candidate can have led since we did; from any thread."""
-        return self._last_seconds() > 0
+        return self._clock.monotonic() < self.calls_end_at
 
-    def call_seconds(self) -> float:
-        """Return how long a call that begins now may wait to connect, and again for its answer.
-
-        It then ends before another candidate may lead; negative once one may have led.
-        """
-        return self._last_seconds() / 2
-
-    def _last_seconds(self) -> float:
-        return self._renewed_at + self._rules.last_seconds - self._clock.monotonic()
+    @property
+    def calls_end_at(self) -> float:
+        """The moment of the clock by which calls must be over, before another one may lead."""
+        return self._renewed_at + self._rules.last_seconds
 
     def step(self, now: datetime) -> Standing:
         """Try once; a failure is told in the standing."""
@@ -237,10 +232,18 @@ class Campaign:
         self._on_started = on_started
         self._on_stopped = on_stopped
         self._leading = False
+        self._term = 0
 
     def tick(self, now: datetime) -> float:
-        """Take a step; the callbacks must return soon, for the Lease waits for them."""
+        """Take a step; the callbacks must return soon, for the Lease waits for them.
+
+        A term that ended and another one of ours that began within one step are told as well.
+        """
         standing = self._election.step(now)
+        term = self._election.term
+        if self._leading and standing.leading and term != self._term:
+            self._on_stopped()
+            self._leading = False
         if standing.leading != self._leading:
             log.info(
                 "leadership changed",
@@ -252,7 +255,7 @@ class Campaign:
             )
             # A callback that fails is called again with the next step.
             (self._on_started if standing.leading else self._on_stopped)()
-            self._leading = standing.leading
+            self._leading, self._term = standing.leading, term
         return standing.wait_seconds
 
     def close(self, now: datetime) -> None:

@@ -179,6 +179,7 @@ class Process:
             loop.stop(_ROUND_SECONDS)
         for loop in self._reporting:
             loop.stop(_LOOP_SECONDS)
+        self._called.close()  # what waits for its turn even now is not sent any more
         if self._is_elected:
             self._campaign.stop()
         self._watch.stop()
@@ -198,14 +199,13 @@ class Process:
             return False
         if not self._is_elected:
             return True
-        return self._election.is_leading() and self._election.call_seconds() > _LEAST_CALL_SECONDS
+        left = self._election.calls_end_at - self._clock.monotonic()
+        return self._election.is_leading() and left > _LEAST_CALL_SECONDS
 
     def _cluster_for_calls(self) -> Cluster:
-        """Return the cluster; calls that begin now are given up before another process may lead."""
-        if not self._is_elected:
-            return self._called.within(_CALL_SECONDS)
-        seconds = min(self._election.call_seconds(), _CALL_SECONDS)
-        return self._called.within(max(seconds, _LEAST_CALL_SECONDS))
+        """Return the cluster; calls made with it are over before another process may lead."""
+        cluster = self._called.within(_CALL_SECONDS)
+        return cluster.until(self._election.calls_end_at) if self._is_elected else cluster
 
     def _begin(self) -> None:
         """Begin to lead; if another process led meanwhile, what was known before is out of date."""

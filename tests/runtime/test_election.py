@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
@@ -10,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.kube.leases import lease
+from app.kube.pacing import Pacer
+from app.model.errors import TooLate
+from app.model.token_bucket import TokenBucket
 from app.ports import LEASES, Json, Ref
 from app.runtime.election import Campaign, Election, ElectionRules, Standing, Unopposed
 from tests.cases import cases
@@ -135,11 +139,42 @@ def test_calls_end_before_the_next_leader(contest: Contest, age_seconds: float) 
     contest.step(one)
     contest.step(two)
     contest.clock.wait(age_seconds)
-    seconds = one.call_seconds()
-    assert 0 < seconds <= 6
-    contest.clock.wait(2 * seconds)
-    assert one.call_seconds() <= 0
+    seconds = one.calls_end_at - contest.clock.monotonic()
+    assert 0 < seconds <= 12
+    contest.clock.wait(seconds)
+    assert not one.may_finish()
     assert not contest.step(two).leading
+
+
+@settings(deadline=None)
+@given(
+    st.floats(0.05, 20),
+    st.integers(1, 5),
+    st.lists(st.tuples(st.floats(0, 3), st.booleans(), st.integers(0, 20)), max_size=20),
+)
+def test_no_call_of_a_deposed_leader_begins(
+    rate: float, burst: int, moves: list[tuple[float, bool, int]]
+) -> None:
+    """Whatever the rate, and however many wait, a call begins before another one may lead."""
+    contest = Contest()
+    one, two = contest.two()
+    clock = contest.clock
+    pacer = Pacer(TokenBucket.full(rate, burst), monotonic=clock.monotonic, sleep=clock.wait)
+    contest.step(one)
+    contest.step(two)
+    begins: list[float] = []
+    for seconds, renews, calls in moves:
+        contest.cluster.failures = [] if renews else outage(1)
+        contest.step(one, seconds)
+        contest.cluster.failures = []
+        if contest.step(two).leading:
+            break
+        for _ in range(calls if one.may_finish() else 0):
+            with suppress(TooLate):
+                begins.append(clock.monotonic() + pacer.reserve("a call", one.calls_end_at))
+    while not two.is_leading():
+        contest.step(two, 0.1)
+    assert all(begun < clock.monotonic() for begun in begins)
 
 
 def test_last_calls_of_a_leader_that_was_followed(contest: Contest) -> None:
@@ -320,6 +355,19 @@ def test_campaign(caplog: pytest.LogCaptureFixture) -> None:
     assert contest.spec()["holderIdentity"] == ""
     campaign.close(now() + timedelta(seconds=1))
     assert len(heard) == 4
+
+
+def test_campaign_that_was_deposed_between_two_steps(contest: Contest) -> None:
+    """A term of another candidate is told, also if ours is back before the next step."""
+    one, two = contest.two()
+    heard: list[str] = []
+    campaign = Campaign(one, lambda: heard.append("start"), lambda: heard.append("stop"))
+    campaign.tick(contest.clock.now())
+    contest.step(two)
+    contest.step(two, 13)
+    two.release(contest.clock.now())
+    campaign.tick(contest.clock.now())
+    assert heard == ["start", "stop", "start"]
 
 
 def test_failing_callback(contest: Contest) -> None:

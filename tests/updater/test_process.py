@@ -5,21 +5,58 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from math import inf
+from typing import cast
 
 import pytest
 
 from app.flags.command_line import parse
+from app.flags.shared import ClusterAccess
+from app.kube.pacing import Pacer
 from app.kube.watch_cache import WatchedResource, WatchState
-from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, Resource
-from app.run.simulated import SimulatedRuntime, SteppedWatchCache
-from app.runtime.live import Mirrored
+from app.model.errors import Unavailable
+from app.model.token_bucket import TokenBucket
+from app.ports import LEASES, POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, Resource
+from app.run.simulated import SharedCluster, SimulatedRuntime, SteppedWatchCache
+from app.runtime.live import Connection, Mirrored
 from app.sandbox.sandbox import Sandbox
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process
 from tests.cases import cases
-from tests.updater.stage import Stage, staged
+from tests.faults import Fault, Faults
+from tests.updater.stage import Call, Stage, Watched, staged
 
 FLAGS = ("--address=127.0.0.1:0", "--use-admission-controller-status=false")
+
+
+class PacedCluster(SharedCluster):
+    """A way to the cluster with one request in so many seconds, as a connection has it."""
+
+    def __init__(self, cluster: Cluster, pacer: Pacer, not_after: float = inf) -> None:
+        super().__init__(cluster)
+        self._cluster, self._pacer, self._not_after = cluster, pacer, not_after
+        self.evict = self._evict
+
+    def until(self, moment: float, /) -> Connection:
+        """Return the same with less time."""
+        return PacedCluster(self._cluster, self._pacer, moment)
+
+    def _evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
+        self._pacer.wait("an eviction", self._not_after)
+        self._cluster.evict(namespace, name, uid=uid, dry_run=dry_run)
+
+
+class PacedRuntime(SimulatedRuntime):
+    """A runtime whose evictions are paced, and may be noted."""
+
+    def __init__(self, sandbox: Sandbox, cluster: Cluster, rate: float) -> None:
+        super().__init__(sandbox, cluster)
+        clock = sandbox.clock
+        self._pacer = Pacer(TokenBucket.full(rate, 1), monotonic=clock.monotonic, sleep=clock.wait)
+
+    def connect(self, _reach: ClusterAccess, /) -> Connection:
+        """Return a paced way to the cluster."""
+        return PacedCluster(self._cluster, self._pacer)
 
 
 class StaleRuntime(SimulatedRuntime):
@@ -83,3 +120,33 @@ def test_no_pod_is_evicted_while_watches_are_stale(
     runtime.silence.clear()
     stage.sandbox.advance(90)
     assert stage.events("EvictedByVPA")
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.2, 0.06, 0.05])
+def test_a_deposed_leader_evicts_nothing(stage: Stage, rate: float) -> None:
+    """A leader that cannot renew makes no call beside the next one, however long calls wait."""
+    faults, sandbox = Faults(), stage.sandbox
+    flags = ("--leader-elect=true", "--update-concurrency=1", "--prove=off", "--min-replicas=1")
+    begun: list[tuple[str, float]] = []
+
+    def begin(name: str, cluster: Cluster) -> Process:
+        def note(call: Call) -> None:
+            begun.extend([(name, now())] if call.verb == "evict" else [])
+
+        watched = Watched(cluster)
+        watched.before = note
+        place = PacedRuntime(sandbox, cast("Cluster", watched), rate)
+        process = Process(parse(UpdaterSettings, (*FLAGS, *flags), {}), place)
+        process.start()
+        return process
+
+    now = sandbox.clock.monotonic
+    broken = Unavailable("internal error", status=500)
+    faults.order(Fault(broken, "replace", LEASES, times=10**6))
+    one = begin("one", faults.before(sandbox.cluster))
+    two = begin("two", sandbox.cluster)
+    sandbox.advance(300)
+    began = min(at for name, at in begun if name == "two")
+    assert not [at for name, at in begun if name == "one" and at >= began]
+    one.stop()
+    two.stop()
