@@ -15,7 +15,14 @@ from app.kube.pacing import Pacer
 from app.model.errors import TooLate
 from app.model.token_bucket import TokenBucket
 from app.ports import LEASES, Json, Ref
-from app.runtime.election import Campaign, Election, ElectionRules, Standing, Unopposed
+from app.runtime.election import (
+    HELD_ANNOTATION,
+    Campaign,
+    Election,
+    ElectionRules,
+    Standing,
+    Unopposed,
+)
 from tests.cases import cases
 from tests.cluster_in_memory import ClusterInMemory, outage
 from tests.stepped_clock import SteppedClock
@@ -116,8 +123,46 @@ def test_old_times_in_the_lease(contest: Contest) -> None:
     contest.put({"holderIdentity": "x", "leaseDurationSeconds": 5, "renewTime": "1999-01-01"})
     two = contest.candidate("two")
     assert not contest.step(two).leading
-    assert not contest.step(two, 4.3).leading
+    assert not contest.step(two, 4.9).leading
     assert contest.step(two, 0.1).leading
+
+
+@cases(
+    "promise seconds",
+    {
+        "none, as of upstream's": (None, 14),
+        "ours": ("x 12", 12),
+        "ours, with other flags": ("x 3.5", 3.5),
+        "of a former holder": ("one 3", 14),
+        "later than the duration": ("x 20", 14),
+        "no number": ("x soon", 14),
+        "nonsense": ("12", 14),
+    },
+)
+def test_when_the_holder_stops(contest: Contest, promise: str | None, seconds: float) -> None:
+    """A candidate steps in early only where the holder says that it has stopped by then."""
+    body = lease(RULES.namespace, RULES.name, {"holderIdentity": "x", "leaseDurationSeconds": 14})
+    body["metadata"]["annotations"] = {} if promise is None else {HELD_ANNOTATION: promise}
+    contest.cluster.create(Ref(LEASES, RULES.namespace), body)
+    two = contest.candidate("two")
+    contest.step(two)
+    assert not contest.step(two, seconds - 0.1).leading
+    assert contest.step(two, 0.1).leading
+
+
+def test_candidates_with_other_flags(contest: Contest) -> None:
+    """However long a candidate says it would hold the Lease itself, it waits for its holder."""
+    rules = ElectionRules(RULES.namespace, RULES.name, 60.5, 59, 1)
+    one = Election(contest.cluster, rules, "one", contest.clock)
+    two = contest.candidate("two")
+    contest.step(one)
+    contest.step(two)
+    assert contest.spec()["leaseDurationSeconds"] == 61
+    contest.clock.wait(58.9)
+    assert not contest.step(two).leading
+    assert one.is_leading()
+    assert contest.step(two, 0.6).leading
+    assert not one.is_leading()
 
 
 def test_last_calls(contest: Contest) -> None:
