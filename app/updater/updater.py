@@ -78,6 +78,7 @@ class Updater:
             self.ended_at = self._clock.monotonic()
             return _LOOK_SECONDS
         if not self._context.is_known():
+            self.ended_at = self._clock.monotonic()
             return _LOOK_SECONDS
         began = self._clock.monotonic()
         with self._timed(RoundStep.TOTAL):

@@ -16,7 +16,16 @@ from app.kube.pacing import Pacer
 from app.kube.watch_cache import WatchedResource, WatchState
 from app.model.errors import Unavailable
 from app.model.token_bucket import TokenBucket
-from app.ports import LEASES, POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, Resource
+from app.ports import (
+    LEASES,
+    LIMIT_RANGES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    VPAS,
+    Cluster,
+    Resource,
+)
 from app.run.simulated import SharedCluster, SimulatedRuntime, SteppedWatchCache
 from app.runtime.live import Connection, Mirrored
 from app.sandbox.sandbox import Sandbox
@@ -65,22 +74,29 @@ class StaleRuntime(SimulatedRuntime):
     def __init__(self, sandbox: Sandbox) -> None:
         super().__init__(sandbox)
         self.silence: dict[Resource, float] = {}
+        self.unread: dict[Resource, float] = {}  # for how long we are told to have no right
 
     def mirror(self, _cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Return a mirror that tells of the silence."""
-        return _Mirror(self._sandbox, sources, self.silence)
+        return _Mirror(self._sandbox, sources, self)
 
 
 class _Mirror(SteppedWatchCache):
     def __init__(
-        self, sandbox: Sandbox, sources: Iterable[WatchedResource], silence: dict[Resource, float]
+        self, sandbox: Sandbox, sources: Iterable[WatchedResource], runtime: StaleRuntime
     ) -> None:
         super().__init__(sandbox, sources)
-        self._silence = silence
+        self._runtime = runtime
 
     def standings(self, now: datetime, /) -> Sequence[WatchState]:
         return [
-            replace(found, stale_seconds=self._silence.get(found.resource, 0.0), problem="cut off")
+            replace(
+                found,
+                synced=found.resource not in self._runtime.unread,
+                stale_seconds=self._runtime.silence.get(found.resource, 0.0),
+                refused_seconds=self._runtime.unread.get(found.resource, 0.0),
+                problem="cut off",
+            )
             for found in super().standings(now)
         ]
 
@@ -107,6 +123,7 @@ def runtime(stage: Stage) -> Iterator[StaleRuntime]:
         "own actions are still believed": (PODS, 120, True),
         "whose pods went since is not known": (PODS, 121, False),
         "what is wanted is not known": (VPAS, 121, False),
+        "what is allowed is not known": (LIMIT_RANGES, 121, False),
         "the API server knows better": (POD_DISRUPTION_BUDGETS, 121, True),
     },
 )
@@ -118,6 +135,37 @@ def test_no_pod_is_evicted_while_watches_are_stale(
     stage.sandbox.advance(30)
     assert bool(stage.events("EvictedByVPA")) is goes
     runtime.silence.clear()
+    stage.sandbox.advance(90)
+    assert stage.events("EvictedByVPA")
+
+
+@cases(
+    "resource refused_seconds goes",
+    {
+        "limits, the server is busy": (LIMIT_RANGES, 0, False),
+        "budgets, the server is busy": (POD_DISRUPTION_BUDGETS, 0, False),
+        "nodes, the server is busy": (NODES, 0, False),
+        "roles may not be read yet": (LIMIT_RANGES, 10, False),
+        "no right to read limits": (LIMIT_RANGES, 11, True),
+        "no right to read budgets": (POD_DISRUPTION_BUDGETS, 11, True),
+        "no right to read pods": (PODS, 11, False),
+    },
+)
+def test_no_pod_is_evicted_before_all_is_read(
+    stage: Stage,
+    runtime: StaleRuntime,
+    caplog: pytest.LogCaptureFixture,
+    resource: Resource,
+    refused_seconds: float,
+    goes: bool,
+) -> None:
+    """Limits, budgets and nodes are waited for however long that takes, unless by right unread."""
+    runtime.unread[resource] = refused_seconds
+    stage.sandbox.advance(150)
+    assert bool(stage.events("EvictedByVPA")) is goes
+    waited = [record for record in caplog.records if record.name == "updater.process"]
+    assert len(waited) == (0 if goes else 3)
+    runtime.unread.clear()
     stage.sandbox.advance(90)
     assert stage.events("EvictedByVPA")
 
