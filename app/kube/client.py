@@ -12,6 +12,7 @@ from urllib.parse import quote
 import orjson
 
 from app.kube.connection import ApiAccess
+from app.kube.pacing import Pacer
 from app.kube.reach import Origin
 from app.kube.transport import Call, Deadlines, Transport, parse, translate
 from app.model.errors import Invalid, Unavailable
@@ -32,6 +33,13 @@ class KubeCluster:
     def within(self, seconds: float) -> KubeCluster:
         """Return the same cluster, its calls given up after so many seconds."""
         return KubeCluster(self._transport, self._deadlines.within(seconds))
+
+    def until(self, moment: float) -> KubeCluster:
+        """Return the same cluster, none of its calls begun or waited for after a moment.
+
+        The moment is one of the monotonic clock, and counts the wait for a token too.
+        """
+        return KubeCluster(self._transport, self._deadlines.until(moment))
 
     def close(self) -> None:
         """End all watches and close all connections."""
@@ -153,7 +161,7 @@ def connect(
     """
     access = ApiAccess(origin or Origin(kubeconfig, context))
     bucket = TokenBucket.full(qps if burst > 0 else 0.0, burst)
-    transport = Transport(access, bucket)
+    transport = Transport(access, Pacer(bucket))
     return KubeCluster(transport, deadlines or Deadlines())
 
 

@@ -23,7 +23,7 @@ from sys import intern
 from threading import Event, Thread
 from typing import Any
 
-from app.model.errors import ClusterError, Gone, Invalid, NotFound, Unavailable
+from app.model.errors import ClusterError, Gone, Invalid, NotFound, Refused, Unavailable
 from app.ports import Clock, Cluster, Delta, EventType, Json, Page, Resource, Sink, WatchEvent
 
 FIRST_PAUSE_SECONDS = 0.2  # most watches that break can be resumed at once
@@ -33,6 +33,7 @@ LONGEST_ASKED_PAUSE_SECONDS = 300.0  # of Retry-After
 MISSING_PAUSE_SECONDS = 20.0  # until a resource that is not served is asked for again
 MISSES_TO_BELIEVE = 5  # a server that has just started may not know its custom resources yet
 FAILURES_TO_LIST = 5  # watches in a row that came to nothing
+_FORBIDDEN = 403
 SHORT_WATCH_SECONDS = 1.0  # a watch that ends sooner without any event came to nothing
 
 Key = tuple[str, str]
@@ -59,6 +60,7 @@ class ListWatch:
         self.synced = False  # a whole list was taken in, and since then nothing was missed
         self.missing = False  # the server does not serve the resource
         self.problem = ""  # why the last step failed, empty if it did not
+        self.refused_since: datetime | None = None  # since all answers say that we have no right
         # When there was an event, a bookmark, a whole list, a new watch, or no such resource.
         self.last_event_at: datetime | None = None
         self.resource_version = ""  # up to which everything is known
@@ -77,7 +79,7 @@ class ListWatch:
                 changes.append(Delta(*key, item))
         self.pause_seconds = 0.0
         self._misses = 0
-        self.problem = ""
+        self._answered()
         self.lists += not self.continue_token
         self.continue_token = page.continue_token
         if self.continue_token:
@@ -97,12 +99,12 @@ class ListWatch:
     def opened(self, now: datetime) -> None:
         """The server agreed to a watch: up to now nothing was missed."""
         self.last_event_at = now
-        self.problem = ""
+        self._answered()
 
     def saw(self, event: WatchEvent, now: datetime) -> list[Delta]:
         """Take in a line of the watch; return what it changes."""
         self._failures = 0
-        self.problem = ""
+        self._answered()
         self.last_event_at = now
         metadata = metadata_of(event.object)
         version = _version(metadata)
@@ -129,7 +131,7 @@ class ListWatch:
             # One short watch proves nothing; a second one without an event between does.
             self._failures = int(lived_seconds < SHORT_WATCH_SECONDS)
             self.pause_seconds = 0.0
-            self.problem = ""
+            self._answered()
 
     def failed(self, error: ClusterError, now: datetime, lived_seconds: float = 0.0) -> list[Delta]:
         """The step failed, a watch after so many seconds; return what that changes."""
@@ -137,6 +139,8 @@ class ListWatch:
             self._failures = 0
         self._stumbled()
         self.problem = str(error)
+        is_refused = isinstance(error, Refused) and error.status == _FORBIDDEN
+        self.refused_since = (self.refused_since or now) if is_refused else None
         asked = min(error.retry_after_seconds or 0.0, LONGEST_ASKED_PAUSE_SECONDS)
         self.pause_seconds = max(self.pause_seconds, asked * (1 + 0.1 * self._jitter()))
         if isinstance(error, NotFound):
@@ -151,6 +155,10 @@ class ListWatch:
         self._known.update(((change.namespace, change.name), "") for change in changes)
         self.synced = False
         self._list_again()
+
+    def _answered(self) -> None:
+        self.problem = ""
+        self.refused_since = None
 
     def _stumbled(self) -> None:
         self._failures += 1
@@ -235,6 +243,11 @@ class Reflector:
     def stale_seconds(self, now: datetime) -> float:
         """How long ago the server last told something, or since when it was asked in vain."""
         return max((now - (self.state.last_event_at or self._started_at)).total_seconds(), 0.0)
+
+    def refused_seconds(self, now: datetime) -> float:
+        """For how long every answer was that we have no right, zero if the last one was not."""
+        since = self.state.refused_since
+        return max((now - since).total_seconds(), 0.0) if since else 0.0
 
     def start(self) -> None:
         """Keep in step until stopped, in a thread of its own."""

@@ -1,6 +1,8 @@
 """Sends requests to an API server; reads its answers as JSON, its refusals as our errors.
 
 Strategy: every call has deadlines, and every failure becomes an error of `app.model.errors`.
+Where a moment is given after which a call must not be under way, all that a call may wait for
+counts: its token, a connection, and the answer.
 A watch is a stream of lines that also ends when it was silent for long: the connection may be
 dead, or the server has nothing to tell, not even a bookmark; another watch learns which. Only a
 GET whose kept-alive connection turns out closed is sent a second time.
@@ -12,6 +14,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from math import inf
 from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
@@ -27,6 +30,7 @@ from urllib3.exceptions import (
 )
 
 from app.kube.connection import ApiAccess, Session
+from app.kube.pacing import Pacer, check_time
 from app.model.errors import (
     ClusterError,
     Conflict,
@@ -34,10 +38,10 @@ from app.model.errors import (
     Invalid,
     NotFound,
     Refused,
+    TooLate,
     TooMany,
     Unavailable,
 )
-from app.model.token_bucket import TokenBucket
 from app.ports import Json
 
 _LONGEST_TEXT = 300
@@ -136,7 +140,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Deadlines:
-    """How long to wait; none of them counts the time spent in the pacing queue."""
+    """How long to wait; only `not_after` counts the time spent in the pacing queue."""
 
     connect_seconds: float = 3.0
     read_seconds: float = 10.0  # between two pieces of an answer
@@ -144,6 +148,7 @@ class Deadlines:
     # Of a watch. Servers send a bookmark every minute, but for some kinds none at all before
     # the first change since they were started.
     silence_seconds: float = 90.0
+    not_after: float = inf  # of the monotonic clock: nothing is sent, or waited for, any more
 
     def at_once(self) -> Deadlines:
         """Return the deadlines of an answer that is made as a whole before its first piece."""
@@ -151,38 +156,55 @@ class Deadlines:
 
     def within(self, seconds: float) -> Deadlines:
         """Return deadlines of which none is later than so many seconds."""
-        return Deadlines(
-            min(self.connect_seconds, seconds),
-            min(self.read_seconds, seconds),
-            min(self.call_seconds, seconds),
-            self.silence_seconds,
+        return replace(
+            self,
+            connect_seconds=min(self.connect_seconds, seconds),
+            read_seconds=min(self.read_seconds, seconds),
+            call_seconds=min(self.call_seconds, seconds),
         )
+
+    def until(self, moment: float) -> Deadlines:
+        """Return deadlines of which none is later than a moment of the monotonic clock."""
+        return replace(self, not_after=min(self.not_after, moment))
+
+    def timeout(self, call: object, read_seconds: float) -> Timeout:
+        """Return how long a request that is sent now may take to connect, and to be answered.
+
+        Raises:
+            TooLate: it must not be sent any more.
+        """
+        if self.not_after == inf:
+            return Timeout(connect=self.connect_seconds, read=read_seconds)
+        now = time.monotonic()
+        check_time(call, now, self.not_after)
+        left = self.not_after - now
+        # To connect is two waits, TCP's and TLS's; only after both a request is sent.
+        connect_seconds = min(self.connect_seconds, left / 2)
+        return Timeout(total=left, connect=connect_seconds, read=read_seconds)
 
 
 class Transport:
     """The way to one API server; safe to use from many threads."""
 
-    def __init__(self, access: ApiAccess, bucket: TokenBucket) -> None:
+    def __init__(self, access: ApiAccess, pacer: Pacer) -> None:
         self._access = access
-        self._bucket = bucket
+        self._pacer = pacer
         self._lock = Lock()
         self._streams: dict[BaseHTTPResponse, bool] = {}  # whether a thread waits for it now
         self._closed = False
 
     def call(self, call: Call, deadlines: Deadlines) -> Json:
         """Send a request and return its answer."""
-        timeout = Timeout(connect=deadlines.connect_seconds, read=deadlines.read_seconds)
-        response = self._send(call, timeout, {"Accept-Encoding": "gzip"})
+        response = self._send(call, deadlines, {"Accept-Encoding": "gzip"}, deadlines.read_seconds)
         with self._closing(call, response):
-            until = time.monotonic() + deadlines.call_seconds
+            until = min(time.monotonic() + deadlines.call_seconds, deadlines.not_after)
             body = _read(call, response, until)
         return parse(call, body)
 
     def lines(self, call: Call, deadlines: Deadlines, seconds: float) -> Iterator[bytes]:
         """Send a request; once it is accepted, yield the answer for at most so many seconds."""
         silence = min(deadlines.silence_seconds, seconds)
-        timeout = Timeout(connect=deadlines.connect_seconds, read=silence)
-        response = self._send(call, timeout, {})
+        response = self._send(call, deadlines, {}, silence)
         self._keep(call, response)  # also if no line is ever asked for, or for the next one
         return self._lines(call, response, seconds)
 
@@ -227,31 +249,32 @@ class Transport:
                 self._streams.pop(response, None)
             response.close()
 
-    def _wait_for_turn(self) -> None:
-        """Take a token, and wait if it is one that is still owed: no call is turned away."""
-        now = time.monotonic()
-        with self._lock:
-            wait_seconds = self._bucket.wait_for_one(now)
-            self._bucket = self._bucket.less_one(now)
-        if wait_seconds > 0:
-            time.sleep(wait_seconds)
-
-    def _send(self, call: Call, timeout: Timeout, headers: Mapping[str, str]) -> BaseHTTPResponse:
-        self._wait_for_turn()
+    def _send(
+        self, call: Call, deadlines: Deadlines, headers: Mapping[str, str], read_seconds: float
+    ) -> BaseHTTPResponse:
+        self._pacer.wait(call, deadlines.not_after)
+        if self._closed:
+            raise TooLate(f"{call}: not sent, for the connection is closed on our side")
         session = self._access.session()
-        response = self._open(session, call, timeout, headers)
+        response = self._open(session, call, deadlines, headers, read_seconds)
         if response.status == _UNAUTHORIZED and self._access.renew(session.generation):
             response.close()
-            response = self._open(self._access.session(), call, timeout, headers)
+            session = self._access.session()
+            response = self._open(session, call, deadlines, headers, read_seconds)
         if response.status >= 300:
             with self._closing(call, response):
-                body = _read(call, response, time.monotonic() + (timeout.read_timeout or 0))
+                body = _read(call, response, time.monotonic() + read_seconds)
             retry_after = response.headers.get("Retry-After", "")
             raise refusal(str(call), response.status, body, retry_after)
         return response
 
     def _open(
-        self, session: Session, call: Call, timeout: Timeout, headers: Mapping[str, str]
+        self,
+        session: Session,
+        call: Call,
+        deadlines: Deadlines,
+        headers: Mapping[str, str],
+        read_seconds: float,
     ) -> BaseHTTPResponse:
         url = session.host + call.path
         if call.query:
@@ -268,7 +291,7 @@ class Transport:
                 url,
                 body=call.body,
                 headers=sent,
-                timeout=timeout,
+                timeout=deadlines.timeout(call, read_seconds),
                 preload_content=False,
                 redirect=False,
                 retries=False,

@@ -107,6 +107,7 @@ class WatchState:
     missing: bool  # the server does not serve it
     stale_seconds: float
     problem: str
+    refused_seconds: float = 0.0  # for which every answer was that we have no right
 
     @property
     def is_read(self) -> bool:
@@ -330,6 +331,7 @@ class _WatchedStore:
             missing=self.reflector.state.missing,
             stale_seconds=self.reflector.stale_seconds(now),
             problem=self.reflector.state.problem,
+            refused_seconds=self.reflector.refused_seconds(now),
         )
 
     def _take(self, changes: Sequence[Delta], whole: bool) -> None:

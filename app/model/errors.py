@@ -12,6 +12,7 @@
         +-- Invalid       400, 422: the object or patch cannot be accepted
         +-- TooMany       429: slow down, or a disruption budget holds
         +-- Unavailable   5xx, broken connections, deadlines: try again later
+            +-- TooLate   it was not even sent, for its time was over
 
 Strategy: adapters translate errors of libraries; pure code never raises for users' mistakes, it
 returns errors and reasons as values. The text of an error is a sentence that names the object.
@@ -87,3 +88,7 @@ class TooMany(ClusterError):
 
 class Unavailable(ClusterError):
     """Nothing was decided: connection broken, deadline over, or the server is in trouble."""
+
+
+class TooLate(Unavailable):
+    """The call was not sent: the time in which it may begin was over before its turn."""

@@ -99,6 +99,10 @@ class ReadOnlyCluster:
         """Return the same, its calls given up after so many seconds."""
         return ReadOnlyCluster(self._cluster.within(seconds), self._report)
 
+    def until(self, moment: float, /) -> Connection:
+        """Return the same, its calls over at a moment of the monotonic clock, or not begun."""
+        return ReadOnlyCluster(self._cluster.until(moment), self._report)
+
     def close(self) -> None:
         """End all watches and close all that is open."""
         self._cluster.close()

@@ -63,6 +63,10 @@ class SharedCluster:
         """Return the same."""
         return self
 
+    def until(self, _moment: float, /) -> Connection:
+        """Return the same: a call begins at once."""
+        return self
+
     def close(self) -> None:
         """Do nothing: others use the cluster too."""
 

@@ -3,8 +3,9 @@
 Strategy: times in the Lease are for people. Whether it is still held is judged by our own
 clock alone: it is held while it keeps changing within its duration. A leader stops before
 another candidate may take the Lease, also when its own renewal hangs, and its last calls end
-before that. Candidates look often and a little early, so that there is a leader again within
-the duration of the Lease.
+before that. Candidates look often, and a little early if the holder says in an annotation when
+it stops, so that there is a leader again within the duration of the Lease. Of a holder that does
+not say so, such as upstream's, they wait for the whole duration.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from math import ceil
 from typing import Protocol
 
 from app.flags.shared import LeaderElection
@@ -30,6 +32,8 @@ _SPREAD = 1.2  # of the retry period, at most, added so that candidates do not c
 _OFTEN = 0.5  # of the retry period, at least, between two looks at the Lease of another leader
 _OFTEN_SPREAD = 0.25
 _LEAST_SECONDS = 0.05  # between two looks
+# On the Lease: its holder, and so many seconds after a renewal it has stopped.
+HELD_ANNOTATION = "vpaLeaseHeldSeconds"
 _LAST_SHARE = 0.5  # of the retry period, for requests that are under way when time is over
 
 
@@ -44,19 +48,14 @@ class ElectionRules:
     retry_seconds: float = 2.0
 
     @property
-    def candidate_share(self) -> float:
-        """For what share of its duration a Lease must stay the same until we step in.
-
-        A leader gives up one retry period after its renewal deadline, at the latest.
-        """
-        latest = max(self.lease_seconds - self.retry_seconds, self.renew_seconds)
-        return latest / self.lease_seconds
+    def held_seconds(self) -> float:
+        """How long after its last renewal a leader is sure to be alone; then others step in."""
+        return max(self.lease_seconds - self.retry_seconds, self.renew_seconds)
 
     @property
     def last_seconds(self) -> float:
         """How long after its last renewal a leader may still end what it began."""
-        alone = self.lease_seconds * self.candidate_share
-        return alone - self.retry_seconds * _LAST_SHARE
+        return self.held_seconds - self.retry_seconds * _LAST_SHARE
 
 
 class Leadership(Protocol):
@@ -120,17 +119,12 @@ class Election:
 
     def may_finish(self) -> bool:
         """Say whether no other candidate can have led since we did; from any thread."""
-        return self._last_seconds() > 0
+        return self._clock.monotonic() < self.calls_end_at
 
-    def call_seconds(self) -> float:
-        """Return how long a call that begins now may wait to connect, and again for its answer.
-
-        It then ends before another candidate may lead; negative once one may have led.
-        """
-        return self._last_seconds() / 2
-
-    def _last_seconds(self) -> float:
-        return self._renewed_at + self._rules.last_seconds - self._clock.monotonic()
+    @property
+    def calls_end_at(self) -> float:
+        """The moment of the clock by which calls must be over, before another one may lead."""
+        return self._renewed_at + self._rules.last_seconds
 
     def step(self, now: datetime) -> Standing:
         """Try once; a failure is told in the standing."""
@@ -170,6 +164,7 @@ class Election:
             found = self._cluster.get(Ref(LEASES, rules.namespace, rules.name))
         except NotFound:
             body = lease(rules.namespace, rules.name, self._claim({}, now))
+            body = self._with_promise(body)
             self._see(self._cluster.create(Ref(LEASES, rules.namespace), body))
             self.term += 1
             return ""
@@ -187,7 +182,7 @@ class Election:
     def _claim(self, spec: Json, now: datetime) -> Json:
         fresh = {
             "holderIdentity": self._identity,
-            "leaseDurationSeconds": max(int(self._rules.lease_seconds), 1),
+            "leaseDurationSeconds": ceil(self._rules.lease_seconds),
             "renewTime": micro_time(now),
         }
         if spec.get("holderIdentity") == self._identity:
@@ -198,8 +193,15 @@ class Election:
 
     def _replace(self, spec: Json) -> None:
         rules = self._rules
-        body = {**self._seen, "spec": spec}
+        body = self._with_promise({**self._seen, "spec": spec})
         self._see(self._cluster.replace(Ref(LEASES, rules.namespace, rules.name), body))
+
+    def _with_promise(self, found: Json) -> Json:
+        """Return the Lease with the annotation that says when we stop."""
+        metadata = found["metadata"]
+        promise = f"{self._identity} {self._rules.held_seconds:g}"
+        annotations = {**(metadata.get("annotations") or {}), HELD_ANNOTATION: promise}
+        return {**found, "metadata": {**metadata, "annotations": annotations}}
 
     def _see(self, found: Json) -> None:
         self._seen = found
@@ -207,11 +209,23 @@ class Election:
 
     def _alive_seconds(self) -> float:
         """Return for how long we must believe that the Lease as last seen is held."""
-        seconds = lease_spec(self._seen).get("leaseDurationSeconds")
-        if not isinstance(seconds, int):
-            seconds = self._rules.lease_seconds
         since = self._clock.monotonic() - self._seen_at
-        return seconds * self._rules.candidate_share - since
+        return self._held_seconds() - since
+
+    def _held_seconds(self) -> float:
+        """Return how long the holder may lead after a renewal: as it says, or the duration."""
+        spec = lease_spec(self._seen)
+        seconds = spec.get("leaseDurationSeconds")
+        longest = float(seconds) if isinstance(seconds, int) else self._rules.lease_seconds
+        annotations = self._seen.get("metadata", {}).get("annotations") or {}
+        # The annotation of a former holder stays when others write the Lease.
+        holder, _, told = str(annotations.get(HELD_ANNOTATION, "")).rpartition(" ")
+        if not holder or holder != spec.get("holderIdentity"):
+            return longest
+        try:
+            return min(max(float(told), 0.0), longest)
+        except ValueError:
+            return longest
 
     def _pause_seconds(self, *, leading: bool, failed: bool) -> float:
         if leading:
@@ -237,10 +251,18 @@ class Campaign:
         self._on_started = on_started
         self._on_stopped = on_stopped
         self._leading = False
+        self._term = 0
 
     def tick(self, now: datetime) -> float:
-        """Take a step; the callbacks must return soon, for the Lease waits for them."""
+        """Take a step; the callbacks must return soon, for the Lease waits for them.
+
+        A term that ended and another one of ours that began within one step are told as well.
+        """
         standing = self._election.step(now)
+        term = self._election.term
+        if self._leading and standing.leading and term != self._term:
+            self._on_stopped()
+            self._leading = False
         if standing.leading != self._leading:
             log.info(
                 "leadership changed",
@@ -252,7 +274,7 @@ class Campaign:
             )
             # A callback that fails is called again with the next step.
             (self._on_started if standing.leading else self._on_stopped)()
-            self._leading = standing.leading
+            self._leading, self._term = standing.leading, term
         return standing.wait_seconds
 
     def close(self, now: datetime) -> None:

@@ -28,6 +28,10 @@ class Connection(Cluster, Protocol):
         """Return the same, its calls given up after so many seconds."""
         ...
 
+    def until(self, moment: float, /) -> Connection:
+        """Return the same, its calls over at a moment of the monotonic clock, or not begun."""
+        ...
+
     def close(self) -> None:
         """End all watches and close all that is open."""
         ...

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
 from functools import partial
 from typing import Final
 
-from app.model.errors import BadObject, ClusterError, Invalid, NotFound, Unavailable
+from app.model.errors import BadObject, ClusterError, Invalid, NotFound, TooLate, Unavailable
 from app.model.fields import Object, object_at
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod, read_pod
@@ -55,7 +56,10 @@ _GONE: Final = CallResult(NotFound("the pod went meanwhile"), is_gone=True)
 
 
 class PodCalls:
-    """Makes the calls; safe to use from many threads."""
+    """Makes the calls; safe to use from many threads.
+
+    A call that was not sent, for its time was over, comes to nothing: it raises `TooLate`.
+    """
 
     def __init__(self, cluster: Callable[[], Cluster]) -> None:
         self._cluster = cluster  # asked for every call, which may have less time than the last
@@ -64,6 +68,8 @@ class PodCalls:
         """Ask for an eviction."""
         try:
             self._cluster().evict(pod.namespace, pod.name, uid=pod.uid)
+        except TooLate:
+            raise
         except ClusterError as error:
             refusal = eviction_refusal(error)
             if refusal is RefusalKind.GONE:
@@ -94,6 +100,8 @@ class PodCalls:
             )
         except (NotFound, Invalid) as error:  # the latter also when our own tests of the pod fail
             return CallResult(error, is_gone=self._is_gone(pod))
+        except TooLate:
+            raise
         except Unavailable as error:
             return self._after_silence(pod, change, error)
         except ClusterError as error:
@@ -107,17 +115,23 @@ class PodCalls:
             self._cluster().patch(Ref(PODS, pod.namespace, pod.name), body, kind=PatchKind.MERGE)
         except (NotFound, Invalid) as error:  # the latter also when the uid is another one
             return CallResult(error, is_gone=self._is_gone(pod))
+        except TooLate:
+            raise
         except ClusterError as error:
             return CallResult(error)
         return _ACCEPTED
 
     def annotate(self, pod: Pod, change: PodChange) -> None:
         """Mark a pod that was resized; it stays resized if that fails."""
-        if change.annotations:
-            result = self._marked(pod, change)
-            if result.error is not None:
-                extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(result.error)}
-                log.warning("pod not marked", extra=extra)
+        if not change.annotations:
+            return
+        try:
+            error = self._marked(pod, change).error
+        except TooLate as too_late:
+            error = too_late
+        if error is not None:
+            extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(error)}
+            log.warning("pod not marked", extra=extra)
 
     def _after_silence(self, pod: Pod, change: PodChange | None, error: ClusterError) -> CallResult:
         """Return what came of a call that may have been carried out all the same."""
@@ -224,10 +238,18 @@ class UnconfirmedCalls:
         with self._lock:
             self._pending.append(_Unconfirmed(outcome, origin, since))
 
-    def forget(self, pod: Pod) -> None:
-        """Forget calls for a pod, because another one is made for it now."""
+    @contextmanager
+    def replaced(self, pod: Pod) -> Iterator[None]:
+        """Forget calls for a pod, because another one is made for it now; not if it is not sent."""
         with self._lock:
+            before = [call for call in self._pending if call.pod.uid == pod.uid]
             self._pending = [call for call in self._pending if call.pod.uid != pod.uid]
+        try:
+            yield
+        except TooLate:
+            with self._lock:
+                self._pending += before
+            raise
 
     def clear(self) -> None:
         """Forget all calls."""

@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from app.model.errors import ClusterError
+from app.model.errors import ClusterError, TooLate
 from app.model.snapshot import NamespaceView, Snapshot
 from app.updater.calls import PodCalls, UnconfirmedCalls, dry_run_pod
 from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
@@ -238,6 +238,10 @@ class Executor:
         try:
             skip = self._last_look(run, item)
             took_slot = skip is None and self._call(run, item)
+        except TooLate:
+            took_slot = False
+            return _STOPPED
+        else:
             return skip
         finally:
             self._state.release(step, queue, plan_version, took_slot=took_slot)
@@ -307,13 +311,13 @@ class Executor:
         step = item.step
         now, origin = self._clock.now(), self._state.clock_origin()
         change = step.decision.change
-        self.unconfirmed.forget(step.pod)
-        if step.is_eviction:
-            found = self._calls.evict(step.pod)
-        elif change is None:
-            raise ValueError(f"nothing to write: {step.decision.message}")
-        else:
-            found = self._calls.resize(step.pod, change, step.decision.action)
+        with self.unconfirmed.replaced(step.pod):
+            if step.is_eviction:
+                found = self._calls.evict(step.pod)
+            elif change is None:
+                raise ValueError(f"nothing to write: {step.decision.message}")
+            else:
+                found = self._calls.resize(step.pod, change, step.decision.action)
         outcome = Outcome(
             item.queue,
             step,

@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from prometheus_client import CollectorRegistry, Counter
 
 from app.model.snapshot import Snapshot
+from app.model.update_modes import mode_rules
 from app.runtime.metric_families import EXECUTION, Families, size_log2
 from app.updater.core.memory import NamespacedName
 
@@ -172,12 +173,22 @@ class UpdaterMetrics:
         self._reasons.update(reasons)
 
     def show(self, vpa: VpaLabels) -> None:
-        """Make a VPA's counters visible before they count anything."""
+        """Make a VPA's counters visible before they count anything: a rise begins at a zero.
+
+        Failures are shown of what its mode does; in a large cluster each series counts.
+        """
         if vpa in self._shown:
             return
         self._shown.add(vpa)
         self.evicted(vpa, 0)
         self.resized(vpa, 0)
+        rules = mode_rules(vpa.mode)
+        for failure in EvictionFailure if rules.may_evict else ():
+            self.eviction_failed(vpa, failure, 0)
+        for refusal in ResizeFailure if rules.may_resize else ():
+            self.resize_failed(vpa, refusal, 0)
+        if rules.may_resize:
+            self.skipped_infeasible(vpa, 0)
 
     def forget_gone(self, snapshot: Snapshot) -> None:
         """Publish no more of VPAs that are gone."""
@@ -194,21 +205,21 @@ class UpdaterMetrics:
         """Count evictions."""
         self._count(self._evicted, vpa, vpa.mode, amount=amount)
 
-    def eviction_failed(self, vpa: VpaLabels, reason: EvictionFailure) -> None:
-        """Count an eviction that did not succeed."""
-        self._count(self._failed_evictions, vpa, vpa.mode, reason)
+    def eviction_failed(self, vpa: VpaLabels, reason: EvictionFailure, amount: int = 1) -> None:
+        """Count evictions that did not succeed."""
+        self._count(self._failed_evictions, vpa, vpa.mode, reason, amount=amount)
 
     def resized(self, vpa: VpaLabels, amount: int = 1) -> None:
         """Count resizes, also ends of boosts."""
         self._count(self._resized, vpa, amount=amount)
 
-    def resize_failed(self, vpa: VpaLabels, reason: ResizeFailure) -> None:
-        """Count a resize that did not succeed."""
-        self._count(self._failed_resizes, vpa, reason)
+    def resize_failed(self, vpa: VpaLabels, reason: ResizeFailure, amount: int = 1) -> None:
+        """Count resizes that did not succeed."""
+        self._count(self._failed_resizes, vpa, reason, amount=amount)
 
-    def skipped_infeasible(self, vpa: VpaLabels) -> None:
-        """Count a pod left alone because its node refused the same resize before."""
-        self._count(self._infeasible, vpa)
+    def skipped_infeasible(self, vpa: VpaLabels, amount: int = 1) -> None:
+        """Count pods left alone because their node refused the same resize before."""
+        self._count(self._infeasible, vpa, amount=amount)
 
     def without_webhook(self, reason: LeaseTrouble) -> None:
         """Count a round without a fresh Lease of the webhook, which evicts no pod."""

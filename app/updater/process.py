@@ -17,12 +17,12 @@ from importlib.metadata import version
 from typing import Final
 
 from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
-from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
+from app.kube.watch_cache import WatchedResource, WatchState, watched_vpas, watched_workloads
 from app.model.gates import FeatureGate
 from app.model.limits import read_disruption_budget, read_limit_range, read_node
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
-from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster
+from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster, Resource
 from app.runtime.election import Campaign, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
@@ -47,15 +47,16 @@ log = logging.getLogger("updater.process")
 watch_log = logging.getLogger("updater.watches")
 
 _LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
-# Without these less is known beforehand; upstream's rights do not include all of them.
+# Without the right to read these less is known beforehand; upstream's do not include all of them.
 _HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES)
-_HELPFUL_SECONDS: Final = 10.0
+_REFUSED_SECONDS: Final = 10.0  # then the right is missing, not only its rules not read yet
 _LOOKUP_SECONDS: Final = 3.0
 
 _CALL_SECONDS: Final = 10.0  # after which an eviction or a patch is given up
 _LEAST_CALL_SECONDS: Final = 1.0  # for less no call is begun
 _PATIENCE_INTERVALS: Final = 5  # without a round, then the process counts as dead
 _UPKEEP_SECONDS: Final = 1.0
+_SAY_SECONDS: Final = 60.0  # between two log lines about the same trouble
 _ROUND_SECONDS: Final = 15.0  # for the calls that are under way
 _LOOP_SECONDS: Final = 2.0
 _RETRY_SECONDS: Final = 10.0
@@ -130,6 +131,8 @@ class Process:
         self._stopping = self._leads = self._is_tidied = self._is_stale = False
         self._election = election(settings.election, leased, clock)
         self._term = 0
+        self._unseen_since = clock.monotonic()
+        self._unseen_said_at: float | None = None
         context = UpdaterContext(
             snapshot=self._watch.snapshot,
             is_known=self._watch.is_known,
@@ -179,6 +182,7 @@ class Process:
             loop.stop(_ROUND_SECONDS)
         for loop in self._reporting:
             loop.stop(_LOOP_SECONDS)
+        self._called.close()  # what waits for its turn even now is not sent any more
         if self._is_elected:
             self._campaign.stop()
         self._watch.stop()
@@ -198,14 +202,13 @@ class Process:
             return False
         if not self._is_elected:
             return True
-        return self._election.is_leading() and self._election.call_seconds() > _LEAST_CALL_SECONDS
+        left = self._election.calls_end_at - self._clock.monotonic()
+        return self._election.is_leading() and left > _LEAST_CALL_SECONDS
 
     def _cluster_for_calls(self) -> Cluster:
-        """Return the cluster; calls that begin now are given up before another process may lead."""
-        if not self._is_elected:
-            return self._called.within(_CALL_SECONDS)
-        seconds = min(self._election.call_seconds(), _CALL_SECONDS)
-        return self._called.within(max(seconds, _LEAST_CALL_SECONDS))
+        """Return the cluster; calls made with it are over before another process may lead."""
+        cluster = self._called.within(_CALL_SECONDS)
+        return cluster.until(self._election.calls_end_at) if self._is_elected else cluster
 
     def _begin(self) -> None:
         """Begin to lead; if another process led meanwhile, what was known before is out of date."""
@@ -256,12 +259,19 @@ class Process:
     def _check_watches(self) -> None:
         """Let nothing be done while watches are stale: budgets would be guessed."""
         # A watch that works hears something meanwhile, if only a bookmark, or is opened again.
-        why = self._watch.stale(self._parts.rules.watch_lag.total_seconds())
-        if why and not self._is_stale:
+        stale = self._watch.stale(self._parts.rules.watch_lag.total_seconds())
+        self._is_stale = bool(stale)
+        why, now = stale or self._watch.problem(), self._clock.monotonic()
+        if not why:
+            if self._unseen_said_at is not None:
+                log.info("the cluster is seen again")
+            self._unseen_since, self._unseen_said_at = now, None
+            return
+        grace = 0.0 if stale else _REFUSED_SECONDS
+        said_at = self._unseen_said_at
+        if now - self._unseen_since >= grace and (said_at is None or now - said_at >= _SAY_SECONDS):
+            self._unseen_said_at = now
             log.warning("nothing is done, for the cluster is not seen", extra={"reason": why})
-        elif self._is_stale and not why:
-            log.info("the cluster is seen again")
-        self._is_stale = bool(why)
 
     # --- health
 
@@ -289,7 +299,7 @@ class ClusterWatch:
         self._refreshing = runtime.loop(
             "owners-refresh", self.owners.refresh, longest_retry_seconds=REFRESH_SECONDS
         )
-        self._is_known = False
+        self._told: set[Resource] = set()  # without which it is decided
 
     def start(self) -> None:
         """Begin to watch."""
@@ -307,30 +317,33 @@ class ClusterWatch:
         return self._mirror.snapshot
 
     def is_known(self) -> bool:
-        """Whether all that is needed was read once, and what helps was, or is refused."""
-        if not self._is_known and not self.problem():
-            self._is_known = True
-            for found in self._mirror.standings(self._clock.now()):
-                if not found.is_read:
-                    extra = {"resource": found.resource.plural, "problem": found.problem}
-                    watch_log.warning("decided without it, for it cannot be read", extra=extra)
-        return self._is_known
+        """Whether all that is needed was read, and what helps too, unless we have no right."""
+        return not self.problem()
 
     def problem(self) -> str:
         """Return what is not known yet, empty if all is."""
         for found in self._mirror.standings(self._clock.now()):
-            if found.is_read:
-                continue
-            is_helpful = found.resource in _HELPFUL
-            if is_helpful and found.problem and found.stale_seconds > _HELPFUL_SECONDS:
-                continue
-            return found.unread
+            if not found.is_read and not self._goes_without(found):
+                return found.unread
         return ""
+
+    def _goes_without(self, found: WatchState) -> bool:
+        if found.resource not in _HELPFUL or found.refused_seconds <= _REFUSED_SECONDS:
+            return False
+        if found.resource not in self._told:
+            self._told.add(found.resource)
+            extra = {"resource": found.resource.plural, "problem": found.problem}
+            watch_log.warning("decided without it, for it cannot be read", extra=extra)
+        return True
 
     def stale(self, longest_seconds: float) -> str:
         """Return what was not seen for too long to act upon it, empty if nothing."""
         for found in self._mirror.standings(self._clock.now()):
-            if found.missing or found.resource in _HELPFUL:
+            # The API server itself counts budgets and nodes.
+            may_be_old = found.resource in _HELPFUL and (
+                found.resource != LIMIT_RANGES or found.refused_seconds > 0
+            )
+            if found.missing or may_be_old:
                 continue
             if found.stale_seconds > longest_seconds:
                 seen = f"{found.resource.plural} were last seen {found.stale_seconds:.0f} s ago"

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
@@ -48,10 +48,11 @@ class UpdaterContext:
 
 @dataclass(frozen=True, slots=True)
 class PlanVersion:
-    """Which loop made a plan, and how many calls were over when it was begun."""
+    """Which loop made a plan, in which term, and how many calls were over when it was begun."""
 
     loop: str
     calls: int
+    term: int = 0
 
 
 class _Learnt(NamedTuple):
@@ -73,7 +74,8 @@ class ClaimResult(StrEnum):
 
     GRANTED = "granted"
     POD_TAKEN = "pod taken"  # another call acts on the pod, or did since the plan was made
-    OWNER_CHANGED = "owner changed"  # another loop disturbed its owner since the plan was made
+    # Another loop, or another process that led meanwhile, may have disturbed its owner.
+    OWNER_CHANGED = "owner changed"
 
 
 class UpdaterState:
@@ -84,6 +86,7 @@ class UpdaterState:
         self._clock = clock
         self._changed = threading.Condition()
         self._origin = self._begun_origin = self._memory_origin = _origin(clock)
+        self._term = self._begun_term = 0  # now, and when the last plan of everything was begun
         self._memory = after_absence(Memory())
         self._updates: list[_Learnt | _Change] = []  # since the last plan of everything began
         self._applied = 0  # how many of them are in the memory
@@ -98,15 +101,19 @@ class UpdaterState:
     # --- memory
 
     def forget(self) -> None:
-        """Begin again, because another process led meanwhile, with `after_absence`."""
+        """Begin again, because another process led meanwhile, with `after_absence`.
+
+        A plan that was begun before claims nothing any more, and teaches nothing.
+        """
         with self._changed:
+            self._term += 1
             self._memory = after_absence(self._remembered())
             self._updates, self._applied = [], 0
 
     def read(self, loop: str) -> tuple[Memory, PlanVersion]:
         """Return the memory now, for a plan about some pods, and the version of that plan."""
         with self._changed:
-            return self._remembered(), PlanVersion(loop, self._calls)
+            return self._remembered(), PlanVersion(loop, self._calls, self._term)
 
     def begin_plan(self, loop: str) -> tuple[Memory, PlanVersion]:
         """Return the same for a plan about everything; `finish_plan` takes what it learns."""
@@ -116,12 +123,14 @@ class UpdaterState:
             self._updates, self._applied = [], 0
             self._drop_calls(self._calls_before)
             self._calls_before = self._calls
-            return memory, PlanVersion(loop, self._calls)
+            self._begun_term = self._term
+            return memory, PlanVersion(loop, self._calls, self._term)
 
     def finish_plan(self, memory: Memory) -> None:
         """Take over the memory of a plan; what was recorded since it began comes on top."""
         with self._changed:
-            self._memory, self._memory_origin, self._applied = memory, self._begun_origin, 0
+            if self._begun_term == self._term:
+                self._memory, self._memory_origin, self._applied = memory, self._begun_origin, 0
 
     def record(self, outcome: Outcome, origin: datetime) -> None:
         """Remember an outcome; the origin is that of the clock which tells its moment."""
@@ -169,6 +178,8 @@ class UpdaterState:
         with self._changed:
             if step.needs_slot:
                 self._changed.wait_for(lambda: owner not in self._busy_owners)
+            if plan_version.term != self._term:
+                return ClaimResult.OWNER_CHANGED
             last = self._last_on_pod.get(uid, plan_version)
             if uid in self._busy_pods or (
                 last.loop != plan_version.loop and last.calls > plan_version.calls
@@ -192,7 +203,7 @@ class UpdaterState:
         owner = (queue.namespace, queue.owner)
         with self._changed:
             self._calls += 1
-            self._last_on_pod[step.pod.uid] = PlanVersion(plan_version.loop, self._calls)
+            self._last_on_pod[step.pod.uid] = replace(plan_version, calls=self._calls)
             if took_slot:
                 self._last_on_owner.setdefault(owner, {})[plan_version.loop] = self._calls
             self._busy_pods.discard(step.pod.uid)

@@ -8,6 +8,7 @@ never overlap.
 from __future__ import annotations
 
 import logging
+from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -78,6 +79,7 @@ class Updater:
             self.ended_at = self._clock.monotonic()
             return _LOOK_SECONDS
         if not self._context.is_known():
+            self.ended_at = self._clock.monotonic()
             return _LOOK_SECONDS
         began = self._clock.monotonic()
         with self._timed(RoundStep.TOTAL):
@@ -149,6 +151,7 @@ class OwnerLookupPlanner:
         self._clock = clock
         self._needed: dict[Lookup, None] = {}  # the owners that plans asked for
         self._needed_since: datetime | None = None
+        self._turn = 0  # of the namespaces, to be looked into first
         self._before: Plan | None = None
 
     def plan(
@@ -184,7 +187,8 @@ class OwnerLookupPlanner:
         A plan about some pods, made in haste, does not wait for owners of other namespaces.
         """
         if only is None:
-            return find_owners(self._owners, self._clock, self._needed)
+            self._turn += 1
+            return find_owners(self._owners, self._clock, self._needed, first=self._turn)
         namespaces = {namespace for namespace, _ in only}
         near = (lookup for lookup in self._needed if lookup.namespace in namespaces)
         return find_owners(self._owners, self._clock, near, _HASTY_SECONDS)
@@ -202,10 +206,19 @@ class OwnerLookupPlanner:
 
 
 def find_owners(
-    owners: Owners, clock: Clock, lookups: Iterable[Lookup], seconds: float = _LOOKUP_SECONDS
+    owners: Owners,
+    clock: Clock,
+    lookups: Iterable[Lookup],
+    seconds: float = _LOOKUP_SECONDS,
+    *,
+    first: int = 0,
 ) -> dict[str, dict[ObjectKey, LookupResult]]:
-    """Return what is found of owners within some seconds, side by side, by namespace."""
-    wanted = list(lookups)
+    """Return what is found of owners within some seconds, side by side, by namespace.
+
+    Namespaces take turns, and the one with that number is `first`: else the owners of one, found
+    slowly or not at all, could take the time of all others.
+    """
+    wanted = list(in_turns(lookups, first))
     for lookup in wanted:
         owners.find(lookup, 0.0)  # all begin before the first one is waited for
     until = clock.monotonic() + seconds
@@ -214,3 +227,17 @@ def find_owners(
         left = max(until - clock.monotonic(), 0.0)
         found.setdefault(lookup.namespace, {})[lookup.key] = owners.find(lookup, left)
     return found
+
+
+def in_turns(lookups: Iterable[Lookup], first: int) -> Iterator[Lookup]:
+    """Yield one look-up of each namespace, then the next one of each, until none is left."""
+    namespaces: dict[str, list[Lookup]] = {}
+    for lookup in lookups:
+        namespaces.setdefault(lookup.namespace, []).append(lookup)
+    queues = deque(deque(some) for some in namespaces.values())
+    queues.rotate(-first)
+    while queues:
+        queue = queues.popleft()
+        yield queue.popleft()
+        if queue:
+            queues.append(queue)

@@ -240,6 +240,29 @@ def test_watches_that_end() -> None:
     assert known.pause_seconds == 0
 
 
+FORBIDDEN = Refused("no right", status=403)
+
+
+@cases(
+    "answers since",
+    {
+        "no right": ([FORBIDDEN, FORBIDDEN], 0),
+        "no right, then the server is away": ([FORBIDDEN, Unavailable("503", status=503)], None),
+        "the server is away, then no right": ([TooMany("429", status=429), FORBIDDEN], 1),
+        "not known to the server": ([Refused("who", status=401)], None),
+    },
+)
+def test_since_when_there_is_no_right(answers: list[ClusterError], since: int | None) -> None:
+    """Only a steady 403 tells that the right is missing; any other trouble passes."""
+    known = list_watch()
+    for second, error in enumerate(answers):
+        known.failed(error, START + timedelta(seconds=second))
+    expected = None if since is None else START + timedelta(seconds=since)
+    assert known.refused_since == expected
+    known.listed(Page([], "9"), START)
+    assert known.refused_since is None
+
+
 def test_no_longer_served() -> None:
     """One 404 deletes nothing, for servers may start slowly; several in a row do."""
     known = watching("a", "b")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -9,7 +10,7 @@ import pytest
 
 from app.kube.client import connect
 from app.kube.transport import Deadlines
-from app.model.errors import Refused, Unavailable
+from app.model.errors import Refused, TooLate, Unavailable
 from app.ports import POD_METRICS, PODS, Ref
 from tests.kube.api_server import serving
 from tests.kube.connecting import connected, kubeconfig, write
@@ -70,6 +71,47 @@ def test_pacing() -> None:
         assert len(server.requests) == 5
 
 
+def test_a_turn_that_comes_too_late() -> None:
+    """A call whose token would come after its time is refused at once, and never sent."""
+    with serving(PODS) as server, connected(server, qps=0.001) as cluster:
+        cluster.list(PODS)
+        with pytest.raises(TooLate, match="GET /api/v1/pods: not sent"):
+            cluster.until(time.monotonic() + 60).list(PODS)
+
+        assert len(server.requests) == 1
+
+
+def test_a_time_that_is_over() -> None:
+    """A call after its time is not sent, and takes no token of others."""
+    with serving(PODS) as server, connected(server, qps=0.001) as cluster:
+        with pytest.raises(TooLate):
+            cluster.until(time.monotonic()).list(PODS)
+        cluster.list(PODS)
+
+        assert len(server.requests) == 1
+
+
+def test_an_answer_after_its_time() -> None:
+    """Also an answer is waited for no longer than until the time is over."""
+    with (
+        serving(PODS) as server,
+        connected(server) as cluster,
+        server.holding("/pods"),
+        pytest.raises(Unavailable, match="no answer in time"),
+    ):
+        cluster.until(time.monotonic() + 0.05).list(PODS)
+
+
+def test_a_closed_connection() -> None:
+    """What is asked after the end is not sent."""
+    with serving(PODS) as server, connected(server) as cluster:
+        cluster.close()
+        with pytest.raises(TooLate):
+            cluster.list(PODS)
+
+        assert server.requests == []
+
+
 def test_no_burst_is_no_limit() -> None:
     """A client without a burst asks at once, whatever its rate."""
     with serving(PODS) as server, connected(server, qps=0.001, burst=0) as cluster:
@@ -100,7 +142,8 @@ def test_unknown_to_the_server() -> None:
 
 def test_within_shortens_only() -> None:
     """A deadline is never made longer."""
-    assert Deadlines(1, 2, 3, 4).within(2.5) == Deadlines(1, 2, 2.5, 4)
+    assert Deadlines(1, 2, 3, 4, 5).within(2.5) == Deadlines(1, 2, 2.5, 4, 5)
+    assert Deadlines(not_after=5).until(4).until(6) == Deadlines(not_after=4)
 
 
 def test_a_connection_closed_under_a_read() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import timedelta
 from functools import partial
 
@@ -10,8 +11,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.kube.leases import lease
+from app.kube.pacing import Pacer
+from app.model.errors import TooLate
+from app.model.token_bucket import TokenBucket
 from app.ports import LEASES, Json, Ref
-from app.runtime.election import Campaign, Election, ElectionRules, Standing, Unopposed
+from app.runtime.election import (
+    HELD_ANNOTATION,
+    Campaign,
+    Election,
+    ElectionRules,
+    Standing,
+    Unopposed,
+)
 from tests.cases import cases
 from tests.cluster_in_memory import ClusterInMemory, outage
 from tests.stepped_clock import SteppedClock
@@ -112,8 +123,46 @@ def test_old_times_in_the_lease(contest: Contest) -> None:
     contest.put({"holderIdentity": "x", "leaseDurationSeconds": 5, "renewTime": "1999-01-01"})
     two = contest.candidate("two")
     assert not contest.step(two).leading
-    assert not contest.step(two, 4.3).leading
+    assert not contest.step(two, 4.9).leading
     assert contest.step(two, 0.1).leading
+
+
+@cases(
+    "promise seconds",
+    {
+        "none, as of upstream's": (None, 14),
+        "ours": ("x 12", 12),
+        "ours, with other flags": ("x 3.5", 3.5),
+        "of a former holder": ("one 3", 14),
+        "later than the duration": ("x 20", 14),
+        "no number": ("x soon", 14),
+        "nonsense": ("12", 14),
+    },
+)
+def test_when_the_holder_stops(contest: Contest, promise: str | None, seconds: float) -> None:
+    """A candidate steps in early only where the holder says that it has stopped by then."""
+    body = lease(RULES.namespace, RULES.name, {"holderIdentity": "x", "leaseDurationSeconds": 14})
+    body["metadata"]["annotations"] = {} if promise is None else {HELD_ANNOTATION: promise}
+    contest.cluster.create(Ref(LEASES, RULES.namespace), body)
+    two = contest.candidate("two")
+    contest.step(two)
+    assert not contest.step(two, seconds - 0.1).leading
+    assert contest.step(two, 0.1).leading
+
+
+def test_candidates_with_other_flags(contest: Contest) -> None:
+    """However long a candidate says it would hold the Lease itself, it waits for its holder."""
+    rules = ElectionRules(RULES.namespace, RULES.name, 60.5, 59, 1)
+    one = Election(contest.cluster, rules, "one", contest.clock)
+    two = contest.candidate("two")
+    contest.step(one)
+    contest.step(two)
+    assert contest.spec()["leaseDurationSeconds"] == 61
+    contest.clock.wait(58.9)
+    assert not contest.step(two).leading
+    assert one.is_leading()
+    assert contest.step(two, 0.6).leading
+    assert not one.is_leading()
 
 
 def test_last_calls(contest: Contest) -> None:
@@ -135,11 +184,42 @@ def test_calls_end_before_the_next_leader(contest: Contest, age_seconds: float) 
     contest.step(one)
     contest.step(two)
     contest.clock.wait(age_seconds)
-    seconds = one.call_seconds()
-    assert 0 < seconds <= 6
-    contest.clock.wait(2 * seconds)
-    assert one.call_seconds() <= 0
+    seconds = one.calls_end_at - contest.clock.monotonic()
+    assert 0 < seconds <= 12
+    contest.clock.wait(seconds)
+    assert not one.may_finish()
     assert not contest.step(two).leading
+
+
+@settings(deadline=None)
+@given(
+    st.floats(0.05, 20),
+    st.integers(1, 5),
+    st.lists(st.tuples(st.floats(0, 3), st.booleans(), st.integers(0, 20)), max_size=20),
+)
+def test_no_call_of_a_deposed_leader_begins(
+    rate: float, burst: int, moves: list[tuple[float, bool, int]]
+) -> None:
+    """Whatever the rate, and however many wait, a call begins before another one may lead."""
+    contest = Contest()
+    one, two = contest.two()
+    clock = contest.clock
+    pacer = Pacer(TokenBucket.full(rate, burst), monotonic=clock.monotonic, sleep=clock.wait)
+    contest.step(one)
+    contest.step(two)
+    begins: list[float] = []
+    for seconds, renews, calls in moves:
+        contest.cluster.failures = [] if renews else outage(1)
+        contest.step(one, seconds)
+        contest.cluster.failures = []
+        if contest.step(two).leading:
+            break
+        for _ in range(calls if one.may_finish() else 0):
+            with suppress(TooLate):
+                begins.append(clock.monotonic() + pacer.reserve("a call", one.calls_end_at))
+    while not two.is_leading():
+        contest.step(two, 0.1)
+    assert all(begun < clock.monotonic() for begun in begins)
 
 
 def test_last_calls_of_a_leader_that_was_followed(contest: Contest) -> None:
@@ -320,6 +400,19 @@ def test_campaign(caplog: pytest.LogCaptureFixture) -> None:
     assert contest.spec()["holderIdentity"] == ""
     campaign.close(now() + timedelta(seconds=1))
     assert len(heard) == 4
+
+
+def test_campaign_that_was_deposed_between_two_steps(contest: Contest) -> None:
+    """A term of another candidate is told, also if ours is back before the next step."""
+    one, two = contest.two()
+    heard: list[str] = []
+    campaign = Campaign(one, lambda: heard.append("start"), lambda: heard.append("stop"))
+    campaign.tick(contest.clock.now())
+    contest.step(two)
+    contest.step(two, 13)
+    two.release(contest.clock.now())
+    campaign.tick(contest.clock.now())
+    assert heard == ["start", "stop", "start"]
 
 
 def test_failing_callback(contest: Contest) -> None:

@@ -287,7 +287,7 @@ def test_a_vpa_that_is_gone_is_told_of_no_more() -> None:
     metrics.forget_gone(make.snapshot(make.vpa_json("other")))
     text = render(registry).decode()
     assert 'vpa_name="web"' not in text
-    assert text.count('vpa_name="other"') == 2
+    assert text.count('vpa_name="other"') == 4
     metrics.show(VPA)
     assert 'vpa_name="web"' in render(registry).decode()
 

@@ -9,11 +9,12 @@ from typing import cast
 
 import pytest
 
-from app.model.errors import ClusterError, Invalid, Refused, Unavailable
+from app.model.errors import ClusterError, Invalid, Refused, TooLate, Unavailable
 from app.model.kinds import ObjectKey, owner_key
 from app.model.pods import Pod
 from app.ports import PODS, REPLICA_SETS, Cluster, PatchKind, Ref
-from app.updater.calls import dry_run_pod
+from app.updater.calls import PodCalls, dry_run_pod
+from app.updater.core.decisions import PodChange
 from tests import make
 from tests.cases import cases
 from tests.faults import Fault
@@ -180,8 +181,9 @@ def test_ends_of_boosts_do_not_wait_for_unconfirmed_calls() -> None:
     assert {call.verb for call in stage.asked.calls[before:]} <= {"patch"}
 
 
-def test_a_call_that_is_not_made_replaces_no_unconfirmed_one() -> None:
-    """When a second call comes to nothing at the last look, the first is still confirmed."""
+@pytest.mark.parametrize("is_switched_off", [True, False])
+def test_a_call_that_is_not_made_replaces_no_unconfirmed_one(is_switched_off: bool) -> None:
+    """When a second call comes to nothing at the last look, or is not sent, the first counts."""
     stage = one_by_one("--prove=off", mode="InPlaceOrRecreate", replicas=2)
     silent(stage, "patch", times=1)
     silent(stage, "get")
@@ -198,15 +200,27 @@ def test_a_call_that_is_not_made_replaces_no_unconfirmed_one() -> None:
             stage.apply(vpa(mode="Off"))
             stage.run_watch()
 
-    stage.before_look = switch_off
+    if is_switched_off:
+        stage.before_look = switch_off
+    else:
+        stage.faults.order(Fault(TooLate("not sent"), "patch", PODS, name=name))
     stage.round()
-    assert (stage.asked.count("patch", "resize"), stage.reasons()[0]) == (1, "PlanOutdated")
+    assert (stage.carried.count("patch", "resize"), stage.reasons()[0]) == (0, "PlanOutdated")
     resize = Ref(PODS, "default", name, subresource="resize")
     path = "/spec/containers/0/resources/requests"
     asked = [{"op": "replace", "path": path, "value": {"cpu": "200m", "memory": "200Mi"}}]
     stage.sandbox.cluster.patch(resize, asked)  # the first call arrives at last
     stage.run(10)
     assert stage.metric("in_place_updated_pods_total") == 1
+
+
+def test_marks_without_time(caplog: pytest.LogCaptureFixture) -> None:
+    """A resize that was accepted counts, also when its marks are not sent any more."""
+    stage = one_by_one("--prove=off", mode="InPlaceOrRecreate", replicas=2)
+    stage.faults.order(Fault(TooLate("not sent"), "patch", PODS))
+    calls = PodCalls(lambda: stage.faults.before(stage.sandbox.cluster))
+    calls.annotate(POD, PodChange(annotations=(("example.com/mark", ""),)))
+    assert [record.message for record in caplog.records] == ["pod not marked"]
 
 
 def test_a_new_term_has_no_unconfirmed_calls() -> None:

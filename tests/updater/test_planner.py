@@ -9,15 +9,16 @@ from typing import Any, cast
 import pytest
 
 from app.model.fields import Json
-from app.model.kinds import read_owners
+from app.model.kinds import owner_key, read_owners
 from app.model.pods import read_pod
 from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
 from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory
 from app.updater.core.rules import Prove, UpdateRules
-from app.updater.updater import OwnerLookupPlanner
+from app.updater.updater import OwnerLookupPlanner, in_turns
 from tests import make
+from tests.cases import cases
 from tests.make import NO_GATES
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import container, recommended, running, several
@@ -164,3 +165,28 @@ def test_a_namespace_that_cannot_be_planned_spoils_no_other(
     assert vars(record)["namespace"] == "other"
     mended = planner.plan(seen, Memory(), clock.now())
     assert len(mended.decisions) == 6
+
+
+def gadget(namespace: str, name: str) -> Lookup:
+    """Return the look-up of a custom owner."""
+    key = owner_key("example.com/v1", "Gadget", name)
+    return Lookup(namespace, "example.com/v1", "Gadget", name, key)
+
+
+@cases(
+    "first order",
+    {
+        "the first": (0, "a1 b1 c1 a2 c2 a3"),
+        "the next": (1, "b1 c1 a1 c2 a2 a3"),
+        "round again": (5, "c1 a1 b1 c2 a2 a3"),
+    },
+)
+def test_turns(first: int, order: str) -> None:
+    """Each namespace has one look-up before any has two; another one begins each time."""
+    found = in_turns([gadget(*name) for name in ["a1", "a2", "a3", "b1", "c1", "c2"]], first)
+    assert " ".join(f"{lookup.namespace}{lookup.name}" for lookup in found) == order
+
+
+def test_turns_of_none() -> None:
+    """Where nothing is asked for, nothing is."""
+    assert list(in_turns([], 3)) == []

@@ -5,21 +5,67 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
+from math import inf
+from typing import cast
 
 import pytest
 
 from app.flags.command_line import parse
+from app.flags.shared import ClusterAccess
+from app.kube.pacing import Pacer
 from app.kube.watch_cache import WatchedResource, WatchState
-from app.ports import POD_DISRUPTION_BUDGETS, PODS, VPAS, Cluster, Resource
-from app.run.simulated import SimulatedRuntime, SteppedWatchCache
-from app.runtime.live import Mirrored
+from app.model.errors import Unavailable
+from app.model.token_bucket import TokenBucket
+from app.ports import (
+    LEASES,
+    LIMIT_RANGES,
+    NODES,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    VPAS,
+    Cluster,
+    Resource,
+)
+from app.run.simulated import SharedCluster, SimulatedRuntime, SteppedWatchCache
+from app.runtime.live import Connection, Mirrored
 from app.sandbox.sandbox import Sandbox
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process
 from tests.cases import cases
-from tests.updater.stage import Stage, staged
+from tests.faults import Fault, Faults
+from tests.updater.stage import Call, Stage, Watched, staged
 
 FLAGS = ("--address=127.0.0.1:0", "--use-admission-controller-status=false")
+
+
+class PacedCluster(SharedCluster):
+    """A way to the cluster with one request in so many seconds, as a connection has it."""
+
+    def __init__(self, cluster: Cluster, pacer: Pacer, not_after: float = inf) -> None:
+        super().__init__(cluster)
+        self._cluster, self._pacer, self._not_after = cluster, pacer, not_after
+        self.evict = self._evict
+
+    def until(self, moment: float, /) -> Connection:
+        """Return the same with less time."""
+        return PacedCluster(self._cluster, self._pacer, moment)
+
+    def _evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
+        self._pacer.wait("an eviction", self._not_after)
+        self._cluster.evict(namespace, name, uid=uid, dry_run=dry_run)
+
+
+class PacedRuntime(SimulatedRuntime):
+    """A runtime whose evictions are paced, and may be noted."""
+
+    def __init__(self, sandbox: Sandbox, cluster: Cluster, rate: float) -> None:
+        super().__init__(sandbox, cluster)
+        clock = sandbox.clock
+        self._pacer = Pacer(TokenBucket.full(rate, 1), monotonic=clock.monotonic, sleep=clock.wait)
+
+    def connect(self, _reach: ClusterAccess, /) -> Connection:
+        """Return a paced way to the cluster."""
+        return PacedCluster(self._cluster, self._pacer)
 
 
 class StaleRuntime(SimulatedRuntime):
@@ -28,22 +74,29 @@ class StaleRuntime(SimulatedRuntime):
     def __init__(self, sandbox: Sandbox) -> None:
         super().__init__(sandbox)
         self.silence: dict[Resource, float] = {}
+        self.unread: dict[Resource, float] = {}  # for how long we are told to have no right
 
     def mirror(self, _cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Return a mirror that tells of the silence."""
-        return _Mirror(self._sandbox, sources, self.silence)
+        return _Mirror(self._sandbox, sources, self)
 
 
 class _Mirror(SteppedWatchCache):
     def __init__(
-        self, sandbox: Sandbox, sources: Iterable[WatchedResource], silence: dict[Resource, float]
+        self, sandbox: Sandbox, sources: Iterable[WatchedResource], runtime: StaleRuntime
     ) -> None:
         super().__init__(sandbox, sources)
-        self._silence = silence
+        self._runtime = runtime
 
     def standings(self, now: datetime, /) -> Sequence[WatchState]:
         return [
-            replace(found, stale_seconds=self._silence.get(found.resource, 0.0), problem="cut off")
+            replace(
+                found,
+                synced=found.resource not in self._runtime.unread,
+                stale_seconds=self._runtime.silence.get(found.resource, 0.0),
+                refused_seconds=self._runtime.unread.get(found.resource, 0.0),
+                problem="cut off",
+            )
             for found in super().standings(now)
         ]
 
@@ -70,6 +123,7 @@ def runtime(stage: Stage) -> Iterator[StaleRuntime]:
         "own actions are still believed": (PODS, 120, True),
         "whose pods went since is not known": (PODS, 121, False),
         "what is wanted is not known": (VPAS, 121, False),
+        "what is allowed is not known": (LIMIT_RANGES, 121, False),
         "the API server knows better": (POD_DISRUPTION_BUDGETS, 121, True),
     },
 )
@@ -83,3 +137,64 @@ def test_no_pod_is_evicted_while_watches_are_stale(
     runtime.silence.clear()
     stage.sandbox.advance(90)
     assert stage.events("EvictedByVPA")
+
+
+@cases(
+    "resource refused_seconds goes",
+    {
+        "limits, the server is busy": (LIMIT_RANGES, 0, False),
+        "budgets, the server is busy": (POD_DISRUPTION_BUDGETS, 0, False),
+        "nodes, the server is busy": (NODES, 0, False),
+        "roles may not be read yet": (LIMIT_RANGES, 10, False),
+        "no right to read limits": (LIMIT_RANGES, 11, True),
+        "no right to read budgets": (POD_DISRUPTION_BUDGETS, 11, True),
+        "no right to read pods": (PODS, 11, False),
+    },
+)
+def test_no_pod_is_evicted_before_all_is_read(
+    stage: Stage,
+    runtime: StaleRuntime,
+    caplog: pytest.LogCaptureFixture,
+    resource: Resource,
+    refused_seconds: float,
+    goes: bool,
+) -> None:
+    """Limits, budgets and nodes are waited for however long that takes, unless by right unread."""
+    runtime.unread[resource] = refused_seconds
+    stage.sandbox.advance(150)
+    assert bool(stage.events("EvictedByVPA")) is goes
+    waited = [record for record in caplog.records if record.name == "updater.process"]
+    assert len(waited) == (0 if goes else 3)
+    runtime.unread.clear()
+    stage.sandbox.advance(90)
+    assert stage.events("EvictedByVPA")
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.2, 0.06, 0.05])
+def test_a_deposed_leader_evicts_nothing(stage: Stage, rate: float) -> None:
+    """A leader that cannot renew makes no call beside the next one, however long calls wait."""
+    faults, sandbox = Faults(), stage.sandbox
+    flags = ("--leader-elect=true", "--update-concurrency=1", "--prove=off", "--min-replicas=1")
+    begun: list[tuple[str, float]] = []
+
+    def begin(name: str, cluster: Cluster) -> Process:
+        def note(call: Call) -> None:
+            begun.extend([(name, now())] if call.verb == "evict" else [])
+
+        watched = Watched(cluster)
+        watched.before = note
+        place = PacedRuntime(sandbox, cast("Cluster", watched), rate)
+        process = Process(parse(UpdaterSettings, (*FLAGS, *flags), {}), place)
+        process.start()
+        return process
+
+    now = sandbox.clock.monotonic
+    broken = Unavailable("internal error", status=500)
+    faults.order(Fault(broken, "replace", LEASES, times=10**6))
+    one = begin("one", faults.before(sandbox.cluster))
+    two = begin("two", sandbox.cluster)
+    sandbox.advance(300)
+    began = min(at for name, at in begun if name == "two")
+    assert not [at for name, at in begun if name == "one" and at >= began]
+    one.stop()
+    two.stop()

@@ -88,6 +88,18 @@ def test_changes_are_remembered_in_their_order(state: UpdaterState) -> None:
     assert state.read("any")[0] == after_absence(Memory())
 
 
+def test_a_plan_of_an_earlier_term_is_worth_nothing(state: UpdaterState) -> None:
+    """After another process led it claims no pod, and what it learnt is not taken over."""
+    found = queue()
+    memory, version = state.begin_plan("rounds")
+    state.forget()
+    state.finish_plan(replace(memory, breaker=replace(memory.breaker, failures=7)))
+    assert state.claim(found.steps[0], found, version) is ClaimResult.OWNER_CHANGED
+    memory, version = state.begin_plan("rounds")
+    assert memory == after_absence(Memory())
+    assert state.claim(found.steps[0], found, version) is ClaimResult.GRANTED
+
+
 def test_no_two_act_on_one_pod(state: UpdaterState) -> None:
     """Neither at the same time, nor upon a plan from before the other acted; the same one may."""
     found = queue()

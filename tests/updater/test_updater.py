@@ -7,6 +7,8 @@ from collections.abc import Sequence
 import pytest
 
 from app.ports import VPAS, Ref
+from app.runtime.exposition import render
+from tests.cases import cases
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call, Stage, in_other, small, staged, vpa
 
@@ -260,3 +262,23 @@ def test_numbers_go_with_their_vpa() -> None:
     assert stage.metric("evicted_pods_total", vpa_name="web") == 0
     assert stage.metric("controlled_pods_total") == 0
     assert len(stage.pods()) == 4
+
+
+@cases(
+    "mode evictions resizes",
+    {
+        "evicts": ("Recreate", 2, 0),
+        "resizes": ("InPlace", 0, 4),
+        "both": ("InPlaceOrRecreate", 2, 4),
+        "neither": ("Off", 0, 0),
+    },
+)
+def test_failures_are_shown_before_the_first(mode: str, evictions: int, resizes: int) -> None:
+    """A counter is at zero before it counts, or an alert on its increase misses the first."""
+    stage = staged(mode=mode)
+    stage.round()
+    page = render(stage.registry).decode()
+    shown = [line for line in page.splitlines() if line.endswith(" 0.0")]
+    for name, amount in (("eviction", evictions), ("in_place_update", resizes)):
+        full = f"vpa_updater_failed_{name}_attempts_total{{"
+        assert sum(line.startswith(full) for line in shown) == amount

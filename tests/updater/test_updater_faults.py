@@ -15,6 +15,7 @@ from app.model.errors import (
     Invalid,
     NotFound,
     Refused,
+    TooLate,
     TooMany,
     Unavailable,
 )
@@ -77,6 +78,23 @@ def test_an_eviction_that_fails(fault: Fault, in_first_round: int) -> None:
     assert stage.requests() == ["200m"] * 4
     assert min(counts) >= 2
     assert len(set(stage.evicted())) == len(stage.evicted()) == 4
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
+def test_a_call_that_was_not_sent(mode: str) -> None:
+    """It is no failure: nothing is read, counted or paused, and the next plan acts."""
+    stage = unproven(mode=mode)
+    too_late = TooLate("not sent, for its time would be over")
+    stage.faults.order(Fault(too_late, resource=PODS, times=4))
+    before = stage.asked.count("get")
+    stage.round()
+    assert sorted(stage.reasons()) == ["BudgetExhausted"] * 2 + ["PlanOutdated"] * 2
+    assert stage.metric("failed_eviction_attempts_total") == 0
+    assert stage.metric("failed_in_place_update_attempts_total") == 0
+    assert stage.asked.count("get") == before + 1  # the webhook's Lease
+    stage.faults.clear()
+    stage.round()
+    assert "PlanOutdated" not in stage.reasons()
 
 
 @cases(
