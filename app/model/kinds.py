@@ -35,6 +35,12 @@ _BUILT_IN = {
 BUILT_IN_KINDS = frozenset(_BUILT_IN)
 
 
+class CacheKey:
+    """Stands for one version of an object where results are kept for it; goes with that."""
+
+    __slots__ = ("__weakref__",)
+
+
 class ObjectKey(NamedTuple):
     """What identifies a controller inside a namespace; `group` is empty for built-in kinds."""
 
