@@ -202,7 +202,7 @@ class PodVerdict(NamedTuple):
         return self.sizes.patch if self.sizes else ()
 
 
-_MOST_KEPT_BYTES = 32 * 1024 * 1024  # roughly, of matches and of sizes each
+_MOST_KEPT_BYTES = 32 * 1024 * 1024  # roughly, of sizes; of matches a quarter
 
 
 class PodAdmission:
@@ -214,7 +214,7 @@ class PodAdmission:
     def __init__(self, rules: PodRules, most_kept_bytes: int = _MOST_KEPT_BYTES) -> None:
         self._rules = rules
         self._boosts = FeatureGate.CPU_STARTUP_BOOST in rules.gates
-        self._matches: Remembered[CacheKey, Match] = Remembered(most_kept_bytes)
+        self._matches: Remembered[CacheKey, Match] = Remembered(most_kept_bytes // 4)
         self._sizes: Remembered[VpaIndex, PodSizes] = Remembered(most_kept_bytes)
 
     def admit(

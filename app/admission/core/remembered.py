@@ -40,4 +40,4 @@ class Remembered(Generic[K, T]):
         kept = self._kept.get(version)
         if kept is None or kept[0] is not beside:
             kept = self._kept[version] = beside, {}
-        kept[1][key] = result
+        kept[1][memoryview(key).tobytes()] = result  # bytes from orjson take 4 KB, however few
