@@ -48,6 +48,7 @@ class PodReason(StrEnum):
     NOT_A_CREATION = "NotACreation"
     UNKNOWN_VERSION = "UnknownVersion"
     UNREADABLE = "UnreadablePod"
+    NOT_READ = "NotRead"
     INTERNAL_ERROR = "InternalError"
 
 
@@ -57,6 +58,7 @@ FAILED_OPEN: Final = frozenset(
         MatchReason.OWNER_UNKNOWN,
         MatchReason.OWNERSHIP_CYCLE,
         PodReason.UNREADABLE,
+        PodReason.NOT_READ,
         PodReason.UNKNOWN_VERSION,
         PodReason.INTERNAL_ERROR,
     }
