@@ -108,7 +108,9 @@ class LiveKnowledge:
             self._owners,
             ListedSiblings(siblings.within(_LOOKUP_SECONDS)),
             clock,
+            is_read=self._is_read,
         )
+        self._was_read = False
         self._mirror.start()
         self._refreshing.start()
 
@@ -120,6 +122,11 @@ class LiveKnowledge:
         for cluster in self._clusters:
             cluster.close()
         self._mirror.join(_LOOKUP_SECONDS)
+
+    def _is_read(self) -> bool:
+        """Whether everything was read; from then on the snapshot is whole, though it may be old."""
+        self._was_read = self._was_read or self._mirror.synced
+        return self._was_read
 
     def problem(self) -> str:
         """Say which resource is not known, or not fresh."""

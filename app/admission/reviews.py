@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from math import inf
 from typing import TYPE_CHECKING, Final
 
 import orjson
@@ -40,6 +41,8 @@ _MOST_OWNERS: Final = 10
 _LISTS: Final = 8  # of siblings that may be read at the same time
 _LONGEST_LOGGED: Final = 300  # characters of what is wrong with a body
 _LONGEST_AUDITED: Final = 200  # characters
+_PAUSE_SECONDS: Final = 60.0  # between two lines about what happens to all reviews
+_NOT_READ: Final = PodVerdict(PodReason.NOT_READ, "the cluster's objects are not read yet")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +64,7 @@ class Sources:
     siblings: Siblings
     clock: Clock
     is_live: bool = True  # no for recorded files: what is let pass is never stored
+    is_read: Callable[[], bool] = lambda: True  # whether the snapshot holds all that there is
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +97,7 @@ class Reviewer:
         self._rules = rules
         self._metrics = metrics
         self._tell = tell
+        self._told_at: dict[str, float] = {}  # by what is told now and then only
         self._pods = PodAdmission(rules.pods)
         self._locks = TargetLocks()
         self._lists = ThreadPoolExecutor(_LISTS, "siblings")
@@ -170,6 +175,8 @@ class Reviewer:
         return _allowed(request.uid)
 
     def _begin_pod(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
+        if not self._sources.is_read():
+            return self._answer_pod(request, _NOT_READ, began)
         view = self._sources.snapshot().of(request.namespace)
         verdict = self._pods.admit(request, view, NOTHING_LOOKED_UP)
         if isinstance(verdict, LookupNeeded):
@@ -184,12 +191,21 @@ class Reviewer:
             self._tell("pod sized", pod_log_keys(request, verdict))
         elif verdict.reason in FAILED_OPEN:
             self._metrics.pod_failed_open(verdict.reason)
-            log.warning("pod let pass unchanged", extra=pod_log_keys(request, verdict))
+            if verdict is not _NOT_READ or self._is_due(verdict.reason):
+                log.warning("pod let pass unchanged", extra=pod_log_keys(request, verdict))
         else:
             self._metrics.pod_skipped(verdict.reason)
         body = _answer_json(pod_response(request.uid, verdict))
         self._time("applied" if is_patched else "skipped", "Pod", began, decided)
         return body
+
+    def _is_due(self, word: str) -> bool:
+        """Whether nothing was told of this for a while, so that it may be told again."""
+        now = self.now()
+        is_due = now - self._told_at.get(word, -inf) >= _PAUSE_SECONDS
+        if is_due:
+            self._told_at[word] = now
+        return is_due
 
     def _begin_vpa(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
         wants = needs_siblings(request, self._rules.disjointness)
@@ -197,6 +213,8 @@ class Reviewer:
             return Pending(request, phase, wants, began)
         siblings: tuple[Vpa, ...] = ()
         if wants is not None:
+            if not self._sources.is_read():
+                return self._answer_vpa(request, self._judge_vpa(request, phase, None), began)
             siblings = tuple(self._sources.snapshot().of(wants.namespace).vpas.values())
         return self._answer_vpa(request, self._judge_vpa(request, phase, siblings), began)
 

@@ -216,7 +216,7 @@ _LONGEST = 64  # characters; longer texts hardly ever repeat
 
 @lru_cache(_REMEMBERED, typed=True)
 def shared(value: T) -> T:
-    """Return one object for all equal values."""
+    """Return one object for all equal values, which must be small: many are kept."""
     return value
 
 

@@ -15,6 +15,7 @@ from app.model.fields import (
     flag_at,
     int64_at,
     items_at,
+    shared,
     shared_text,
     text_at,
     time_at,
@@ -32,6 +33,12 @@ _BUILT_IN = {
     "CronJob": frozenset({"batch"}),
 }
 BUILT_IN_KINDS = frozenset(_BUILT_IN)
+
+
+class CacheKey:
+    """Stands for one version of an object where results are kept for it; goes with that."""
+
+    __slots__ = ("__weakref__",)
 
 
 class ObjectKey(NamedTuple):
@@ -106,6 +113,18 @@ def read_owners(metadata: Object) -> tuple[OwnerReference, ...]:
             for item, path in items_at(metadata, "ownerReferences", "metadata")
         ]
     )
+
+
+_MOST_SHARED = 2  # owner references; a pod has one
+_LONGEST_SHARED = 256  # characters of all of them
+
+
+def shared_owners(owners: tuple[OwnerReference, ...]) -> tuple[OwnerReference, ...]:
+    """Return one object for all equal owners of pods, if these are so few that many fit."""
+    if len(owners) > _MOST_SHARED:
+        return owners
+    length = sum(len(one.api_version + one.kind + one.name + one.uid) for one in owners)
+    return shared(owners) if length <= _LONGEST_SHARED else owners
 
 
 def controller_of(owners: tuple[OwnerReference, ...]) -> OwnerReference | None:

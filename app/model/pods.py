@@ -24,12 +24,18 @@ from app.model.fields import (
     object_at,
     optional_object,
     quantities_at,
-    shared,
     shared_text,
     text_at,
     time_at,
 )
-from app.model.kinds import Condition, OwnerReference, controller_of, read_conditions, read_owners
+from app.model.kinds import (
+    Condition,
+    OwnerReference,
+    controller_of,
+    read_conditions,
+    read_owners,
+    shared_owners,
+)
 from app.model.quantity import SIZED, Quantities, Quantity
 
 BOOST_ANNOTATION = "vpaCpuStartupBoost/"
@@ -59,6 +65,7 @@ NO_RESOURCES = Resources()
 
 _MOST_KNOWN = 16_384
 _LONGEST_KNOWN = 512  # characters; longer ones could fill the memory
+_MOST_AMOUNTS = 8  # of which each is an object
 _known: dict[str, Resources] = {}  # by how they are written; emptied when it is full
 
 
@@ -164,7 +171,7 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
         annotations=None
         if metadata.get("annotations") is None
         else labels_at(metadata, "annotations", "metadata"),
-        owners=shared(read_owners(metadata)),
+        owners=shared_owners(read_owners(metadata)),
         containers=read_containers(spec, "containers", "spec"),
         init_containers=read_containers(spec, "initContainers", "spec"),
         pod_resources=None if spec.get("resources") is None else _resources(spec, "spec"),
@@ -209,7 +216,8 @@ def _resources(parent: Object, path: str) -> Resources:
         resources = _new_resources(written, f"{path}.resources")
         if len(_known) >= _MOST_KNOWN:
             _known.clear()
-        if len(text) <= _LONGEST_KNOWN:
+        amounts = len(resources.requests or ()) + len(resources.limits or ())
+        if amounts <= _MOST_AMOUNTS and len(text) <= _LONGEST_KNOWN:
             _known[text] = resources
     return resources
 

@@ -41,6 +41,7 @@ _MOST_DIGITS: Final = 1000
 _MOST: Final[int] = 10**_MOST_DIGITS  # decimals above are held as this
 _STICKY_DIGITS: Final = 64  # binary fractions: what stands behind them only says "a bit more"
 _LONGEST_REMEMBERED: Final = 64  # characters; longer texts could fill the cache
+_MOST_REMEMBERED: Final = 10**40  # nano units; longer numbers could fill the cache as well
 _REMEMBERED: Final = 65_536
 
 _DECIMAL_SUFFIXES: Final = ("n", "u", "m", "", "k", "M", "G", "T", "P", "E")
@@ -125,7 +126,11 @@ class Quantity:
         return self.nano == 0
 
     def __str__(self) -> str:
-        return self.spelling or _canonical(self.nano, self.format)
+        if self.spelling:
+            return self.spelling
+        if abs(self.nano) >= _MOST_REMEMBERED:
+            return _written(self.nano, self.format)
+        return _canonical(self.nano, self.format)
 
 
 Quantities = Mapping[str, Quantity]  # by resource
@@ -246,8 +251,7 @@ def _binary_survives(whole: str, fraction: str, power: int) -> bool:
     return not fraction and len(whole) <= 14 - 3 * power and int(whole or "0") % 8 != 0
 
 
-@lru_cache(_REMEMBERED)
-def _canonical(nano: int, family: QuantityFormat) -> str:
+def _written(nano: int, family: QuantityFormat) -> str:
     """Print with the largest suffix that leaves an integer."""
     if nano == 0:
         return "0"
@@ -263,6 +267,9 @@ def _canonical(nano: int, family: QuantityFormat) -> str:
     if family is not QuantityFormat.DECIMAL_EXPONENT and exponent <= 18:
         return mantissa + _DECIMAL_SUFFIXES[exponent // 3 + 3]
     return f"{mantissa}e{exponent}" if exponent else mantissa
+
+
+_canonical = lru_cache(_REMEMBERED)(_written)
 
 
 def clear_caches() -> None:

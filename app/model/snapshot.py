@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 from app.model.errors import BadObject
 from app.model.fields import Object, object_at, text_at
-from app.model.kinds import BUILT_IN_KINDS, ObjectKey, group_of, owner_key
+from app.model.kinds import BUILT_IN_KINDS, CacheKey, ObjectKey, group_of, owner_key
 from app.model.limits import (
     NO_LIMITS,
     DisruptionBudget,
@@ -67,11 +67,10 @@ class NamespaceView:
     budgets: Mapping[str, DisruptionBudget] = field(default_factory=dict)
     limits: NamespaceLimits = NO_LIMITS
     targets: Targets = field(default_factory=dict)  # the strongest VPA first
-    # Unique for each view, so that results can be cached for it.
-    cache_token: object = field(init=False, repr=False, compare=False)
+    cache_key: CacheKey = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "cache_token", object())
+        object.__setattr__(self, "cache_key", CacheKey())
 
     def rivals(self, key: ObjectKey) -> tuple[Vpa, ...]:
         """Return the VPAs that point at a controller, the strongest first."""

@@ -6,11 +6,12 @@ spelling of the object, also unknown ones; who acts on them asks the properties.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import inf
+from typing import Any, TypeVar
 
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
@@ -37,6 +38,7 @@ from app.model.update_modes import DEFAULT_MODE, ModeRules, mode_rules
 
 VPA_GROUP = "autoscaling.k8s.io"
 VPA_KIND = "VerticalPodAutoscaler"
+_EMPTY: Mapping[str, Any] = {}
 
 
 class ScalingMode(StrEnum):
@@ -194,6 +196,10 @@ class Vpa:
     recommendation: Recommendation | None  # None: not there, which differs from empty
     conditions: tuple[Condition, ...]
     observed_generation: int | None
+    index: VpaIndex = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "index", VpaIndex(self))
 
     @property
     def mode(self) -> str:
@@ -218,19 +224,11 @@ class Vpa:
     @property
     def mentions_boost(self) -> bool:
         """Whether a boost stands anywhere, be it an empty one."""
-        return self.startup_boost is not None or any(
-            policy.startup_boost is not None for policy in self.policies or ()
-        )
+        return self.startup_boost is not None or self.index.mentions_boost
 
     def policy(self, container: str) -> ContainerPolicy | None:
         """Return the policy of a container: its own, else the last `*`, else None."""
-        wildcard = None
-        for policy in self.policies or ():
-            if policy.container == container:
-                return policy
-            if policy.container == "*":
-                wildcard = policy
-        return wildcard
+        return self.index.policies.get(container, self.index.wildcard)
 
     def boost(self, container: str) -> CpuBoost | None:
         """Return the boost of a container: its policy's if it mentions one, else the VPA's."""
@@ -241,14 +239,31 @@ class Vpa:
 
     def recommended(self, container: str) -> ContainerRecommendation | None:
         """Return the recommendation for a container, None if there is none."""
-        return next(
-            (
-                recommendation
-                for recommendation in self.recommendation or ()
-                if recommendation.container == container
-            ),
-            None,
-        )
+        return self.index.recommendations.get(container)
+
+
+class VpaIndex:
+    """What one version of a VPA says by container; goes with it, and so do weak references."""
+
+    __slots__ = ("__weakref__", "mentions_boost", "policies", "recommendations", "wildcard")
+
+    def __init__(self, vpa: Vpa) -> None:
+        policies = vpa.policies or ()
+        self.mentions_boost = any(policy.startup_boost is not None for policy in policies)
+        self.policies = _by_container(policies)
+        self.wildcard = next((one for one in reversed(policies) if one.container == "*"), None)
+        self.recommendations = _by_container(vpa.recommendation or ())
+
+
+C = TypeVar("C", ContainerPolicy, ContainerRecommendation)
+
+
+def _by_container(entries: Iterable[C]) -> Mapping[str, C]:
+    """Return entries by the containers that they name, the first of each."""
+    found: dict[str, C] = {}
+    for entry in entries:
+        found.setdefault(entry.container, entry)
+    return found or _EMPTY
 
 
 def read_vpa(item: Object, *, with_bounds: bool = True) -> Vpa:

@@ -120,6 +120,7 @@ def test_a_live_cluster(server: ApiServer, tmp_path: Path) -> None:
         server.store(VPAS, make.vpa_json("new"))
         assert eventually(lambda: "new" in known.sources.snapshot().of("default").vpas)
         assert known.sources.is_live
+        assert known.sources.is_read()
 
 
 def test_owners_are_looked_up(server: ApiServer, tmp_path: Path) -> None:
@@ -137,6 +138,7 @@ def test_what_cannot_be_read_is_a_problem(server: ApiServer, tmp_path: Path) -> 
     """Until everything was read once, answers would be given without knowledge."""
     with server.holding("limitranges"), live(server, tmp_path) as known:
         assert eventually(lambda: known.problem() == "limitranges are not read yet")
+        assert not known.sources.is_read()
     server.fail("verticalpodautoscalers", 500, times=1000)
     with live(server, tmp_path) as known:
         told = "verticalpodautoscalers are not read yet: "

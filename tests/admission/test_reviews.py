@@ -159,6 +159,30 @@ def test_pods_pass_when_owners_are_not_found(
     assert [record.getMessage() for record in lines.records] == ["pod let pass unchanged"]
 
 
+def test_pods_pass_while_not_all_is_read() -> None:
+    """A snapshot that is not whole decides about no pod; each is counted, some are logged."""
+    is_read = False
+    at, lines = desk(*WEB, is_read=lambda: is_read), Lines()
+    with logged(lines):
+        for seconds in (0.0, 59.0, 1.0):
+            at.clock.wait(seconds)
+            response = at.answer(POD)
+    assert response["auditAnnotations"] == {
+        "reason": "NotRead",
+        "message": "the cluster's objects are not read yet",
+    }
+    assert at.numbers.seen.count(("failed open", "NotRead")) == 3
+    assert [record.__dict__["reason"] for record in lines.records] == ["NotRead", "NotRead"]
+    is_read = True
+    assert "patch" in at.answer(POD)
+
+
+def test_overlaps_are_unknown_while_not_all_is_read() -> None:
+    """A snapshot that is not whole tells of no overlap, not even as a warning."""
+    at = desk(make.vpa_json("old"), rules=WARN, is_read=lambda: False)
+    assert at.answer(vpa_review("new"))["auditAnnotations"] == {"reason": "SiblingsUnknown"}
+
+
 # --- VPAs beside siblings
 
 

@@ -126,13 +126,19 @@ def desk(
     snapshot: Callable[[], Snapshot] | None = None,
     rules: ReviewRules | None = None,
     is_live: bool = True,
+    is_read: Callable[[], bool] = lambda: True,
     numbers: Counted | None = None,
 ) -> Desk:
     """Return a reviewer that knows these objects."""
     known = make.snapshot(*items)
     clock, numbers = SteppedClock(), numbers or Counted()
     sources = Sources(
-        snapshot or (lambda: known), owners or NoOwners(), siblings or Stored(), clock, is_live
+        snapshot or (lambda: known),
+        owners or NoOwners(),
+        siblings or Stored(),
+        clock,
+        is_live,
+        is_read,
     )
     return Desk(Reviewer(sources, rules or ReviewRules(), numbers), numbers, clock)
 

@@ -22,17 +22,18 @@ from typing import Final, NamedTuple
 
 import orjson
 
+from app.admission.core.remembered import Remembered
 from app.model.errors import BadObject
 from app.model.fields import Json, Object, as_object, labels_at, object_at, objects_at, text_at
 from app.model.gates import FeatureGate, FeatureGates
-from app.model.kinds import OwnerReference, controller_of, read_owners
+from app.model.kinds import CacheKey, OwnerReference, controller_of, read_owners
 from app.model.limits import NamespaceLimits
 from app.model.patches import Operation, add, pointer
 from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod, read_pod
 from app.model.quantity import CPU, ZERO, Quantities, Quantity, in_order
 from app.model.review import AdmissionRequest
 from app.model.snapshot import NamespaceView
-from app.model.vpa import Vpa
+from app.model.vpa import Vpa, VpaIndex
 from app.model.workloads import LookedUp
 from app.sizing.boost import Boosted, BoostOutcome, CpuBeforeBoost, pod_boosts
 from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod
@@ -47,6 +48,7 @@ class PodReason(StrEnum):
     NOT_A_CREATION = "NotACreation"
     UNKNOWN_VERSION = "UnknownVersion"
     UNREADABLE = "UnreadablePod"
+    NOT_READ = "NotRead"
     INTERNAL_ERROR = "InternalError"
 
 
@@ -56,6 +58,7 @@ FAILED_OPEN: Final = frozenset(
         MatchReason.OWNER_UNKNOWN,
         MatchReason.OWNERSHIP_CYCLE,
         PodReason.UNREADABLE,
+        PodReason.NOT_READ,
         PodReason.UNKNOWN_VERSION,
         PodReason.INTERNAL_ERROR,
     }
@@ -201,21 +204,20 @@ class PodVerdict(NamedTuple):
         return self.sizes.patch if self.sizes else ()
 
 
-_LONGEST_KEPT = 8_192  # bytes of a key; the keys of very large pods would fill the memory
+_MOST_KEPT_BYTES = 32 * 1024 * 1024  # roughly, of sizes; of matches a quarter
 
 
 class PodAdmission:
-    """Decides about pods by the same rules; keeps results for equal pods, until they are many.
+    """Decides about pods by the same rules; keeps results for equal pods.
 
     Several threads may use it.
     """
 
-    def __init__(self, rules: PodRules, most_kept: int = 5_000) -> None:
+    def __init__(self, rules: PodRules, most_kept_bytes: int = _MOST_KEPT_BYTES) -> None:
         self._rules = rules
         self._boosts = FeatureGate.CPU_STARTUP_BOOST in rules.gates
-        self._most_kept = most_kept
-        self._matches: dict[bytes, tuple[object, Match]] = {}
-        self._sizes: dict[tuple[int, int, bytes], tuple[Vpa, NamespaceLimits, PodSizes]] = {}
+        self._matches: Remembered[CacheKey, Match] = Remembered(most_kept_bytes // 4)
+        self._sizes: Remembered[VpaIndex, PodSizes] = Remembered(most_kept_bytes)
 
     def admit(
         self, request: AdmissionRequest, view: NamespaceView, looked_up: LookedUp
@@ -244,28 +246,24 @@ class PodAdmission:
     def _match(
         self, incoming: IncomingPod, view: NamespaceView, looked_up: LookedUp
     ) -> Match | LookupNeeded:
-        kept = self._matches.get(incoming.match_key)
-        if kept is not None and kept[0] is view.cache_token:
-            return kept[1]
+        kept = self._matches.get(view.cache_key, None, incoming.match_key)
+        if kept is not None:
+            return kept
         match = match_pod(incoming, view, looked_up, boosts=self._boosts)
-        if isinstance(match, Match) and not looked_up and len(incoming.match_key) <= _LONGEST_KEPT:
-            if len(self._matches) >= self._most_kept:
-                self._matches = {}
-            self._matches[incoming.match_key] = view.cache_token, match
+        if isinstance(match, Match) and not looked_up:
+            key = incoming.match_key
+            size_bytes = 500 + len(key) + 2 * len(match.message) + 8 * len(match.weaker)
+            self._matches.keep(view.cache_key, None, key, match, size_bytes)
         return match
 
     def _size(self, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits) -> PodSizes:
-        if len(incoming.size_key) > _LONGEST_KEPT:
-            return size_pod(incoming.pod(), vpa, limits, self._rules)
-        key = (id(vpa), id(limits), incoming.size_key)
-        kept = self._sizes.get(key)
+        kept = self._sizes.get(vpa.index, limits, incoming.size_key)
         if kept is None:
-            if len(self._sizes) >= self._most_kept:
-                self._sizes = {}
-            # Keeping VPA and limits alive keeps their ids from being given to others.
-            kept = vpa, limits, size_pod(incoming.pod(), vpa, limits, self._rules)
-            self._sizes[key] = kept
-        return kept[2]
+            kept = size_pod(incoming.pod(), vpa, limits, self._rules)
+            # The values behind a patch take several times as much as its text.
+            size_bytes = 1_000 + 4 * len(incoming.size_key) + 8 * len(kept.encoded)
+            self._sizes.keep(vpa.index, limits, incoming.size_key, kept, size_bytes)
+        return kept
 
 
 def size_pod(pod: Pod, vpa: Vpa, limits: NamespaceLimits, rules: PodRules) -> PodSizes:

@@ -140,7 +140,7 @@ CHANGES = st.one_of(
 ).map(make.change)
 
 
-@given(st.lists(PODS | CHANGES, min_size=1, max_size=20), st.integers(1, 3))
+@given(st.lists(PODS | CHANGES, min_size=1, max_size=20), st.sampled_from([1, 40_000, 10**6]))
 def test_memory_changes_no_answer(steps: list[Json | Replacement], most: int) -> None:
     """However pods and the cluster change, the answer is the one that is found anew."""
     admission = PodAdmission(PodRules(), most)
@@ -174,7 +174,7 @@ def test_equal_pods_share_their_sizes() -> None:
 
 def test_sizes_are_forgotten_when_they_are_many() -> None:
     """What is kept has an end: sizes of other pods take the place."""
-    admission = PodAdmission(PodRules(), most_kept=1)
+    admission = PodAdmission(PodRules(), most_kept_bytes=1)
     view = make.snapshot(make.vpa(cpu="250m"), make.workload()).of("default")
 
     def sizes(cpu: str) -> object:
@@ -198,8 +198,8 @@ def test_what_was_looked_up_is_not_remembered() -> None:
 
 
 def test_huge_pods_are_not_remembered() -> None:
-    """A pod with thousands of containers is answered, and forgotten."""
-    admission = PodAdmission(PodRules())
+    """A pod that would take a good part of what may be kept is answered, and forgotten."""
+    admission = PodAdmission(PodRules(), most_kept_bytes=1_000_000)
     view = make.snapshot(make.vpa(cpu="250m"), make.workload()).of("default")
     containers = [make.container_json(f"c{index}", cpu="100m") for index in range(500)]
     request = read_review(make.review_json(make.pod_json(*containers)))
