@@ -52,6 +52,9 @@ acceptance: cluster ## tests on a real cluster, built here or named by KUBECONFI
 parity: $(STAMP) ## compare replay with the upstream recommender on random stories; needs Go
 	@$(BIN)/python -m tests.parity $(ARGS)
 
+soak: $(STAMP) ## play a week with faults on a cluster in memory; takes half an hour
+	@$(BIN)/python -m tests.soak $(ARGS)
+
 bench: $(STAMP) ## measure beside upstream; needs Go and wrk, takes 45 minutes
 	@$(BIN)/python -m bench $(ARGS)
 
@@ -64,4 +67,4 @@ lock: ## compute the lock files again
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info
 
-.PHONY: help install run fmt check test cover generate cluster acceptance parity bench lock clean
+.PHONY: help install run fmt check test cover generate cluster acceptance parity soak bench lock clean

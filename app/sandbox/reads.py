@@ -171,6 +171,7 @@ class Follower:
     def stop(self) -> None:
         """Tell no more."""
         self._is_on = False
+        self._store.ignore(self._note)
 
     def _note(self, collection: str, change: StoredChange) -> None:
         if not self._is_on or collection != self._collection:

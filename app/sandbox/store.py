@@ -53,6 +53,11 @@ class Store:
         """Report each change, in order, while the store is locked: it may only take note."""
         self._listeners.append(listener)
 
+    def ignore(self, listener: Listener) -> None:
+        """Report nothing more to a listener; nothing of it is kept."""
+        with self.lock:
+            self._listeners = [found for found in self._listeners if found != listener]
+
     def read(self, collection: str, key: Key) -> Json | None:
         """Return an object, shared, None if it is not there."""
         with self.lock:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Sequence
 
 import pytest
@@ -118,3 +119,17 @@ def test_who_stopped_hears_nothing() -> None:
     world.step(1)
 
     assert heard.told == []
+
+
+def test_who_stopped_is_not_kept() -> None:
+    """After its end a follower, and all that it knows, is no longer part of the cluster."""
+    world = SteppedSandbox()
+    follower = world.sandbox.follow(PODS, "", "", Heard())
+    follower.start()
+    world.sandbox.apply(pod("one"))
+    world.step(1)
+    follower.stop()
+    left = weakref.ref(follower)
+    del follower
+
+    assert left() is None
