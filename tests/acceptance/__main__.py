@@ -1,8 +1,9 @@
 """`python -m tests.acceptance`: plays everything, and what failed once more by itself.
 
 Strategy: rows mostly wait, so some runs of pytest go side by side, each with a cluster of its own.
-What measures, or takes the machine, is played after them. Words for pytest choose a part, which is
-played in one run; then there is nothing to tell on the page.
+What measures, or takes the machine, is played after them, at last the attacks of tests/attack as a
+whole, which need no cluster. Words for pytest choose a part, which is played in one run; then there
+is nothing to tell on the page.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.acceptance.results import Result, failed, load
 
 HERE: Final = "tests/acceptance"
 ALONE: Final = (f"{HERE}/test_latency.py", f"{HERE}/test_crowd.py")
+ATTACKS: Final = "tests/attack"
 _MOST_TRIED_AGAIN: Final = 20  # if more fails, it is no accident
 _NO_TESTS: Final = 5  # what pytest ends with if the others have taken all
 _PASSED: Final = (0, 1, _NO_TESTS)
@@ -131,7 +133,8 @@ def main(words: Sequence[str]) -> int:
         else:
             playing.play_everything(1 if is_given else asked.clusters, crowd)
         playing.play_again(crowd)
-    is_well = _tell(playing.results) and playing.is_whole
+    is_unhurt = bool(rest) or _attack()
+    is_well = _tell(playing.results) and playing.is_whole and is_unhurt
     if rest or is_given:
         return not is_well
     if asked.acceptance_page:
@@ -150,6 +153,13 @@ def _tell(results: Mapping[str, Result]) -> bool:
     lines += [f"second try: {name}" for name in again] + [f"failed: {name}" for name in lost]
     sys.stdout.write("\n".join(lines) + "\n")
     return not lost
+
+
+def _attack() -> bool:
+    """Play the attacks with their whole counts; return whether all were withstood."""
+    command = [sys.executable, "-m", "pytest", "-v", "-p", "no:cacheprovider", ATTACKS]
+    environment = {**os.environ, "PLUMBLINE_ATTACK": "whole"}
+    return subprocess.run(command, env=environment, check=False).returncode == 0
 
 
 def _compare(results: Mapping[str, Result]) -> bool:
