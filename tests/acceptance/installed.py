@@ -119,7 +119,11 @@ class Installed:
         return [warning for answer in answers for warning in answer.warnings]
 
     def start(self, count: int = len(ACCOUNTS)) -> None:
-        """Start the program of each of so many pods; return when the kubelet finds them ready."""
+        """Start the program of each of so many pods; return when the kubelet finds them ready.
+
+        A pod that is replaced meanwhile is not waited for: it is deleted as soon as the one that
+        takes its place is ready, and nothing says that somebody sees both ready before.
+        """
 
         def pods() -> dict[str, Json]:
             found = self.admin.list(PODS, NAMESPACE, _OURS)
@@ -160,12 +164,16 @@ class Installed:
     def _are_ready(self) -> bool:
         for name, program in self._programs.items():
             assert program.exit_code is None, f"{name} ended:\n{program.tail()}"
-        return all(map(self._is_ready, self._programs))
+        return all(self._is_ready(name) or self._is_leaving(name) for name in self._programs)
 
     def _is_ready(self, name: str) -> bool:
         pod = self.admin.find(PODS, NAMESPACE, name) or {"status": {}}
         found = pod["status"].get("conditions") or ()
         return any(each["type"] == "Ready" and each["status"] == "True" for each in found)
+
+    def _is_leaving(self, name: str) -> bool:
+        pod = self.admin.find(PODS, NAMESPACE, name)
+        return pod is None or "deletionTimestamp" in pod["metadata"]
 
     def _lead_to_webhook(self) -> None:
         """Do what a Service does: lead its address to the ports of the pods that it names."""
