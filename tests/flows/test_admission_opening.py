@@ -107,3 +107,12 @@ def test_worker_that_comes_back_answers_when_it_knows(tmp_path: Path, api: ApiSe
             assert [sizes(webhook) for _ in range(ASKED_TIMES)] == [SIZED] * ASKED_TIMES
         assert eventually(webhook.is_ready)
         assert [sizes(webhook) for _ in range(ASKED_TIMES)] == [SIZED] * ASKED_TIMES
+
+
+def test_who_has_nothing_to_rotate_is_no_candidate(tmp_path: Path, api: ApiServer) -> None:
+    """With given files, registered by others, the Lease of the rotation is left to others."""
+    with beside(api, tmp_path) as webhook:
+        assert eventually(webhook.is_ready), webhook.log.read_text()
+        heartbeat = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
+        assert eventually(lambda: bool(api.asked(f"{heartbeat}/vpa-admission-controller")))
+    assert [one.path for one in api.requests if "rotation" in one.path] == []
