@@ -17,7 +17,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from app.admission.certificates import issue, judge, pair_trouble
 from app.admission.core.rotation import CertificateSet, KeyRing, Material, StoredRing, pem_blocks
@@ -100,6 +100,8 @@ class CertificatePaths:
 
 class CertificateFiles:
     """A set in files that others write; not to be shared between threads."""
+
+    look_seconds: Final = 1.0  # between two looks at most: what changes is soon to be published
 
     def __init__(self, paths: CertificatePaths) -> None:
         self._paths = paths
@@ -195,6 +197,8 @@ _LAYOUTS: tuple[_Names, ...] = (
 
 class SecretStore:
     """Reads and writes the ring; `poll` is for one thread only."""
+
+    look_seconds: Final = 15.0
 
     def __init__(self, cluster: Cluster, namespace: str, name: str) -> None:
         self._cluster = cluster

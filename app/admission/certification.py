@@ -86,12 +86,16 @@ def in_cluster(
     authority = Authority(
         registration.service, registration.namespace, registration.url, CERTIFICATE_DAYS
     )
+    trusts = registrar.trusts if registrar else lambda _: True
+    trouble = registrar.trouble if registrar else lambda _: ""
+    if registrar is None and issuing is Issuing.NEVER:
+        return Certification(poll, trusts, trouble)  # nothing for an elected replica to do
     rotator = Rotator(store, authority, registrar, RotationRules(issuing), election.is_leading)
     campaign = Campaign(election)
     return Certification(
-        poll=poll,
-        trusts=registrar.trusts if registrar else lambda _: True,
-        trouble=registrar.trouble if registrar else lambda _: "",
+        poll,
+        trusts,
+        trouble,
         loops=(
             Loop("rotation election", campaign.tick, clock, at_end=campaign.close),
             Loop("certificate rotation", rotator.tick, clock),

@@ -103,3 +103,28 @@ class AdmissionMetrics:
     def vpa_refused(self, reason: str) -> None:
         """Count a VPA that was refused."""
         self._refused(reason).inc()
+
+
+class WorkerLoss(StrEnum):
+    """Why a worker had to be replaced."""
+
+    ENDED = "ended"
+    HUNG = "hung"
+
+
+class WorkerMetrics:
+    """What the supervisor of workers counts; both reasons start at 0."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        families = Families(registry, "vpa_admission_controller")
+        self._replaced = families.counter(
+            "replaced_workers_total",
+            "Workers that were replaced, by reason; only with several workers.",
+            "reason",
+        )
+        for reason in WorkerLoss:
+            self._replaced.labels(reason)
+
+    def lost(self, reason: WorkerLoss) -> None:
+        """Count a worker that is replaced."""
+        self._replaced.labels(reason).inc()

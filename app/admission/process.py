@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 import socket
-import ssl
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -25,6 +24,7 @@ from app.admission.certification import Certification, Reloader, in_cluster, loc
 from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
+from app.admission.port_check import PortCheck
 from app.admission.review_server import ReviewServer, lone_review_server
 from app.model.errors import BadSetting
 from app.runtime.clock import SystemClock
@@ -39,7 +39,6 @@ from app.runtime.probes import probes
 
 log = logging.getLogger("admission.process")
 
-_PORT_CHECK_SECONDS: Final = 5.0
 _FIRST_CERTIFICATE_SECONDS: Final = 0.2  # between two looks
 _DRAIN_SECONDS: Final = 5.0  # until no Service leads here any more
 _LOOP_SECONDS: Final = 1.0  # for the loops to end; one that waits for an answer ends with us
@@ -69,9 +68,7 @@ def serve(settings: AdmissionSettings) -> int:
 def admission_process(settings: AdmissionSettings) -> AdmissionProcess:
     """Return the process that is asked for, its ports being open."""
     serving, runtime, count = settings.serving, LiveRuntime(), settings.serving.processes
-    listeners = [
-        bound(serving.host, serving.port, "--port", shared=count > 1) for _ in range(count)
-    ]
+    port = bound(serving.host, serving.port, "--port", shared=count > 1, listens=False)
     health = bound(*serving.address, "--address")
     is_offline = bool(settings.offline.objects)
 
@@ -84,21 +81,22 @@ def admission_process(settings: AdmissionSettings) -> AdmissionProcess:
         settings,
         runtime,
         certify,
-        _answering(settings, listeners, runtime),
+        _answering(settings, port, runtime),
         health,
         holder="" if is_offline else socket.gethostname(),
-        checked=(serving.host or "localhost", listeners[0].getsockname()[1]),
+        checked=(serving.host or "localhost", port.getsockname()[1]),
     )
 
 
 def _answering(
-    settings: AdmissionSettings, listeners: list[socket.socket], runtime: Runtime
+    settings: AdmissionSettings, port: socket.socket, runtime: Runtime
 ) -> ReviewServer | WorkerPool:
-    if len(listeners) == 1:
-        return lone_review_server(settings, listeners[0], new_registry(), runtime)
+    count = settings.serving.processes
+    if count == 1:
+        return lone_review_server(settings, port, new_registry(), runtime)
     from app.admission import workers  # one process needs none of them
 
-    return workers.WorkerPool(partial(workers.work, settings), listeners)
+    return workers.WorkerPool(partial(workers.work, settings), port, count)
 
 
 class AdmissionProcess:
@@ -117,28 +115,27 @@ class AdmissionProcess:
     ) -> None:
         """`holder` sends the heartbeat, if it is not empty; at `checked` answers are looked for."""
         self._answering = answering
-        self._checked = checked
-        self._unanswered = "the TLS port was not tried yet" if checked else ""
         self._stopping = False
         self._numbers = ProcessMetrics(answering.registry, version("plumbline"))
         self._certification = certify(self.problem)
         self._reloader = Reloader(self._certification, self._serve_certificates)
         given, clock = settings.certificates, SystemClock()
+        self._check = PortCheck(checked, self._waits, clock) if checked else None
         self._reloads = given.reload or not given.are_given
         self._loops = [
             Loop("certificates", self._reload, clock),
             Loop("answering", self._tend, clock),
-            *([Loop("TLS port", self._check_port, clock)] if checked else []),
+            *([Loop("TLS port", self._check.tick, clock)] if self._check else []),
             *self._certification.loops,
             *([self._heartbeat(settings, runtime, holder)] if holder else []),
         ]
-        pages = probes(lambda: "", self.problem, answering.scrape, description())
+        pages = probes(self._dead, self.problem, answering.scrape, description())
         self._health = Server(pages, health)
 
     @property
     def port(self) -> int:
         """The HTTPS port that is checked."""
-        return self._checked[1] if self._checked else 0
+        return self._check.port if self._check else 0
 
     def start(self) -> None:
         """Begin."""
@@ -175,7 +172,7 @@ class AdmissionProcess:
             return "stopping"
         if self._reloader.served is None:
             return "there is no certificate yet"
-        return self._answering.problem() or self._unanswered
+        return self._answering.problem() or (self._check.problem if self._check else "")
 
     def reachable(self) -> str:
         """Say why API servers do not get answers from us; empty if they do."""
@@ -217,22 +214,8 @@ class AdmissionProcess:
             self._numbers.watch_age(resource, seconds)
         return wait
 
-    def _check_port(self, _now: datetime) -> float:
-        """See whether the TLS port answers; every answer is a good one."""
-        context = ssl.create_default_context()
-        # We ask ourselves; whom others trust is another question.
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
-        try:
-            with (
-                socket.create_connection(self._checked or ("", 0), 2.0) as plain,
-                context.wrap_socket(plain) as secure,
-            ):
-                secure.sendall(
-                    b"GET /mutate HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
-                )
-                answer = secure.recv(12)
-        except OSError as error:
-            self._unanswered = f"the TLS port does not answer: {error}"
-            return 0.5
-        self._unanswered = "" if answer.startswith(b"HTTP/1.1") else "the TLS port talks nonsense"
-        return _PORT_CHECK_SECONDS
+    def _waits(self) -> bool:
+        return self._stopping or self._reloader.served is None or self._answering.is_waiting()
+
+    def _dead(self) -> str:
+        return self._check.dead() if self._check else ""

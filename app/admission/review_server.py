@@ -1,13 +1,15 @@
 """Answers reviews over HTTPS in the process in which it is made.
 
-Strategy: it knows the cluster, from an API server or from files, and begins to listen with its
-first certificate. `plumbline admission` has one in its own process, or one in each worker;
+Strategy: it knows the cluster, from an API server or from files, and opens its port as soon as it
+has a certificate and has read all of the cluster: an answer before that would be one about an
+empty cluster. `plumbline admission` has one in its own process, or one in each worker;
 `plumbline run` has one among everything else.
 """
 
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import replace
@@ -32,11 +34,12 @@ from app.runtime.logs import teller
 from app.runtime.tls import ServerTls
 
 _TEND_SECONDS: Final = 1.0
+_HUNG_SECONDS: Final = 5.0  # for which the event loop has not come round
 _LOADING_SECONDS: Final = 0.1  # between two looks while the cluster is being read
 
 
 class ReviewServer:
-    """Knows the cluster, and answers from the first certificate on."""
+    """Knows the cluster, and answers once it does and has a certificate."""
 
     def __init__(
         self,
@@ -60,9 +63,10 @@ class ReviewServer:
         self._app = Webhook(Reviewer(sources, rules, self._metrics, tell))
         self._tls: ServerTls | None = None
         self._server: Server | None = None
+        self._opening = threading.Lock()
 
     def serve(self, certificates: CertificateSet) -> None:
-        """Begin to answer with a certificate, or go on with another one."""
+        """Answer with this certificate from now on, or as soon as the cluster is known."""
         if self._tls is not None:
             self._tls.swap(certificates.cert_pem, certificates.key_pem)
             return
@@ -73,18 +77,33 @@ class ReviewServer:
             min_version=given.min_version,
             ciphers=given.ciphers,
         )
-        self._server = Server(
-            self._app, self._listener, self._tls.context, at_once=self._app.at_once
-        )
-        self._server.start("reviews")
+        self._open()
+
+    def _open(self) -> None:
+        """Open the port if there is nothing left to wait for."""
+        with self._opening:
+            if self._tls is None or self._server is not None or self._objects.problem():
+                return
+            server = Server(self._app, self._listener, self._tls.context, at_once=self._app.at_once)
+            server.start("reviews")
+            self._server = server
 
     def tend(self) -> float:
         """Do what is due about every second; return the seconds until the next time."""
         self.settle()
-        if self._loading is not None and not self._loading.is_over:
+        is_loading = self._loading is not None and not self._loading.is_over
+        if self._loading is not None and is_loading:
             self._loading.tend(is_loaded=not self._objects.problem())
-            return _LOADING_SECONDS
-        return _TEND_SECONDS
+        self._open()
+        return _LOADING_SECONDS if is_loading or self._server is None else _TEND_SECONDS
+
+    def is_waiting(self) -> bool:
+        """Say whether the port is still closed, because there is something left to read."""
+        return self._server is None
+
+    def hangs(self) -> bool:
+        """Say whether the thread that answers has stopped doing so."""
+        return self._server is not None and self._server.silent_seconds() > _HUNG_SECONDS
 
     def problem(self) -> str:
         """Say why answers would be given without knowledge of the cluster; empty if all is well."""
@@ -111,6 +130,8 @@ class ReviewServer:
 
     def stop(self, seconds: float) -> None:
         """Answer open reviews, at most so long, and end."""
+        with self._opening:
+            self._tls = None  # so that it is not opened after all
         if self._server is not None:
             self._server.end(seconds)
         self._listener.close()

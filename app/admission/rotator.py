@@ -1,15 +1,16 @@
 """Carry out the rotation plan on the shared ring and the webhook configurations.
 
 Strategy: every tick reads everything again, asks for one step and does it, under the version
-that was read. Only the elected replica acts; whatever it remembers is forgotten when it loses
-the election.
+that was read. Files are read more often than the API server; as long as they stay the same, the
+API server is left alone until its turn comes. Only the elected replica acts; whatever it
+remembers is forgotten when it loses the election.
 """
 
 from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from app.admission.certificate_stores import CertificateFiles, SecretStore
 from app.admission.certificates import Authority
@@ -30,7 +31,7 @@ from app.admission.registrar import Registrar
 log = logging.getLogger("admission.rotation")
 
 _NEXT_STEP_SECONDS = 1.0
-_LOOK_SECONDS = 15.0  # how long a change by another client may stay
+_LOOK_SECONDS = 5.0  # how long a change by another client may stay
 
 
 class Rotator:
@@ -50,6 +51,7 @@ class Rotator:
         self._rules = rules
         self._leads = leads
         self._watched: tuple[object, datetime | None] = (None, None)
+        self._rested: tuple[KeyRing, datetime] | None = None  # what was there, and until when
         self._said: dict[str, str] = {}
 
     def tick(self, now: datetime) -> float:
@@ -62,15 +64,26 @@ class Rotator:
             self._forget()
             return _NEXT_STEP_SECONDS
         stored = self._store.read()
+        if self._rested and stored.ring == self._rested[0] and now < self._rested[1]:
+            return self._store.look_seconds
         bundles = self._registrar.bundles() if self._registrar else ()
         step = plan(self._know(stored.ring, bundles, now), now, self._rules)
         self._say(step)
         if self._leads():
             self._carry_out(step, stored, bundles, now)
-        return self._pause_seconds(step, now)
+        return self._rest(stored.ring, self._pause_seconds(step, now), now)
+
+    def _rest(self, ring: KeyRing, seconds: float, now: datetime) -> float:
+        """Leave the API server alone for so long, unless the store has something new before."""
+        look_seconds = self._store.look_seconds
+        self._rested = None
+        if seconds > look_seconds:
+            self._rested = (ring, now + timedelta(seconds=seconds))
+        return min(seconds, look_seconds)
 
     def _forget(self) -> None:
         self._watched = (None, None)
+        self._rested = None
         if self._registrar:
             self._registrar.forget()
 

@@ -1,8 +1,10 @@
 """Several processes that answer reviews behind one port, and the supervisor that keeps them.
 
 Strategy: each worker has its own socket of the shared port and its own snapshot; the kernel
-spreads connections. A pipe joins a worker to its supervisor: certificates and orders go down,
-reports come up. When either end dies the other one notices, because the pipe breaks.
+spreads connections over the sockets that listen, and a worker listens once it knows the cluster.
+The supervisor has a socket that never listens, which keeps the port. A pipe joins a worker to its
+supervisor: certificates and orders go down, reports come up. When either end dies the other one
+notices, because the pipe breaks; a worker that hangs says nothing any more, and is killed.
 """
 
 from __future__ import annotations
@@ -19,25 +21,34 @@ from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from time import monotonic
+from typing import Final
 
 from prometheus_client import CollectorRegistry
 
 from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
+from app.admission.metrics import WorkerLoss, WorkerMetrics
 from app.admission.review_server import ReviewServer, lone_review_server
-from app.runtime.exposition import render
+from app.ports import Clock
+from app.runtime.clock import SystemClock
+from app.runtime.exposition import count_as, render
 from app.runtime.garbage import give_back
+from app.runtime.http_server import bound_beside
 from app.runtime.lifecycle import ignore_stop_signals, stop_signals_blocked
 from app.runtime.live import LiveRuntime
 from app.runtime.logs import start_logging
 
 log = logging.getLogger("admission.workers")
 
-_TEND_SECONDS = 0.2
-_SILENCE_SECONDS = 10.0
-_RESTART_SECONDS = 2.0
-_OPEN_SECONDS = 12.0  # for reviews that are open when a worker is told to stop
+_TEND_SECONDS: Final = 0.2
+_MISSED_SECONDS: Final = 10.0  # of silence, until we are not ready
+_HUNG_SECONDS: Final = 20.0  # of silence, until a worker is killed
+_FIRST_WORD_SECONDS: Final = 60.0  # the same for one that begins, on a machine that is busy
+_RESTART_SECONDS: Final = 2.0
+_OPEN_SECONDS: Final = 12.0  # for reviews that are open when a worker is told to stop
+
+
+_STARTING: Final = "starting"
 
 
 class Order(Enum):
@@ -53,17 +64,24 @@ class WorkerReport:
 
     problem: str  # why it cannot answer with knowledge of the cluster; empty if it can
     watch_ages: Mapping[str, float] = field(default_factory=dict)  # seconds by resource
+    is_waiting: bool = False  # its port is closed until it has read the cluster
 
 
 Work = Callable[[socket.socket, CertificateSet, Connection], None]
 
 
 class WorkerPool:
-    """Starts workers, hands them certificates, hears their reports, restarts those that died."""
+    """Starts workers, hands them certificates, hears their reports, replaces those that fail."""
 
-    def __init__(self, work: Work, listeners: list[socket.socket]) -> None:
+    def __init__(
+        self, work: Work, reserved: socket.socket, count: int, clock: Clock | None = None
+    ) -> None:
+        """`reserved` is bound to a port that is shared, and does not listen."""
         self.registry = CollectorRegistry()  # its values lie in files, beside those of the workers
-        self._seats = [_Seat(index, work, listener) for index, listener in enumerate(listeners)]
+        self._clock = clock or SystemClock()
+        self._reserved = reserved
+        metrics = WorkerMetrics(self.registry)
+        self._seats = [_Seat(index, work, reserved, self._clock, metrics) for index in range(count)]
         self._certificates: CertificateSet | None = None
         self._lock = threading.Lock()
 
@@ -75,17 +93,21 @@ class WorkerPool:
                 seat.serve(certificates)
 
     def tend(self) -> float:
-        """Hear reports and restart workers that have ended; return the seconds until next time."""
+        """Hear reports, replace workers that ended or hang; return the seconds until next time."""
         with self._lock:
             for seat in self._seats:
                 seat.hear()
-                if self._certificates is not None and seat.needs_start():
-                    seat.serve(self._certificates)
+                if self._certificates is not None:
+                    seat.tend(self._certificates)
         return _TEND_SECONDS
 
     def problem(self) -> str:
         """Say why not every worker can answer; empty if all can."""
         return next((found for seat in self._seats if (found := seat.problem)), "")
+
+    def is_waiting(self) -> bool:
+        """Say whether no port is open, because every worker is still reading the cluster."""
+        return all(seat.is_waiting for seat in self._seats)
 
     def watch_ages(self) -> Mapping[str, float]:
         """Return the longest silence of each watch among the workers, in seconds."""
@@ -109,21 +131,30 @@ class WorkerPool:
         """Let workers finish what they are at, and end."""
         with self._lock:
             self._certificates = None
-            until = monotonic() + seconds
+            self._reserved.close()
+            until = self._clock.monotonic() + seconds
             for seat in self._seats:
                 seat.send(Order.STOP)
-                seat.listener.close()  # so that it ends with the worker
             for seat in self._seats:
-                seat.end(max(until - monotonic(), 0.1))
+                seat.end(max(until - self._clock.monotonic(), 0.1))
 
 
 class _Seat:
     """The place of one worker."""
 
-    def __init__(self, index: int, work: Work, listener: socket.socket) -> None:
+    def __init__(
+        self,
+        index: int,
+        work: Work,
+        reserved: socket.socket,
+        clock: Clock,
+        metrics: WorkerMetrics,
+    ) -> None:
         self._index = index
         self._work = work
-        self.listener = listener
+        self._reserved = reserved
+        self._clock = clock
+        self._metrics = metrics
         self._process: BaseProcess | None = None
         self._pipe: Connection | None = None
         self._heard_at = 0.0
@@ -132,45 +163,64 @@ class _Seat:
 
     @property
     def problem(self) -> str:
-        if self._process is None or not self._process.is_alive():
+        if not self._is_alive():
             return f"worker {self._index} is not running"
         if self.report.problem:
             return self.report.problem
-        if monotonic() - self._heard_at > _SILENCE_SECONDS:
+        if self._silent_seconds() > _MISSED_SECONDS:
             return f"worker {self._index} is silent"
         return ""
 
-    def needs_start(self) -> bool:
-        is_over = self._process is None or not self._process.is_alive()
-        return is_over and monotonic() - self._started_at > _RESTART_SECONDS
+    @property
+    def is_waiting(self) -> bool:
+        is_heard = self._silent_seconds() <= _MISSED_SECONDS
+        return self._is_alive() and is_heard and self.report.is_waiting
+
+    def tend(self, certificates: CertificateSet) -> None:
+        if self._process is not None and self._is_alive() and self._hangs():
+            seconds = self._silent_seconds()
+            log.error("worker hangs", extra={"worker": self._index, "silent_seconds": seconds})
+            self._process.kill()
+            self._process.join()
+            self._metrics.lost(WorkerLoss.HUNG)
+            self._start(certificates)
+        elif not self._is_alive() and self._age_seconds() > _RESTART_SECONDS:
+            self.serve(certificates)
 
     def serve(self, certificates: CertificateSet) -> None:
-        if self._process is not None and self._process.is_alive():
+        if self._is_alive():
             self.send(certificates)
             return
         if self._process is not None:
             log.error("worker ended", extra={"worker": self._index, "code": self._process.exitcode})
+            self._metrics.lost(WorkerLoss.ENDED)
+        self._start(certificates)
+
+    def _start(self, certificates: CertificateSet) -> None:
         # A fresh interpreter: forking a process that has threads copies their locks.
         context = multiprocessing.get_context("spawn")
         ours, theirs = context.Pipe()
-        self._process = context.Process(
-            target=self._work,
-            args=(self.listener, certificates, theirs),
-            name=f"worker-{self._index}",
-            daemon=True,
-        )
-        resource_tracker.ensure_running()  # which would let signals through again
-        with stop_signals_blocked():  # until the worker ignores them itself
-            self._process.start()
+        # Only the worker has it, so that it is gone as soon as the worker is.
+        with bound_beside(self._reserved) as listener:
+            self._process = context.Process(
+                target=self._work,
+                args=(listener, certificates, theirs),
+                name=f"worker-{self._index}",
+                daemon=True,
+            )
+            resource_tracker.ensure_running()  # which would let signals through again
+            with stop_signals_blocked():  # until the worker ignores them itself
+                self._process.start()
         theirs.close()
-        self._pipe, self._started_at, self._heard_at = ours, monotonic(), monotonic()
-        self.report = WorkerReport("starting")
+        self._pipe = ours
+        self._started_at = self._heard_at = self._clock.monotonic()
+        self.report = WorkerReport(_STARTING)
 
     def hear(self) -> None:
         try:
             while self._pipe is not None and self._pipe.poll():
                 self.report = self._pipe.recv()
-                self._heard_at = monotonic()
+                self._heard_at = self._clock.monotonic()
         except (EOFError, OSError):
             self._pipe = None
 
@@ -189,6 +239,19 @@ class _Seat:
         except OSError:
             self._pipe = None
 
+    def _is_alive(self) -> bool:
+        return self._process is not None and self._process.is_alive()
+
+    def _hangs(self) -> bool:
+        is_young = self.report.problem == _STARTING
+        return self._silent_seconds() > (_FIRST_WORD_SECONDS if is_young else _HUNG_SECONDS)
+
+    def _silent_seconds(self) -> float:
+        return self._clock.monotonic() - self._heard_at
+
+    def _age_seconds(self) -> float:
+        return self._clock.monotonic() - self._started_at
+
 
 # --- in a worker
 
@@ -201,6 +264,7 @@ def work(
 ) -> None:
     """Answer reviews until the supervisor says so, or is gone."""
     ignore_stop_signals()  # the supervisor tells when
+    count_as(multiprocessing.current_process().name)
     start_logging(settings.logging.verbosity)
     give_back()
     server = lone_review_server(settings, listener, CollectorRegistry(), LiveRuntime())
@@ -227,12 +291,14 @@ def _obey(supervisor: Connection, server: ReviewServer) -> None:
 
 
 def _report(supervisor: Connection, server: ReviewServer) -> None:
-    """Report how the worker stands, again and again."""
+    """Report how the worker stands, again and again, for as long as it answers."""
     pause = threading.Event()
     while True:
         seconds = server.tend()
+        report = WorkerReport(server.problem(), server.watch_ages(), server.is_waiting())
         try:
-            supervisor.send(WorkerReport(server.problem(), server.watch_ages()))
+            if not server.hangs():
+                supervisor.send(report)
         except (OSError, ValueError):
             return
         pause.wait(seconds)

@@ -8,7 +8,7 @@ from typing import Final
 from prometheus_client import CollectorRegistry
 from prometheus_client.registry import Collector
 
-from app.admission.metrics import AdmissionMetrics
+from app.admission.metrics import AdmissionMetrics, WorkerMetrics
 from app.recommender.metrics import (
     RECOMMENDATION,
     RECOMMENDATION_LABELS,
@@ -27,7 +27,7 @@ Beside these each process tells of itself as Python programs do: `process_*`, `p
 """
 _HEAD: Final = "| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n"
 _PARTS: Final[Mapping[str, tuple[Callable[[CollectorRegistry], object], ...]]] = {
-    "plumbline admission": (AdmissionMetrics,),
+    "plumbline admission": (AdmissionMetrics, WorkerMetrics),
     "plumbline recommender": (RecommenderMetrics, QualityMetrics),
     "plumbline updater": (UpdaterMetrics,),
     "every process": (lambda registry: ProcessMetrics(registry, ""),),

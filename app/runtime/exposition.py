@@ -3,8 +3,9 @@
 Strategy: one process keeps its numbers in a registry. Several processes behind one port keep
 them in files of a folder, which any of them adds up when it is scraped: prometheus_client does so
 when PROMETHEUS_MULTIPROC_DIR is set before it is first imported, so what starts the processes
-decides. Series are written as upstream writes them: some counters are not called `_total`, and
-whole bounds of buckets have no `.0`.
+decides. The files of a worker have the name of its place, so that the one that takes its place
+goes on counting in them. Series are written as upstream writes them: some counters are not called
+`_total`, and whole bounds of buckets have no `.0`.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from prometheus_client import (
     ProcessCollector,
     disable_created_metrics,
     generate_latest,
+    values,
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
@@ -43,6 +45,11 @@ _WHOLE_BOUND: Final = re.compile(rb'(\ble="-?[0-9]+)\.0"')
 
 # Upstream publishes no time of creation beside its counters and histograms.
 disable_created_metrics()  # type: ignore[no-untyped-call]  # as the library has it
+
+
+def count_as(name: str) -> None:
+    """Keep this process's numbers in files of this name, and go on with those that are there."""
+    values.ValueClass = values.MultiProcessValue(lambda: name)  # type: ignore[no-untyped-call]  # as the library has it
 
 
 def new_registry() -> CollectorRegistry:

@@ -6,6 +6,7 @@ import socket
 import ssl
 import threading
 from functools import partial
+from time import monotonic
 from typing import TYPE_CHECKING, cast
 
 import uvicorn
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
 _KEEP_ALIVE_SECONDS = 120
 _DRAIN_SECONDS = 10
 _BACKLOG = 2048
+_TICK_SECONDS = 1
 
 
 class Server:
@@ -55,7 +57,10 @@ class Server:
             timeout_keep_alive=keep_alive_seconds,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
             ssl_context_factory=None if tls is None else lambda _config, _default: tls,
+            callback_notify=self._note_tick,
+            timeout_notify=_TICK_SECONDS,
         )
+        self._ticked_at = monotonic()
         self._server = uvicorn.Server(config)
         self._listener = listener
         self._thread: threading.Thread | None = None
@@ -66,9 +71,17 @@ class Server:
 
     def start(self, name: str) -> threading.Thread:
         """Serve in a thread of its own."""
+        self._ticked_at = monotonic()
         self._thread = threading.Thread(target=self.run, name=name, daemon=True)
         self._thread.start()
         return self._thread
+
+    def silent_seconds(self) -> float:
+        """Return for how long the event loop has come to nothing; it ticks every second or two."""
+        return monotonic() - self._ticked_at
+
+    async def _note_tick(self) -> None:
+        self._ticked_at = monotonic()
 
     def drain(self) -> None:
         """From now on let every answer be the last one on its connection."""
@@ -85,26 +98,45 @@ class Server:
             self._thread.join(seconds)
 
 
-def bound(host: str, port: int, flag: str, *, shared: bool = False) -> socket.socket:
-    """Return a listening socket; several may share a port.
+def bound(
+    host: str, port: int, flag: str, *, shared: bool = False, listens: bool = True
+) -> socket.socket:
+    """Return a socket bound to a port, which several may share.
+
+    One that does not listen yet keeps the port; connections are refused until it does.
 
     Raises:
         BadSetting: the port is taken or the address is not ours.
     """
     is_v6 = ":" in host or (not host and socket.has_dualstack_ipv6())
-    family = socket.AF_INET6 if is_v6 else socket.AF_INET
-    listener = socket.socket(family)
-    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    if shared:
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-    if family == socket.AF_INET6 and not host:
+    listener = _unbound(socket.AF_INET6 if is_v6 else socket.AF_INET, shared=shared)
+    if is_v6 and not host:
         listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
     try:
         listener.bind((host, port))
-        listener.listen(_BACKLOG)
+        if listens:
+            listener.listen(_BACKLOG)
     except (OSError, UnicodeError) as error:  # the latter from names that cannot be any host's
         listener.close()
         shown = f"{host or '*'}:{port}"
         reason = error.strerror if isinstance(error, OSError) else "no such host"
         raise BadSetting(f"{flag}: cannot listen on {shown}: {reason}") from None
     return listener
+
+
+def bound_beside(other: socket.socket) -> socket.socket:
+    """Return another socket bound to a port that is shared; it does not listen yet."""
+    listener = _unbound(other.family, shared=True)
+    if other.family == socket.AF_INET6:
+        is_only = other.getsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY)
+        listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, is_only)
+    listener.bind(other.getsockname())
+    return listener
+
+
+def _unbound(family: int, *, shared: bool) -> socket.socket:
+    found = socket.socket(family)
+    found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    if shared:
+        found.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+    return found

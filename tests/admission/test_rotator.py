@@ -50,7 +50,7 @@ def test_first_installation(scene: Replica) -> None:
     """From nothing: one generation, and both configurations trust it."""
     assert scene.rotate() == 1.0
     assert scene.registrar.bundles() == (None, None)
-    assert scene.rotate(1) == 15.0
+    assert scene.rotate(1) == 5.0
     assert scene.registrar.bundles() == (scene.current().ca_pem,) * 2
     scene.rotate_for(3600)
     assert scene.ring() == KeyRing(scene.current())
@@ -62,7 +62,7 @@ def test_registration_soon_after_readiness(scene: Replica) -> None:
     scene.reason = "caches are not synced"
     assert [scene.rotate(), scene.rotate(1), scene.rotate(1)] == [1.0, 1.0, 1.0]
     scene.reason = ""
-    assert scene.rotate(1) == 15.0
+    assert scene.rotate(1) == 5.0
     assert scene.registrar.bundles() == (scene.current().ca_pem,) * 2
 
 
@@ -205,7 +205,7 @@ def test_somebody_else_wrote_the_secret(installed: Replica) -> None:
 
 
 def test_given_files(scene: Replica, tmp_path: Path) -> None:
-    """A CA that comes with new files is published beside the old one, which leaves later."""
+    """A CA that comes with new files is soon published beside the old one, which leaves later."""
     paths = CertificatePaths.in_folder(tmp_path)
 
     def put(made: CertificateSet) -> None:
@@ -216,13 +216,14 @@ def test_given_files(scene: Replica, tmp_path: Path) -> None:
     one, two = (issue((CALLED,), START, 90) for _ in range(2))
     rules = RotationRules(issuing=Issuing.NEVER, grace_seconds=3600)
     scene.rotator = scene.new_rotator(CertificateFiles(paths), rules=rules)
-    assert scene.rotate() == 15.0
+    assert scene.rotate() == 1.0
     assert scene.registrar.bundles() == (None, None)
     put(one)
     scene.rotate(15)
     assert scene.registrar.bundles() == (one.ca_pem,) * 2
+    scene.rotate_for(30)
     put(two)
-    scene.rotate(15)
+    scene.rotate_for(2)
     assert scene.registrar.bundles() == (one.ca_pem + two.ca_pem,) * 2
     scene.rotate_for(3700)
     assert scene.registrar.bundles() == (two.ca_pem,) * 2
@@ -230,6 +231,23 @@ def test_given_files(scene: Replica, tmp_path: Path) -> None:
     scene.rotate_for(100)
     assert scene.registrar.bundles() == (two.ca_pem,) * 2
     assert scene.ring() == KeyRing()
+
+
+def test_files_that_stay_the_same(scene: Replica, tmp_path: Path) -> None:
+    """Looking at files often does not mean asking the API server often."""
+    paths = CertificatePaths.in_folder(tmp_path)
+    made = issue((CALLED,), START, 90)
+    paths.ca.write_text(made.ca_pem)
+    paths.cert.write_text(made.cert_pem)
+    paths.key.write_text(made.key_pem)
+    rules = RotationRules(issuing=Issuing.NEVER)
+    scene.rotator = scene.new_rotator(CertificateFiles(paths), rules=rules)
+    scene.rotate_for(11)
+    trust(scene, "")
+    scene.rotate_for(3)
+    assert scene.registrar.bundles()[0] == ""
+    scene.rotate_for(2)
+    assert scene.registrar.bundles() == (made.ca_pem,) * 2
 
 
 def test_registered_by_others(scene: Replica) -> None:

@@ -6,14 +6,11 @@ import os
 import re
 import signal
 import ssl
-import subprocess
-import sys
 import threading
 from base64 import b64decode
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
@@ -24,73 +21,19 @@ import pytest
 from app.admission.certificate_stores import made_in
 from app.runtime.clock import SystemClock
 from tests import make
-from tests.cluster.programs import free_port
+from tests.flows.webhook_process import JSON, Webhook, started
 from tests.waiting import eventually
-
-
-@dataclass(frozen=True)
-class Webhook:
-    """A running process."""
-
-    process: subprocess.Popen[bytes]
-    url: str
-    health: str
-    context: ssl.SSLContext
-    log: Path
-
-    def client(self) -> httpx.Client:
-        """Return a client that trusts the process's CA."""
-        return httpx.Client(base_url=self.url, verify=self.context, timeout=10)
-
-    def is_ready(self) -> bool:
-        """Whether it says that it answers."""
-        try:
-            return httpx.get(f"{self.health}/readyz", timeout=2).status_code == 200
-        except httpx.HTTPError:
-            return False
-
-    def workers(self) -> list[int]:
-        """Return the processes that answer."""
-        threads = Path(f"/proc/{self.process.pid}/task").glob("*/children")
-        return [
-            int(child)
-            for children in threads
-            for child in children.read_text().split()
-            if b"spawn_main" in Path(f"/proc/{child}/cmdline").read_bytes()
-        ]
 
 
 @contextmanager
 def running(folder: Path, *flags: str) -> Iterator[Webhook]:
-    """Start the process; end it, and all its workers with it."""
+    """Start the process, and wait until it is ready."""
     objects = folder / "objects.jsonl"
     found = [make.vpa_json(cpu="250m", memory="200Mi"), make.workload_json()]
     objects.write_bytes(b"\n".join(orjson.dumps(item) for item in found))
-    port, health = free_port(), free_port()
-    command = [
-        sys.executable, "-m", "app", "admission", f"--objects={objects}", f"--port={port}",
-        f"--address=127.0.0.1:{health}", "--host=127.0.0.1", f"--certs-dir={folder}/certs", *flags,
-    ]  # fmt: skip
-    log = folder / "log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(command, stderr=file, start_new_session=True)
-    try:
-        ca = folder / "certs/caCert.pem"
-        assert eventually(ca.exists), log.read_text()
-        context = ssl.create_default_context(cafile=str(ca))
-        webhook = Webhook(
-            process, f"https://localhost:{port}", f"http://127.0.0.1:{health}", context, log
-        )
-        assert eventually(webhook.is_ready), log.read_text()
+    with started(folder, f"--objects={objects}", f"--certs-dir={folder}/certs", *flags) as webhook:
+        assert eventually(webhook.is_ready), webhook.log.read_text()
         yield webhook
-    finally:
-        process.terminate()
-        process.send_signal(signal.SIGINT)  # who is told twice does not wait for clients
-        try:
-            process.wait(20)
-        finally:
-            if process.poll() is None:
-                os.killpg(process.pid, signal.SIGKILL)
 
 
 SHAPES = (
@@ -114,7 +57,6 @@ def review() -> bytes:
 
 
 DRAIN_SECONDS = 5.0  # for which clients are sent elsewhere
-JSON = {"content-type": "application/json"}
 
 
 def test_pod_is_patched_over_tls(webhook: Webhook) -> None:
@@ -127,20 +69,27 @@ def test_pod_is_patched_over_tls(webhook: Webhook) -> None:
     assert values["/spec/containers/0/resources/requests/cpu"] == "250m"
 
 
-def test_metrics_add_up(webhook: Webhook) -> None:
-    """A scrape counts what was answered, by whichever process."""
+def skipped_pods(webhook: Webhook) -> float:
+    """Return how many updates of pods were counted."""
+    found = re.search(
+        r'skipped_pods_total\{reason="NotACreation"\} (\S+)', webhook.said("/metrics")
+    )
+    return float(found[1]) if found else 0.0
 
-    def skipped() -> float:
-        text = httpx.get(f"{webhook.health}/metrics").text
-        found = re.search(r'skipped_pods_total\{reason="NotACreation"\} (\S+)', text)
-        return float(found[1]) if found else 0.0
 
+def send_updates(webhook: Webhook) -> None:
+    """Send 20 updates of pods, on a new connection each, so that all workers get some."""
     update = orjson.dumps(make.review_json(make.pod_json(), operation="UPDATE"))
-    for _ in range(20):  # a new connection each, so that both workers get some
+    for _ in range(20):
         with webhook.client() as client:
             client.post("/mutate", content=update, headers=JSON).raise_for_status()
 
-    assert eventually(lambda: skipped() == 20)
+
+def test_metrics_add_up(webhook: Webhook) -> None:
+    """A scrape counts what was answered, by whichever process."""
+    send_updates(webhook)
+
+    assert eventually(lambda: skipped_pods(webhook) == 20)
 
 
 def test_every_process_has_its_metrics_where_they_belong(webhook: Webhook) -> None:
@@ -189,15 +138,26 @@ def test_a_new_certificate_is_served(tmp_path: Path, webhook: Webhook) -> None:
     webhook.context.load_verify_locations(folder / "caCert.pem")
 
 
+def counted_in(webhook: Webhook) -> set[str]:
+    """Return the files in which the workers count."""
+    maps = [Path(f"/proc/{pid}/maps").read_text() for pid in webhook.workers()]
+    return {path for text in maps for path in re.findall(r"\S+/counter_\S+\.db", text)}
+
+
 def test_killed_worker_comes_back(tmp_path: Path) -> None:
-    """A worker that dies is missed by readiness and started again."""
+    """A worker that dies is missed by readiness and started again, and goes on counting."""
     with running(tmp_path, "--workers=2") as webhook:
-        before = webhook.workers()
+        send_updates(webhook)
+        assert eventually(lambda: skipped_pods(webhook) == 20)
+        files, before = counted_in(webhook), webhook.workers()
         os.kill(before[0], signal.SIGKILL)
 
         assert eventually(lambda: not webhook.is_ready())
         assert eventually(webhook.is_ready)
         after = webhook.workers()
+        send_updates(webhook)
+        assert eventually(lambda: skipped_pods(webhook) == 40)
+        assert counted_in(webhook) == files
     assert len(after) == len(before) == 2
     assert before[0] not in after
 

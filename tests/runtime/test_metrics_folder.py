@@ -36,3 +36,22 @@ def test_a_folder_that_was_given(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         assert os.environ[VARIABLE] == str(tmp_path)
     assert tmp_path.is_dir()
     assert os.environ[VARIABLE] == str(tmp_path)
+
+
+def test_what_a_killed_process_left_is_removed(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A folder whose process is gone goes too; one in use stays, and so does what is not ours."""
+    monkeypatch.delenv(VARIABLE, raising=False)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    left = tmp_path / "plumbline-metrics-left"
+    left.mkdir()
+    (left / "counter_1.db").write_bytes(b"1")
+    (tmp_path / "others").mkdir()
+    with metrics_folder():
+        in_use = os.environ.pop(VARIABLE)
+        with metrics_folder():
+            found = set(tmp_path.iterdir())
+            assert found == {Path(in_use), Path(os.environ[VARIABLE]), tmp_path / "others"}
+        os.environ[VARIABLE] = in_use
+    assert list(tmp_path.iterdir()) == [tmp_path / "others"]
