@@ -33,7 +33,6 @@ from app.recommender.api import (
 )
 from app.recommender.configuration import (
     RecommenderContext,
-    RoundRules,
     has_past,
     past_rules,
     round_rules,
