@@ -79,6 +79,10 @@ class RecordedKnowledge:
         """Nothing is watched."""
         return {}
 
+    def limits_reached(self) -> Mapping[str, int]:
+        """Nothing is limited."""
+        return {}
+
     def close(self) -> None:
         """Nothing is open."""
 
@@ -140,6 +144,10 @@ class LiveKnowledge:
     def watch_ages(self) -> Mapping[str, float]:
         """Return the silence of each watch."""
         return watch_ages(self._mirror, self._clock)
+
+    def limits_reached(self) -> Mapping[str, int]:
+        """Return how often limits of look-ups were reached."""
+        return self._owners.limits.counts()
 
 
 class ListedSiblings:

@@ -26,7 +26,7 @@ from app.admission.knowledge import LiveKnowledge, RecordedKnowledge, review_rul
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, Tell
 from app.runtime.clock import SystemClock
-from app.runtime.exposition import render
+from app.runtime.exposition import LimitMetrics, render
 from app.runtime.garbage import Loading
 from app.runtime.http_server import Server
 from app.runtime.live import Runtime
@@ -57,6 +57,7 @@ class ReviewServer:
         self._listener = listener
         self._loading = loading
         self._metrics = AdmissionMetrics(registry, FAILED_OPEN)
+        self._limits = LimitMetrics(registry)
         # However fast the runtime's time runs, a review takes real time.
         sources = replace(objects.sources, clock=SystemClock())
         rules = review_rules(settings.decisions)
@@ -117,6 +118,7 @@ class ReviewServer:
         """Let a scrape see all that was counted."""
         with suppress(OSError, ValueError):  # no space left for metrics is no reason to stop
             self._metrics.settle()
+            self._limits.show([self._objects.limits_reached()])
 
     def scrape(self) -> bytes:
         """Return all metrics of this process."""

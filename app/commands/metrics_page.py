@@ -16,7 +16,7 @@ from app.recommender.metrics import (
     QualityMetrics,
     RecommenderMetrics,
 )
-from app.runtime.exposition import ProcessMetrics, exposed_name
+from app.runtime.exposition import LimitMetrics, ProcessMetrics, exposed_name
 from app.updater.metrics import UpdaterMetrics
 
 _HEADER: Final = """\
@@ -30,7 +30,7 @@ _PARTS: Final[Mapping[str, tuple[Callable[[CollectorRegistry], object], ...]]] =
     "plumbline admission": (AdmissionMetrics, WorkerMetrics),
     "plumbline recommender": (RecommenderMetrics, QualityMetrics),
     "plumbline updater": (UpdaterMetrics,),
-    "every process": (lambda registry: ProcessMetrics(registry, ""),),
+    "every process": (lambda registry: ProcessMetrics(registry, ""), LimitMetrics),
 }
 
 

@@ -2,7 +2,9 @@
 
 Strategy: the resource lists of an API group are read together and kept for minutes. An unknown
 kind may just have been installed, so it has the group read again, but not more often than every
-half minute. While a group cannot be read again, what is known of it stays in use.
+half minute. While a group cannot be read again, what is known of it stays in use. Objects may name
+any group: those that are not asked for are forgotten, and where there are too many, those go first
+that nothing can be scaled in.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
+from app.kube.limits_reached import LimitsReached
 from app.model.errors import ClusterError, NotFound
 from app.model.kinds import group_of
 from app.ports import Clock, Cluster, Json, Resource
@@ -19,6 +22,8 @@ from app.ports import Clock, Cluster, Json, Resource
 LIFE_SECONDS = 300.0
 MISS_SECONDS = 30.0  # at least between two readings for unknown kinds
 EARLY_SECONDS = 60.0  # before its life ends, a group in use is read again in the background
+IDLE_SECONDS = 3600.0  # a group that is not asked for is forgotten
+MOST_GROUPS = 1000
 
 # What a group can be called; owner references may say anything.
 _GROUP = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
@@ -35,11 +40,16 @@ class _Group:
 class Discovery:
     """Answers from what the server last said of each group; safe to use from many threads."""
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, limits: LimitsReached) -> None:
         self._cluster = cluster
         self._clock = clock
+        self._limits = limits
         self._lock = Lock()
         self._groups: dict[str, _Group] = {}
+
+    def __len__(self) -> int:
+        """Return of how many groups anything is known."""
+        return len(self._groups)
 
     def scalable(self, api_version: str, kind: str) -> tuple[Resource, ...]:
         """Return the resources of a kind that can be scaled, the version asked for first.
@@ -51,8 +61,7 @@ class Discovery:
             return ()
         now = self._clock.monotonic()
         with self._lock:
-            group = self._groups.setdefault(name, _Group())
-            group.used_at = now
+            group = self._used(name, now)
         with group.lock:
             age = LIFE_SECONDS if group.read_at is None else now - group.read_at
             if age >= LIFE_SECONDS or (age >= MISS_SECONDS and kind not in group.kinds):
@@ -65,6 +74,9 @@ class Discovery:
         """Read groups again whose life is about to end, so that no look-up has to wait for it."""
         now = self._clock.monotonic()
         with self._lock:
+            for name, group in list(self._groups.items()):
+                if now - group.used_at >= IDLE_SECONDS:
+                    del self._groups[name]
             groups = dict(self._groups)
         for name, group in groups.items():
             with group.lock:
@@ -73,6 +85,21 @@ class Discovery:
                 )
                 if is_old and now - group.used_at < LIFE_SECONDS:
                     self._read_again(name, group, now)
+
+    def _used(self, name: str, now: float) -> _Group:
+        """Return a group that is asked for, which may take the place of another one."""
+        group = self._groups.get(name)
+        if group is None:
+            if len(self._groups) >= MOST_GROUPS:
+                self._limits.reached("API groups", group=name)
+                del self._groups[min(self._groups, key=self._worth)]
+            group = self._groups[name] = _Group()
+        group.used_at = now
+        return group
+
+    def _worth(self, name: str) -> tuple[bool, float]:
+        group = self._groups[name]
+        return bool(group.kinds), group.used_at
 
     def _read_again(self, name: str, group: _Group, now: float) -> None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
+from itertools import chain
 from typing import NamedTuple
 
 from app.model.errors import BadObject, Conflict, Invalid, NotFound
@@ -34,13 +35,14 @@ class ClusterCheckpoints:
         self._namespace = namespace
         self._may_continue = may_continue
 
-    def items(self) -> Iterator[Object]:
-        """Yield all checkpoints.
+    def items(self, namespaces: Collection[str] | None = None) -> Iterator[Object]:
+        """Yield all checkpoints, or those of some namespaces.
 
         Raises:
             ClusterError: not all of them could be read.
         """
-        return self._items(CHECKPOINTS)
+        places = [self._namespace] if namespaces is None else sorted(namespaces)
+        return chain.from_iterable(self._items(CHECKPOINTS, place) for place in places)
 
     def orphans(self, kept_namespaces: Collection[str]) -> list[CheckpointName]:
         """Return the checkpoints whose VPA does not exist, but those in some namespaces.
@@ -50,16 +52,16 @@ class ClusterCheckpoints:
             BadObject: a VPA has no name.
         """
         # In this order: the VPA of a checkpoint that is there already is in the second list.
-        owned = list(identities(self._items(CHECKPOINTS)))
-        vpas = {name_of(item) for item in self._items(VPAS)}
+        owned = list(identities(self._items(CHECKPOINTS, self._namespace)))
+        vpas = {name_of(item) for item in self._items(VPAS, self._namespace)}
         uids = {(one.namespace, one.name): uid for one, uid in owned}
         found = orphans((one for one, _ in owned), vpas, kept_namespaces=kept_namespaces)
         return [
             CheckpointName(one.namespace, one.name, uids[one.namespace, one.name]) for one in found
         ]
 
-    def _items(self, resource: Resource) -> Iterator[Json]:
-        pages = listed(self._cluster, resource, self._namespace, self._may_continue)
+    def _items(self, resource: Resource, namespace: str) -> Iterator[Json]:
+        pages = listed(self._cluster, resource, namespace, self._may_continue)
         for page in leavable(pages, self._may_continue):
             yield from page
 

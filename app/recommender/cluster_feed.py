@@ -4,26 +4,32 @@ Strategy: a snapshot is compared with what the model knows, so nothing can be mi
 is told twice. Topmost controllers are looked for once per owner, until a controller of the
 namespace changes or the answer is old. A target that may be unknown for want of time alone is not
 told of for a while; what was known of its VPA stays.
+
+What needs an owner that has to be looked up is told last: all look-ups are begun before the first
+one is waited for, and namespaces take turns in that, another one first each time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections import deque
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final
+from typing import Final, TypeVar
 
 from app.model.kinds import ObjectKey, OwnerReference
 from app.model.pods import Pod
 from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot
 from app.model.vpa import Vpa
-from app.model.workloads import Absent, Lookup, LookupResult, Workload
+from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from app.ports import Clock, Owners
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.targets import ObservedVpa, VpaKey, handles
 from app.recommender.core.tracked import NO_OWNER
 from app.recommender.variants import OURS, Variant
 from app.sizing.matching import LookupNeeded, MatchReason, topmost
+
+T = TypeVar("T")
 
 _LATE_SECONDS: Final = 180.0  # for which there may be no time for a target
 _BELIEVED_SECONDS: Final = 600.0  # owners of custom kinds change without a sign
@@ -59,8 +65,9 @@ class ClusterFeed:
         self._late: dict[VpaKey, float] = {}  # since when there was no time for them
         self._known: dict[str, dict[ObjectKey, LookupResult]] = {}  # by namespace, for one round
         self._resolve = variant.resolve
-        self._seconds = variant.lookup_seconds
+        self._seconds = self._spare_seconds = variant.lookup_seconds
         self._until = 0.0
+        self._looks = 0
 
     @property
     def vpas(self) -> Mapping[VpaKey, ObservedVpa]:
@@ -71,13 +78,18 @@ class ClusterFeed:
         self, snapshot: Snapshot, now: datetime, only: Collection[str] | None = None
     ) -> None:
         """Tell of VPAs that came, changed and went, in all namespaces or in some."""
-        self._begin()
-        seen = set[VpaKey]()
-        for _, view in _views(snapshot, only):
+        self._begin(self._seconds)
+        self._spare_seconds = self._seconds
+        self._looks += 1
+        seen, late = set[VpaKey](), dict[str, list[tuple[Vpa, NamespaceView]]]()
+        for namespace, view in _views(snapshot, only):
             mine = [vpa for vpa in view.vpas.values() if self._handles(vpa)]
             seen.update((vpa.namespace, vpa.name) for vpa in mine)
             for vpa in mine:
-                self._guarded_vpa(vpa, view, now)
+                if not self._guarded_vpa(vpa, view, now, waits=False):
+                    late.setdefault(namespace, []).append((vpa, view))
+        for vpa, view in in_turns(late, self._looks):
+            self._guarded_vpa(vpa, view, now)
         for key in self._late.keys() - seen:
             del self._late[key]
         for key in self._vpas.keys() - seen:
@@ -97,15 +109,22 @@ class ClusterFeed:
         self, snapshot: Snapshot, now: datetime, only: Collection[str] | None = None
     ) -> None:
         """Tell of pods that came and changed."""
+        late = dict[str, list[tuple[Pod, _Place]]]()
         for namespace, view in _views(snapshot, only):
             place = self._place(namespace, view)
             for pod in view.pods.values():
+                is_told = True
                 with self._model.skipped.guard("pod", namespace, pod.name):
-                    self._tell_pod(pod, place, view, now)
+                    is_told = self._tell_pod(pod, place, now, waits=False)
+                if not is_told:
+                    late.setdefault(namespace, []).append((pod, place))
+        for pod, place in in_turns(late, self._looks):
+            with self._model.skipped.guard("pod", pod.namespace, pod.name):
+                self._tell_pod(pod, place, now)
 
     def tell_some_vpas(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
         """Tell of some VPAs that changed or went; only ReplayedRecommender does."""
-        self._begin()
+        self._begin(self._seconds)
         for key in keys:
             view = snapshot.of(key[0])
             vpa = view.vpas.get(key[1])
@@ -125,9 +144,11 @@ class ClusterFeed:
     ) -> None:
         """Tell of some pods that changed or went, in namespaces that are known, or anywhere.
 
-        Only ReplayedRecommender asks for `anywhere`.
+        From one `tell_vpas` to the next, no more time in all is spent on that than on one round's
+        look-ups. Only ReplayedRecommender asks for `anywhere`.
         """
-        self._begin()
+        began = self._clock.monotonic()
+        self._begin(self._spare_seconds)
         for namespace, name in keys:
             with self._model.skipped.guard("pod", namespace, name):
                 if namespace not in self._places and not anywhere:
@@ -135,20 +156,28 @@ class ClusterFeed:
                 view = snapshot.of(namespace)
                 place = self._place(namespace, view)
                 if (pod := view.pods.get(name)) is not None:
-                    self._tell_pod(pod, place, view, now)
+                    self._tell_pod(pod, place, now)
                 elif name in place.told:
                     self._lose_pod(namespace, name)
+        self._spare_seconds -= min(self._clock.monotonic() - began, self._spare_seconds)
 
-    def _begin(self) -> None:
+    def _begin(self, seconds: float) -> None:
         self._known.clear()
-        self._until = self._clock.monotonic() + self._seconds
+        self._until = self._clock.monotonic() + seconds
 
     def _handles(self, vpa: Vpa) -> bool:
         return vpa.namespace not in self._ignored and handles(vpa, self._model.rules.name)
 
-    def _guarded_vpa(self, vpa: Vpa, view: NamespaceView, now: datetime) -> None:
+    def _guarded_vpa(
+        self, vpa: Vpa, view: NamespaceView, now: datetime, *, waits: bool = True
+    ) -> bool:
+        """Tell of a VPA, unless that has to wait; return whether it need not be told again."""
         with self._model.skipped.guard("VPA", vpa.namespace, vpa.name):
-            self._tell_vpa(vpa, view, now)
+            found = self._resolved(vpa, view, waits=waits)
+            if found is None:
+                return False
+            self._tell_vpa(found, now)
+        return True
 
     def _lose_vpa(self, key: VpaKey, now: datetime) -> None:
         del self._vpas[key]
@@ -159,8 +188,7 @@ class ClusterFeed:
         del self._places[namespace].told[name]
         self._model.pod_gone(namespace, name)
 
-    def _tell_vpa(self, vpa: Vpa, view: NamespaceView, now: datetime) -> None:
-        found = self._resolved(vpa, view)
+    def _tell_vpa(self, found: ObservedVpa, now: datetime) -> None:
         if self._is_late(found) or _is_same(found, self._vpas.get(found.key)):
             return
         self._vpas[found.key] = found
@@ -188,44 +216,69 @@ class ClusterFeed:
         place.view = view
         return place
 
-    def _tell_pod(self, pod: Pod, place: _Place, view: NamespaceView, now: datetime) -> None:
-        top = self._top(place, pod, view)
+    def _tell_pod(self, pod: Pod, place: _Place, now: datetime, *, waits: bool = True) -> bool:
+        """Tell of a pod, unless that has to wait; return whether it was told."""
+        top = self._top(place, pod, waits=waits)
+        if top is None and not waits:
+            return False
         before = place.told.get(pod.name)
         if before is None or before[0] is not pod or before[1] != top:
             place.told[pod.name] = (pod, top)
             self._model.pod_seen(pod, now, top=top)
+        return True
 
-    def _resolved(self, vpa: Vpa, view: NamespaceView) -> ObservedVpa:
+    def _resolved(self, vpa: Vpa, view: NamespaceView, *, waits: bool) -> ObservedVpa | None:
         known = self._known.setdefault(vpa.namespace, {})
         while isinstance(found := self._resolve(vpa, view, known), LookupNeeded):
-            known[found.lookup.key] = self._find(found.lookup)
+            answer = self._find(found.lookup, waits=waits)
+            if answer is None:
+                return None
+            known[found.lookup.key] = answer
         return ObservedVpa(vpa, found.selector, found.problem)
 
-    def _top(self, place: _Place, pod: Pod, view: NamespaceView) -> ObjectKey | None:
+    def _top(self, place: _Place, pod: Pod, *, waits: bool) -> ObjectKey | None:
         owner = pod.controller
         if owner is None:
             return NO_OWNER
         top = place.tops.get(owner.key)
         if top is None:
-            top = self._climbed(owner, pod.namespace, view)
+            top = self._climbed(owner, pod.namespace, place.view, waits=waits)
             if top is not None:  # else it is asked for again
                 place.tops[owner.key] = top
         return top
 
     def _climbed(
-        self, owner: OwnerReference, namespace: str, view: NamespaceView
+        self, owner: OwnerReference, namespace: str, view: NamespaceView, *, waits: bool
     ) -> ObjectKey | None:
         known = self._known.setdefault(namespace, {})
         while isinstance(found := topmost(owner, namespace, view, known), LookupNeeded):
-            known[found.lookup.key] = self._find(found.lookup)
+            answer = self._find(found.lookup, waits=waits)
+            if answer is None:
+                return None
+            known[found.lookup.key] = answer
         if isinstance(found, Workload):
             return found.key
         return None if found.reason is MatchReason.OWNER_UNKNOWN else NO_OWNER
 
-    def _find(self, lookup: Lookup) -> LookupResult:
+    def _find(self, lookup: Lookup, *, waits: bool) -> LookupResult | None:
+        """Return an owner; without waiting None where it is not known, and its look-up begins."""
         if lookup.key.is_built_in:
             return Absent()  # all of them are in the snapshot
-        return self._owners.find(lookup, max(self._until - self._clock.monotonic(), 0.0))
+        seconds = max(self._until - self._clock.monotonic(), 0.0) if waits else 0.0
+        found = self._owners.find(lookup, seconds)
+        return found if waits or not isinstance(found, Failed) else None
+
+
+def in_turns(items: Mapping[str, Iterable[T]], first: int) -> Iterator[T]:
+    """Yield one item of each namespace, then another one of each, beginning with some namespace."""
+    queues = deque(iter(of_one) for of_one in items.values())
+    queues.rotate(-first)
+    while queues:
+        queue = queues.popleft()
+        for item in queue:
+            yield item
+            queues.append(queue)
+            break
 
 
 def _is_same(found: ObservedVpa, before: ObservedVpa | None) -> bool:

@@ -33,7 +33,6 @@ from app.recommender.api import (
 )
 from app.recommender.configuration import (
     RecommenderContext,
-    RoundRules,
     has_past,
     past_rules,
     round_rules,
@@ -50,7 +49,7 @@ from app.recommender.usage_feed import PodMetricsUsage, UsageSource
 from app.recommender.variants import Variant
 from app.runtime.access import Guard
 from app.runtime.election import Campaign, Leadership, Unopposed, election
-from app.runtime.exposition import ProcessMetrics, new_registry, render
+from app.runtime.exposition import LimitMetrics, ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
 from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
@@ -84,23 +83,23 @@ class Process:
 
     def __init__(self, settings: RecommenderSettings, place: Runtime, previewer: Previewer) -> None:
         clock, namespace = place.clock, settings.scope.namespace
-        # Watches, writes, the Lease and questions do not wait for one another.
-        self._clusters = [place.connect(settings.cluster) for _ in range(4)]
-        watched, written, leased, asked = self._clusters
+        # Watches, writes, the Lease, questions and look-ups do not wait for one another.
+        self._clusters = [place.connect(settings.cluster) for _ in range(5)]
+        watched, written, leased, asked, looked = self._clusters
         self._recent = RecentChanges()
         self._mirror = place.mirror(watched, _sources(namespace))
         self._mirror.listen(self._note_pods)
         self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
-        self._owners = LiveOwners(written, place.clock)
+        self._owners = LiveOwners(looked.within(_ANSWER_SECONDS), place.clock)
         self._refreshing = place.loop(
             "owners-refresh", self._owners.refresh, longest_retry_seconds=REFRESH_SECONDS
         )
         registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
+        self._limit_metrics = LimitMetrics(registry)
         metrics = RecommenderMetrics(registry)
         self._report = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
-        self._rules: RoundRules = round_rules(settings)
-        self._clock = clock
+        self._rules, self._clock = round_rules(settings), clock
         history = self._rules.variant.history
         self._past = PastLoop(settings, history, place, metrics) if has_past(settings) else None
         self._context = RecommenderContext(
@@ -162,6 +161,7 @@ class Process:
         """Return all numbers, with how old our knowledge is now."""
         for resource, seconds in watch_ages(self._mirror, self._clock).items():
             self._numbers.watch_age(resource, seconds)
+        self._limit_metrics.show([self._owners.limits.counts()])
         return render(registry)
 
     def _vpas(self) -> Iterator[Vpa]:

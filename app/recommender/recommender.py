@@ -38,6 +38,7 @@ log = logging.getLogger("recommender.rounds")
 
 _HEARING_SECONDS: Final = 0.2  # how long a kill may wait
 _MOST_HEARD: Final = 10_000
+_FEW_NAMESPACES: Final = 10  # whose checkpoints are read alone
 _ROW_MINUTES: Final = 60  # in which every row may be written once
 
 
@@ -108,7 +109,7 @@ class Recommender:
         self._unrecommended = UnrecommendedVpas(clock)
         self._skipped = SkippedReport(context.metrics)
         self._has_looked = self._is_restored = False
-        self._refused = set[str]()  # what was told of checkpoints
+        self._refused: dict[str, set[str]] = {}  # what was told of checkpoints, by namespace
         self._took: dict[RoundPhase, float] = {}  # seconds, in the last round
         self._samples = 0  # of the last round
         self._due = self._sampled = self._tidied = clock.monotonic()
@@ -219,12 +220,13 @@ class Recommender:
             return
         found, lost = list[Checkpoint](), set[VpaKey]()
         if self._rules.keeps_checkpoints:
+            namespaces = {namespace for namespace, _ in waiting}
+            is_some = self._is_restored and len(namespaces) <= _FEW_NAMESPACES
             try:
-                items = list(self._stored())
+                found = self._readable(namespaces if is_some else None, lost)
             except ClusterError as error:
                 log.warning("checkpoints not read", extra={"error": str(error)})
                 return
-            found = self._readable(items, lost)
         if self._is_restored:
             mine = [one for one in found if (one.namespace, one.vpa) in waiting]
             problems = self.model.restore(mine, now, only=waiting, lost=lost & waiting)
@@ -235,18 +237,32 @@ class Recommender:
         for problem in problems:
             self._refuse(problem)
 
-    def _stored(self) -> Iterable[Object]:  # Overridden by ReplayedRecommender.
-        return self._checkpoints.items()
+    def _stored(self, namespaces: Collection[str] | None) -> Iterable[Object]:
+        """Return the checkpoints of some namespaces, or of all; ReplayedRecommender overrides it.
 
-    def _readable(self, items: Iterable[Object], lost: set[VpaKey]) -> list[Checkpoint]:
-        """Return the checkpoints that can be read; note whose the others are."""
-        found = list[Checkpoint]()
-        for item in items:
+        Raises:
+            ClusterError: not all of them could be read.
+        """
+        return self._checkpoints.items(namespaces)
+
+    def _readable(self, namespaces: Collection[str] | None, lost: set[VpaKey]) -> list[Checkpoint]:
+        """Return the checkpoints that can be read; note whose the others are.
+
+        Raises:
+            ClusterError: not all of them could be read.
+        """
+        found, refused = list[Checkpoint](), dict[str, set[str]]()
+        for item in self._stored(namespaces):
             with self.model.skipped.guard("checkpoint", item, name=_shown):
-                found += self._read(item, lost)
+                found += self._read(item, lost, refused)
+        kept = {} if namespaces is None else self._refused
+        told = {key: one for key, one in kept.items() if key not in (namespaces or ())}
+        self._refused = told | refused  # nothing of checkpoints that are gone
         return found
 
-    def _read(self, item: Object, lost: set[VpaKey]) -> Sequence[Checkpoint]:
+    def _read(
+        self, item: Object, lost: set[VpaKey], refused: dict[str, set[str]]
+    ) -> Sequence[Checkpoint]:
         try:
             return (read_checkpoint(item),)
         except Exception as error:
@@ -254,8 +270,9 @@ class Recommender:
             if not isinstance(error, BadObject):
                 raise
             problem = f"checkpoint {_shown(item)}: {error}"
-        if problem not in self._refused:  # else it was told of
-            self._refused.add(problem)
+        namespace = _shown(item).partition("/")[0]
+        refused.setdefault(namespace, set()).add(problem)
+        if problem not in self._refused.get(namespace, ()):  # else it was told of
             self._refuse(problem)
         return ()
 

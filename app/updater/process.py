@@ -24,7 +24,7 @@ from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster, Resource
 from app.runtime.election import Campaign, election
-from app.runtime.exposition import ProcessMetrics, new_registry, render
+from app.runtime.exposition import LimitMetrics, ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
 from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
@@ -128,6 +128,7 @@ class Process:
         self._watch = ClusterWatch(watched, self._called, settings.scope.namespace, runtime)
         registry = new_registry()
         self._process_metrics = ProcessMetrics(registry, version("plumbline"))
+        self._limit_metrics = LimitMetrics(registry)
         self._stopping = self._leads = self._is_tidied = self._is_stale = False
         self._election = election(settings.election, leased, clock)
         self._term = 0
@@ -249,6 +250,7 @@ class Process:
         """Publish how old the watches are; leave what was read first out of garbage collection."""
         for resource, seconds in self._watch.ages().items():
             self._process_metrics.watch_age(resource, seconds)
+        self._limit_metrics.show([self._watch.owners.limits.counts()])
         self._check_watches()
         if not self._is_tidied and self._watch.is_known():
             gc.collect()

@@ -144,6 +144,39 @@ def test_garbage_is_told_of_once(caplog: pytest.LogCaptureFixture) -> None:
     assert [one.message for one in caplog.records].count("checkpoint not used") == 1
 
 
+def test_garbage_that_goes_is_forgotten(caplog: pytest.LogCaptureFixture) -> None:
+    """Of checkpoints that are gone nothing is kept: the same one is told of when it is back."""
+    stage = Stage()
+    garbage = orphan() | {"status": {"version": "v2"}}
+    ref = Ref(CHECKPOINTS, "default")
+    for number in range(3):
+        if number != 1:
+            stage.sandbox.cluster.create(ref, garbage)
+        stage.apply(*workload(f"web-{number}", load=LOAD))
+        stage.run(65)
+        if number != 1:
+            stage.sandbox.cluster.delete(ref._replace(name="gone-app"))
+
+    assert [one.message for one in caplog.records].count("checkpoint not used") == 2
+
+
+def test_a_new_vpa_has_the_checkpoints_of_its_namespace_read(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """However many checkpoints a cluster has, one namespace cannot have all of them read again."""
+    stage = Stage()
+    stage.apply(*workload("web", load=LOAD))
+    stage.run(65)
+    garbage = orphan(namespace="elsewhere") | {"status": {"version": "v2"}}
+    stage.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "elsewhere"}})
+    stage.sandbox.cluster.create(Ref(CHECKPOINTS, "elsewhere"), garbage)
+    stage.apply(*workload("shop", load=LOAD))
+    stage.run(65)
+
+    assert stage.recommended("shop")
+    assert "checkpoint not used" not in [one.message for one in caplog.records]
+
+
 def test_a_vpa_that_goes_in_the_middle_of_a_round() -> None:
     """A VPA that is deleted just before its status is written disturbs nobody."""
     stage = Stage()

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+import logging
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from typing import cast
 
 import pytest
 
-from app.kube.discovery import Discovery
-from app.model.errors import Unavailable
-from app.ports import DEPLOYMENTS, PODS, REPLICATION_CONTROLLERS, Resource
+from app.kube.discovery import MOST_GROUPS, Discovery
+from app.kube.limits_reached import LimitsReached
+from app.model.errors import NotFound, Unavailable
+from app.ports import DEPLOYMENTS, PODS, REPLICATION_CONTROLLERS, Cluster, Json, Resource
 from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected
 from tests.stepped_clock import SteppedClock
+
+log = logging.getLogger("kube.owners")
 
 OLD = Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout")
 NEW = replace(OLD, version="v1")
@@ -29,7 +35,7 @@ def discovering(*resources: Resource) -> Iterator[tuple[ApiServer, Discovery, St
         for resource in resources:
             if resource not in {PODS, PLAIN}:
                 server.scales[resource, "default", "web"] = {}
-        yield server, Discovery(cluster, clock), clock
+        yield server, Discovery(cluster, clock, LimitsReached(log, clock)), clock
 
 
 @cases(
@@ -103,6 +109,47 @@ def test_trouble() -> None:
         server.fail("/apis", 503)
 
         assert discovery.scalable("argoproj.io/v1alpha1", "Rollout") == (OLD,)
+
+
+def test_a_group_that_is_not_asked_for_is_forgotten() -> None:
+    """Objects may name any group; after an hour without a question nothing is kept of it."""
+    with discovering(OLD) as (server, discovery, clock):
+        for number in range(100):
+            discovery.scalable(f"group-{number}.example.com/v1", "Rollout")
+        clock.wait(3599)
+        discovery.scalable("argoproj.io/v1alpha1", "Rollout")
+        before = len(discovery)
+        clock.wait(1)
+        discovery.refresh()
+
+    assert (before, len(discovery), server.faults) == (101, 1, [])
+
+
+def test_invented_groups_displace_each_other() -> None:
+    """A flood of groups that do not exist is limited, and counted; what exists stays known."""
+    clock = SteppedClock()
+    limits = LimitsReached(log, clock)
+    asked = Counter[str]()
+
+    class Groups:
+        """An API with one group."""
+
+        def request(self, _method: str, path: str, _query: object = None) -> Json:
+            """Answer, and note the question."""
+            asked[path] += 1
+            if "argoproj.io" not in path:
+                raise NotFound("no such group")
+            kinds = [{"name": name, "kind": "Rollout"} for name in ("rollouts", "rollouts/scale")]
+            return {"versions": [{"version": "v1"}], "resources": kinds}
+
+    discovery = Discovery(cast("Cluster", Groups()), clock, limits)
+    for number in range(50_000):
+        discovery.scalable("argoproj.io/v1", "Rollout" if number % 2 else "Other")
+        discovery.scalable(f"group-{number}.example.com/v1", "Rollout")
+
+    assert len(discovery) == MOST_GROUPS
+    assert asked["/apis/argoproj.io"] == 1
+    assert limits.counts() == {"API groups": 50_001 - MOST_GROUPS}
 
 
 def test_refresh() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.kube.owner_lookup import OwnerCache, life_seconds
 from app.model.kinds import owner_key
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
@@ -73,7 +75,44 @@ def test_what_is_not_there_is_not_asked_for_without_need() -> None:
     early = (cache.due(1), len(cache))
 
     assert early == ([], 3)
-    assert (cache.due(30), len(cache)) == ([], 0)
+    assert (cache.due(30), len(cache)) == ([], 1)
+    assert (cache.due(90), len(cache)) == ([], 0)
+
+
+def test_absence_that_repeats_lives_longer() -> None:
+    """What is absent again lives twice as long, up to five minutes."""
+    cache, now, looked_at = OwnerCache(), 0, list[int]()
+    for now in range(0, 1500, 60):
+        cache.due(now)
+        if cache.fresh(lookup(), now) is None:
+            looked_at.append(now)
+            cache.keep(lookup(), Absent(), now)
+
+    assert looked_at == [0, 60, 120, 240, 480, 780, 1080, 1380]
+
+
+def test_absence_that_ends() -> None:
+    """What came and went again is absent as for the first time."""
+    cache = OwnerCache()
+    for now, found in ((0, Absent()), (30, Absent()), (90, OWNER), (1500, Absent())):
+        cache.keep(lookup(), found, now)
+
+    assert cache.fresh(lookup(), 1529) == Absent()
+    assert cache.fresh(lookup(), 1530) is None
+
+
+def test_the_namespace_with_most_answers_makes_room() -> None:
+    """50,000 owners of one namespace do not displace the one of another."""
+    cache = OwnerCache(most_entries=100)
+    mine = replace(lookup(), namespace="mine")
+    cache.keep(mine, OWNER, 0)
+    for number in range(50_000):
+        cache.keep(lookup(f"web-{number}"), Absent(), 1)
+
+    assert (len(cache), cache.displaced) == (100, 49_901)
+    assert cache.fresh(mine, 2) == OWNER
+    assert cache.fresh(lookup("web-49999"), 2) == Absent()
+    assert cache.fresh(lookup("web-0"), 2) is None
 
 
 def test_a_failure_does_not_unmake_an_owner() -> None:

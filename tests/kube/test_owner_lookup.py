@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import replace
 
-from app.kube.owner_lookup import LiveOwners
+from app.kube.owner_lookup import LiveOwners, LookupTurns
 from app.kube.transport import Deadlines
 from app.model.kinds import OwnerReference, owner_key
 from app.model.selectors import NOTHING, Selector
@@ -191,6 +192,80 @@ def test_too_many() -> None:
         live.find(lookup(), 0)
 
         assert live.find(REPLICA_SET, 0) == Failed("too many look-ups are under way")
+
+
+def named(number: int, namespace: str = "default") -> Lookup:
+    """One of many look-ups."""
+    return replace(lookup(), name=f"web-{number}", namespace=namespace)
+
+
+def test_namespaces_take_turns() -> None:
+    """Whatever one namespace asks for, the look-up of another one comes next."""
+    turns = LookupTurns(1000)
+    for number in range(4_000):
+        turns.add(named(number, "evil"))
+    added = [turns.add(named(number, namespace)) for number in (1, 2) for namespace in "ab"]
+    taken = [turns.take() for _ in range(6)]
+
+    assert added == [True] * 4
+    assert [(one.namespace, one.name) for one in taken if one] == [
+        ("evil", "web-0"),
+        ("a", "web-1"),
+        ("b", "web-1"),
+        ("evil", "web-1"),
+        ("a", "web-2"),
+        ("b", "web-2"),
+    ]
+
+
+def test_no_namespace_takes_all_threads() -> None:
+    """While six look-ups of a namespace are under way, its next one waits."""
+    turns = LookupTurns(1000)
+    for number in range(8):
+        turns.add(named(number))
+    taken = [one for _ in range(8) if (one := turns.take())]
+    turns.done(taken[0])
+
+    assert [one.name for one in taken] == [f"web-{number}" for number in range(6)]
+    assert turns.take() == named(6)
+
+
+@cases(
+    "namespaces each expected",
+    {
+        "one may have half of all": (1, 1000, 500),
+        "two have all": (2, 1000, 1000),
+        "each may have some": (200, 1000, 500 + 500 + 198 * 8),
+        "few are all right": (100, 10, 1000),
+    },
+)
+def test_shares(namespaces: int, each: int, expected: int) -> None:
+    """What may wait is limited, for all together and for each namespace."""
+    turns = LookupTurns(1000)
+    added = [
+        turns.add(named(number, f"n-{namespace}"))
+        for namespace in range(namespaces)
+        for number in range(each)
+    ]
+
+    assert sum(added) == expected
+
+
+def test_a_limit_is_counted() -> None:
+    """What is refused for want of room is counted."""
+    with looking(most_flights=1) as (server, live, _), server.holding("/scale"):
+        live.find(lookup(), 0)
+        live.find(REPLICA_SET, 0)
+
+        assert live.limits.counts() == {"owner look-ups": 1}
+
+
+def test_names_that_no_object_can_have() -> None:
+    """What is too long for any object is absent, and nothing of it is kept."""
+    with looking() as (server, live, _):
+        found = [find(live, replace(lookup(), name="x" * 10**size)) for size in (3, 6)]
+
+        assert (found, server.requests) == ([Absent(), Absent()], [])
 
 
 def test_closed() -> None:

@@ -223,7 +223,7 @@ class ReplayedRecommender(Recommender):
         self._objects.changed.clear()
         return changed
 
-    def _stored(self) -> Iterable[Object]:
+    def _stored(self, _namespaces: Collection[str] | None) -> Iterable[Object]:
         return map(to_json, self._objects.checkpoints.values())
 
     def _orphans(self) -> list[CheckpointName]:

@@ -179,7 +179,7 @@ class StoredHistory:
         """
         routes, wanted = self._members.routes, set(rows.tolist())
         found: defaultdict[int, list[OpenWindow]] = defaultdict(list)
-        for (row, _), one in self._members.unclaimed_windows.items():
+        for row, one in self._members.unclaimed_windows:
             if row in wanted and one.end_ns > now_ns:
                 found[row].append(one)
         streams = routes.of_rows(rows, self._members.rows.capacity)
@@ -291,7 +291,7 @@ class StoredHistory:
         instance = self._members.instances.get(key)
         stream = None if instance is None else routes.active_of(instance).get(row)
         if stream is None:
-            self._members.unclaimed_windows[row, window.pod] = window
+            self._members.unclaimed_windows.put(tracked.key[0], row, window)
         elif routes.streams.ends[stream] == UNSET:
             routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
@@ -302,9 +302,7 @@ class StoredHistory:
         self._drop_expired(now_ns)
         self._drop_detached(now_ns)
         self._members.routes.tidy(now_ns)
-        windows = self._members.unclaimed_windows
-        for key in [key for key, one in windows.items() if one.end_ns <= now_ns]:
-            del windows[key]
+        self._members.unclaimed_windows.drop(lambda _row, one: one.end_ns <= now_ns)
         self._oom_kills.forget_missing()
 
     def _drop_expired(self, now_ns: int) -> None:

@@ -18,10 +18,9 @@ import numpy as np
 
 from app.model.kinds import ObjectKey
 from app.model.pods import BOOST_ANNOTATION, Pod
-from app.recommender.core.checkpoints import OpenWindow
 from app.recommender.core.moments import HOUR, LATEST, UNSET
 from app.recommender.core.rules import RecommenderRules, container_rules
-from app.recommender.core.samples import SampleRoutes
+from app.recommender.core.samples import SampleRoutes, UnclaimedWindows
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import fetches_history
 from app.recommender.core.tables import NOWHERE, RowTable, VpaTable
@@ -110,7 +109,7 @@ class Membership:
         self.instances: dict[tuple[str, str, str], int] = {}  # by namespace, pod, container
         self.pod_of_instance: dict[int, TrackedPod] = {}
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
-        self.unclaimed_windows: dict[tuple[int, str], OpenWindow] = {}  # restored, by row and pod
+        self.unclaimed_windows = UnclaimedWindows()
         self.detached = DetachedRows(self.rows)
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
@@ -178,8 +177,7 @@ class Membership:
         """Forget rows that no pod feeds."""
         gone = dict.fromkeys(rows)  # in their order
         self.routes.cut(gone, self.rows.capacity)
-        for key in [key for key in self.unclaimed_windows if key[0] in gone]:
-            del self.unclaimed_windows[key]
+        self.unclaimed_windows.drop(lambda row, _window: row in gone)
         for row in gone:
             self.rows.drop(row)
 
@@ -315,10 +313,9 @@ class Membership:
             del self.instances[*tracked.key, name], self.pod_of_instance[instance]
         namespace, pod = tracked.key
         del self.pods[namespace, pod], self._by_namespace[namespace][pod]
-        for row, name in [key for key in self.unclaimed_windows if key[1] == pod]:
-            vpa = self.by_line.get(int(self.rows.vpa[row]))
-            if vpa is not None and vpa.key[0] == namespace:
-                del self.unclaimed_windows[row, name]
+        for row in self.unclaimed_windows.rows_of(tracked.key):
+            if self.rows.vpa[row] != NOWHERE:  # else the pod may come back with the VPA
+                self.unclaimed_windows.take(tracked.key, row)
 
     def _note_boosts(self, tracked: TrackedPod, now_ns: int) -> None:
         until = self.routes.instances.boosted_until
@@ -369,7 +366,7 @@ class Membership:
         stream = self.routes.join(pod.instances[container], row, now_ns)
         if pod.is_alive:
             self.rows.live[row] += 1
-        if (window := self.unclaimed_windows.pop((row, pod.pod.name), None)) is not None:
+        if (window := self.unclaimed_windows.take(pod.key, row)) is not None:
             self.routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
 
     def _count(self, pod: TrackedPod, line: int, by: int, now_ns: int) -> None:

@@ -13,7 +13,7 @@ higher, because the next kill is judged by the usage.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import numpy as np
@@ -89,6 +89,41 @@ class Windows(ColumnTable):
         told = self.oom if is_oom else self.usage
         told[streams] = np.maximum(told[streams], amounts)
         return Peaks(replaced, old, new, ends)
+
+
+class UnclaimedWindows:
+    """Restored intervals whose pods have not been seen yet, by pod (namespace and name) and row."""
+
+    def __init__(self) -> None:
+        self._by_pod: dict[tuple[str, str], dict[int, OpenWindow]] = {}
+
+    def __iter__(self) -> Iterator[tuple[int, OpenWindow]]:
+        for of_pod in self._by_pod.values():
+            yield from of_pod.items()
+
+    def put(self, namespace: str, row: int, window: OpenWindow) -> None:
+        """Let an interval wait for its pod."""
+        self._by_pod.setdefault((namespace, window.pod), {})[row] = window
+
+    def rows_of(self, pod: tuple[str, str]) -> list[int]:
+        """Return the rows that wait for a pod."""
+        return list(self._by_pod.get(pod, ()))
+
+    def take(self, pod: tuple[str, str], row: int) -> OpenWindow | None:
+        """Return, once, the interval of a row that waits for a pod."""
+        of_pod = self._by_pod.get(pod)
+        if of_pod is None:
+            return None
+        window = of_pod.pop(row, None)
+        if not of_pod:
+            del self._by_pod[pod]
+        return window
+
+    def drop(self, is_over: Callable[[int, OpenWindow], bool]) -> None:
+        """Forget intervals."""
+        for pod, of_pod in list(self._by_pod.items()):
+            for row in [row for row, window in of_pod.items() if is_over(row, window)]:
+                self.take(pod, row)
 
 
 class StreamTable(Windows):

@@ -9,9 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from app.recommender.core.checkpoints import OpenWindow
 from app.recommender.core.histograms import MEMORY_GRID, Bank
 from app.recommender.core.moments import DAY, HOUR, MINUTE, UNSET, nanoseconds
-from app.recommender.core.samples import MANY, NO_STREAM, SampleRoutes, Windows
+from app.recommender.core.samples import MANY, NO_STREAM, SampleRoutes, UnclaimedWindows, Windows
 from app.recommender.core.tables import file_peaks
 from tests.cases import cases
 
@@ -251,3 +252,21 @@ def test_rows_hold_what_was_filed(samples: list[tuple[int, int, bool]]) -> None:
     weights = container.bank.weights[0]
     assert container.bank.totals[0] == pytest.approx(weights.sum(), rel=1e-9)
     assert (weights >= 0.0).all()
+
+
+def test_restored_intervals_are_found_by_their_pod() -> None:
+    """A pod that comes or goes looks at its own intervals only, however many others wait."""
+    windows = UnclaimedWindows()
+    for row, (namespace, pod) in enumerate([("a", "web-0"), ("a", "web-0"), ("b", "web-0")]):
+        windows.put(namespace, row, OpenWindow(pod, START + row, MI, 0))
+
+    assert windows.rows_of(("a", "web-0")) == [0, 1]
+    assert windows.rows_of(("a", "web-1")) == []
+    assert windows.take(("b", "web-1"), 2) is None
+    assert windows.take(("a", "web-0"), 2) is None
+    assert windows.take(("a", "web-0"), 1) == OpenWindow("web-0", START + 1, MI, 0)
+
+    windows.drop(lambda row, _window: row == 0)
+
+    assert [row for row, _ in windows] == [2]
+    assert windows.rows_of(("a", "web-0")) == []
