@@ -46,7 +46,7 @@ Must never happen:
       answer counts as done for the budget, and as failed for when to try again.
     - An action is carried out upon a plan from before another loop disturbed the same owner.
     - A failure in one namespace, in reporting, or in a look at one pod stops the others.
-    - The memory of an earlier term is trusted: after another process led, only the breaker remains,
+    - The memory of an earlier term is trusted: after another process led, only the breakers remain,
       and until when a workload whose proof failed has to wait.
     - A dry run writes anything, or needs the Lease.
 """

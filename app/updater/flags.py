@@ -79,8 +79,8 @@ class Deciding:
             "useless-eviction-share",
             FRACTION,
             "0.5",
-            "when more than this share of the evictions of ten minutes changed nothing, all "
-            "evictions stop until one helps",
+            "when more than this share of the evictions of ten minutes in a namespace changed "
+            "nothing, they stop until one helps; in several namespaces, all do",
         ),
     ]
     deferred_timeout: Annotated[

@@ -54,6 +54,13 @@ class LeaseTrouble(StrEnum):
     INVALID = "invalid"
 
 
+class BreakerScope(StrEnum):
+    """What evictions stop in."""
+
+    NAMESPACE = "namespace"
+    CLUSTER = "cluster"
+
+
 class PerRound(StrEnum):
     """What is published in each round."""
 
@@ -120,6 +127,9 @@ class UpdaterMetrics:
         self._decisions = families.gauge(
             "pod_decisions", "Pods under a VPA by what was decided about them last.", "reason"
         )
+        self._open_breakers = families.gauge(
+            "open_breakers", "Places where evictions stop, for too many did not help.", "scope"
+        )
         self._series: dict[NamespacedName, set[_Series]] = {}  # of each VPA
         self._shown: set[VpaLabels] = set()
         self._reasons: set[str] = set()
@@ -171,6 +181,10 @@ class UpdaterMetrics:
         for reason, count in reasons.items():
             self._decisions.labels(reason).set(count)
         self._reasons.update(reasons)
+
+    def opened(self, scope: BreakerScope, breakers: int) -> None:
+        """Publish how many breakers are open."""
+        self._open_breakers.labels(scope).set(breakers)
 
     def show(self, vpa: VpaLabels) -> None:
         """Make a VPA's counters visible before they count anything: a rise begins at a zero.

@@ -23,7 +23,9 @@ from app.updater.core.memory import NamespacedName
 from app.updater.core.outcomes import Outcome, RefusalKind, resize_refusal
 from app.updater.core.owners import Overlap
 from app.updater.core.plan import NamespacePlan, Plan
+from app.updater.core.proof import Breakers
 from app.updater.metrics import (
+    BreakerScope,
     EvictionFailure,
     PerRound,
     ResizeFailure,
@@ -35,6 +37,7 @@ from app.updater.notifications import EventRecorder, SummaryWriter
 
 log = logging.getLogger("updater.report")
 
+_NAMED: Final = 10  # namespaces in a log line
 _KEPT: Final = timedelta(hours=1)  # the last action for a pod that is gone
 
 
@@ -166,6 +169,7 @@ class Reporter:
         self._summaries = summaries
         self._waiting: Mapping[str, Reason] = {}  # of the round before
         self._overlaps: frozenset[Overlap] = frozenset()
+        self._stopped: tuple[str, ...] = ()  # namespaces, or "" for the whole cluster
 
     def report_call(self, outcome: Outcome, snapshot: Snapshot) -> None:
         """Report a call as soon as it was made; from any thread."""
@@ -188,6 +192,7 @@ class Reporter:
         """Report a plan before it is carried out."""
         self._counts.begin(made, snapshot)
         self._send(self._troubles(made), snapshot, made.now)
+        self._report_breakers(made.memory.breakers)
 
     def end_round(
         self,
@@ -209,6 +214,20 @@ class Reporter:
         self._log.clear()
         self._metrics.publish(Round())
         self._metrics.decided({})
+
+    def _report_breakers(self, breakers: Breakers) -> None:
+        """Publish where evictions stop; tell of it when that changes."""
+        stopped = tuple(sorted(breakers.stopped()))
+        cluster = stopped.count("")
+        self._metrics.opened(BreakerScope.CLUSTER, cluster)
+        self._metrics.opened(BreakerScope.NAMESPACE, len(stopped) - cluster)
+        if stopped != self._stopped:
+            self._stopped = stopped
+            extra = {"cluster": bool(cluster), "namespaces": stopped[cluster:][:_NAMED]}
+            if stopped:
+                log.warning("too many evictions did not help, so they stop", extra=extra)
+            else:
+                log.info("evictions go on", extra=extra)
 
     def _send(self, events: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
         if self._recorder is not None:

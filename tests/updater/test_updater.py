@@ -39,7 +39,7 @@ def test_the_first_round_comes_at_once() -> None:
     assert stage.asked.count("evict") == 4
 
 
-@pytest.mark.parametrize(("works", "counts"), [(True, [10, 24]), (False, [10, 10])])
+@pytest.mark.parametrize(("works", "counts"), [(True, [4, 18]), (False, [4, 4])])
 def test_after_a_start_few_pods_go_first(works: bool, counts: list[int]) -> None:
     """Of however many workloads; when one of them came back right the others follow."""
     names = [f"web-{number}" for number in range(14)]

@@ -20,7 +20,7 @@ After the calls `learn` (outcomes) turns what came of them into the Memory for t
 State and who changes it:
   Memory     a value. `observed` forgets what is over or gone, PlanState adds what a plan saw,
              `learn` adds what calls did. It holds own evictions and resizes until the watch shows
-             them, pauses after refusals, what a node refused, proofs, the breaker, rollouts seen.
+             them, pauses after refusals, what a node refused, proofs, breakers, rollouts seen.
              What must survive a restart stands in the pod: annotations and conditions
   PlanState  lives for one plan; the only thing that changes while a plan is made
   QueueCursor  lives while a queue is walked, by the plan (as if each call succeeds) and by the
@@ -31,7 +31,8 @@ A workload under a VPA:  unproven -> one pod evicted (awaited) -> proven, or fai
   awaited    the replacement is not seen yet; no other pod of the workload is evicted
   proven     a replacement had the expected requests: as many may go as the budget allows
   failed     it came back without the change; the pause doubles, then one pod goes again
-The breaker does the same for the whole cluster once too many evictions did not help.
+A breaker does the same for a namespace once too many of its evictions did not help, and another
+one for the whole cluster once that is so in several namespaces.
 
 A boosted pod:  boosted -> due -> being brought back (marked) -> marks gone
   It is due so long after Ready, in every mode, as the VPA says now (`boost_ends`). Until then

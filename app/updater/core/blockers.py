@@ -32,9 +32,9 @@ from app.updater.core.plan_state import (
     OwnerPods,
     PlanState,
     Proposal,
-    judge_replacements,
 )
 from app.updater.core.proof import Proof, ProofVersion, current_proof
+from app.updater.core.replacements import judge_replacements
 from app.updater.core.resize_state import may_restart, resize_state
 from app.updater.core.rules import Prove
 
@@ -239,10 +239,10 @@ class OwnerChecks:
         """
         if not assessed.vpa.allows.may_evict or self._eviction_blocker(assessed, proposal.unmet):
             return False
-        if self._state.evictions_left is None:
+        if self._state.evictions_left(self.group.namespace) is None:
             return True
         failed = self.inputs.memory.of(assessed.pod).pause is not None
-        return failed and self._state.reserve_eviction()
+        return failed and self._state.reserve_eviction(self.group.namespace)
 
     def _unknown_owner(self) -> Why | None:
         return (Reason.OWNER_UNKNOWN, self.size.problem) if self.size.problem else None
@@ -288,7 +288,9 @@ class OwnerChecks:
                 message = f"{counted(proof.failures)} came back unchanged; waits {waits}"
                 return Reason.RECREATED_WITHOUT_CHANGE, message
             return Reason.PROOF_PENDING, "waits for the replacement of the pod that went first"
-        return self._state.no_eviction_left() if self._state.evictions_left == 0 else None
+        namespace = self.group.namespace
+        is_spent = self._state.evictions_left(namespace) == 0
+        return self._state.no_eviction_left(namespace) if is_spent else None
 
     # --- PodDisruptionBudgets
 
@@ -329,7 +331,10 @@ class OwnerChecks:
         pdbs = self._pdbs(step.pod)
         if not self._state.reserve_pdbs(pdbs, broken=step.is_broken):
             return _allows_none(pdbs)
-        return None if self._state.reserve_eviction() else self._state.no_eviction_left()
+        namespace = self.group.namespace
+        if self._state.reserve_eviction(namespace):
+            return None
+        return self._state.no_eviction_left(namespace)
 
 
 def _allows_none(pdbs: tuple[DisruptionBudget, ...]) -> Why:

@@ -24,7 +24,7 @@ from app.model.snapshot import Snapshot
 from app.model.times import doubled, later
 from app.updater.core.decisions import Pair, Reason
 from app.updater.core.patching import has_boost_annotations
-from app.updater.core.proof import Breaker, Proof
+from app.updater.core.proof import Breaker, Breakers, Proof
 from app.updater.core.resize_state import resize_state
 from app.updater.core.rules import UpdateRules
 
@@ -90,7 +90,7 @@ class Memory:
 
     pods: Mapping[str, PodMemory] = field(default_factory=dict)  # by uid
     proofs: Mapping[ProofKey, Proof] = field(default_factory=dict)
-    breaker: Breaker = field(default_factory=Breaker)
+    breakers: Breakers = field(default_factory=Breakers)
     # By PodDisruptionBudget, or by the owner of pods under one that is not seen.
     pdb_pauses: Mapping[NamespacedName, Pause] = field(default_factory=dict)
     rollouts: Mapping[NamespacedName, SeenRollout] = field(
@@ -127,7 +127,7 @@ def is_unseen_pdb(key: NamespacedName) -> bool:
 def after_absence(memory: Memory) -> Memory:
     """Return what is remembered after a start, or after another process acted: how long to rest.
 
-    What was proven may no longer be true, and every Pause goes. The breaker stays, and until when
+    What was proven may no longer be true, and every Pause goes. The breakers stay, and until when
     a workload whose proof failed has to wait, because processes that take turns would evict at
     every turn.
     """
@@ -136,8 +136,7 @@ def after_absence(memory: Memory) -> Memory:
         for key, proof in memory.proofs.items()
         if proof.has_failed
     }
-    breaker = replace(memory.breaker, canary="", is_trusted=False)
-    return Memory(proofs=proofs, breaker=breaker)
+    return Memory(proofs=proofs, breakers=memory.breakers.after_absence())
 
 
 def with_pods(memory: Memory, changes: Mapping[str, PodMemory]) -> Memory:
@@ -167,10 +166,12 @@ def observed(memory: Memory, snapshot: Snapshot, rules: UpdateRules, now: dateti
         or (is_unseen_pdb(key) and now - pause.until < _LONGEST_UNLISTED)
     }
     proofs = _living(memory.proofs, snapshot, now)
-    canary = memory.breaker.canary
-    if canary and not any(canary in proof.known for proof in proofs.values()):
-        memory = without_breaker_canary(memory, {canary})
-    return replace(memory, pods=pods, pdb_pauses=pauses, proofs=proofs)
+    breakers = memory.breakers.living(snapshot.namespaces, rules, now)
+    lost = {
+        uid for uid in breakers.canaries if not any(uid in proof.known for proof in proofs.values())
+    }
+    breakers = breakers.without_canaries(lost)
+    return replace(memory, pods=pods, pdb_pauses=pauses, proofs=proofs, breakers=breakers)
 
 
 def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: datetime) -> PodMemory:
@@ -216,11 +217,10 @@ def _living(
     return living
 
 
-def without_breaker_canary(memory: Memory, uids: Collection[str]) -> Memory:
-    """Return the memory when the canary that decides for all will get no answer."""
-    if memory.breaker.canary and memory.breaker.canary in uids:
-        return replace(memory, breaker=memory.breaker.without_canary())
-    return memory
+def without_breaker_canaries(memory: Memory, uids: Collection[str]) -> Memory:
+    """Return the memory when canaries that decide for many workloads will get no answer."""
+    breakers = memory.breakers.without_canaries(uids)
+    return memory if breakers is memory.breakers else replace(memory, breakers=breakers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,4 +315,14 @@ def _shifted(value: _T, by: timedelta) -> _T:
     return cast(_T, found)
 
 
-_WITH_MOMENTS = (Memory, PodMemory, Resized, Infeasible, Pause, SeenRollout, Proof, Breaker)
+_WITH_MOMENTS = (
+    Memory,
+    PodMemory,
+    Resized,
+    Infeasible,
+    Pause,
+    SeenRollout,
+    Proof,
+    Breaker,
+    Breakers,
+)

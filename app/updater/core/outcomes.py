@@ -43,7 +43,7 @@ from app.updater.core.memory import (
     unseen_pdb_key,
     wanted_requests,
     with_pods,
-    without_breaker_canary,
+    without_breaker_canaries,
 )
 from app.updater.core.proof import current_proof, expected_requests, has_expected
 from app.updater.core.rules import Prove, UpdateRules
@@ -162,7 +162,7 @@ def undone(memory: Memory, outcome: Outcome) -> Memory:
     if remembered.evicted not in (None, outcome.at):  # it was tried again since
         return memory
     memory = with_pods(memory, {pod.uid: replace(remembered, evicted=None)})
-    memory = without_breaker_canary(memory, {pod.uid})
+    memory = without_breaker_canaries(memory, {pod.uid})
     key = _proof_key(outcome)
     proof = memory.proofs.get(key)
     if proof is None:
@@ -187,7 +187,7 @@ class _MemoryUpdate:
         self._pods = dict(memory.pods)
         self._proofs = dict(memory.proofs)
         self._pauses = dict(memory.pdb_pauses)
-        self._breaker = memory.breaker
+        self._breakers = memory.breakers
 
     def memory(self) -> Memory:
         return replace(
@@ -195,7 +195,7 @@ class _MemoryUpdate:
             pods={uid: pod for uid, pod in self._pods.items() if not pod.is_empty},
             proofs=self._proofs,
             pdb_pauses=self._pauses,
-            breaker=self._breaker,
+            breakers=self._breakers,
         )
 
     def take(self, outcome: Outcome) -> None:
@@ -223,7 +223,9 @@ class _MemoryUpdate:
         remembered, step = self._of(outcome), outcome.step
         pause = remembered.pause if outcome.is_unconfirmed else None
         self._keep(outcome, replace(remembered, evicted=outcome.at, pause=pause))
-        self._breaker = self._breaker.after_eviction(step.pod.uid, self._rules, outcome.at)
+        self._breakers = self._breakers.after_eviction(
+            outcome.queue.namespace, step.pod.uid, self._rules, outcome.at
+        )
         numbers = step.decision.numbers
         if numbers is None or self._rules.prove is Prove.OFF:
             return

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from itertools import chain
 from operator import attrgetter
-from typing import Final
 
 from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
@@ -31,8 +30,6 @@ from app.updater.core.owners import Matcher, Overlap, by_owner, is_live
 from app.updater.core.plan_state import Assessment, OwnerPods, PlanInputs, PlanState
 from app.updater.core.rules import UpdateRules
 from app.updater.core.targets import OwnerTargets
-
-_GOLDEN: Final = 0.618  # its multiples spread evenly, whatever the step
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +112,7 @@ def plan(
     touched = memory.namespaces()
     before = _comparable(options.before, rules, gates, now)
     planned: dict[str, NamespacePlan] = {}
-    for namespace, only in _wanted(_in_turn(snapshot, state), options.only):
+    for namespace, only in _wanted(state.namespaces_in_turn(snapshot.namespaces), options.only):
         view = snapshot.of(namespace)
         if not view.vpas or not view.pods or not rules.covers(namespace):
             continue
@@ -133,18 +130,6 @@ def plan(
         except Exception as error:
             raise Unplannable(namespace) from error
     return Plan(now, rules, gates, state.memory(), dict(sorted(planned.items())), is_partial)
-
-
-def _in_turn(snapshot: Snapshot, state: PlanState) -> list[str]:
-    """Return the namespaces by name; while few evictions are left another one begins each time.
-
-    Else one whose evictions are all refused would for ever take what is left for others.
-    """
-    names = sorted(snapshot.namespaces)
-    if state.evictions_left is None:
-        return names
-    first = int(state.inputs.now.timestamp() * _GOLDEN % 1 * len(names))
-    return names[first:] + names[:first]
 
 
 def _wanted(

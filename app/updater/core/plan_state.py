@@ -3,13 +3,13 @@
 Strategy: what concerns one pod alone is assessed once and kept while the pod, its VPA and the
 time allow; what concerns the pods of an owner together comes afterwards, and only where there is
 a proposal. PlanState is the only thing that changes while planning. Owners have a fixed order, so
-the same snapshot gives the same plan at the same time. Each pod that came after the latest
-evictions of its owner is compared with what was expected then.
+the same snapshot gives the same plan at the same time.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -17,7 +17,7 @@ from typing import Final
 from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.limits import DisruptionBudget, Node
-from app.model.pods import UPDATES_ANNOTATION, Pod
+from app.model.pods import Pod
 from app.model.quantity import Quantity
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
@@ -33,15 +33,16 @@ from app.updater.core.memory import (
     SeenRollout,
     pdb_key,
     with_pods,
-    without_breaker_canary,
+    without_breaker_canaries,
 )
 from app.updater.core.need import Rank
-from app.updater.core.owners import OngoingRollout, Size
-from app.updater.core.proof import Expected, Proof, has_expected
+from app.updater.core.owners import OngoingRollout
+from app.updater.core.proof import Proof
 from app.updater.core.resize_state import ResizeStage, ResizeState
 from app.updater.core.rules import Prove, UpdateRules
 from app.updater.core.targets import OwnerTargets, PodTarget
 
+_GOLDEN: Final = 0.618  # its multiples spread evenly, whatever the step
 RESIZE_REASONS: Final = {
     ResizeStage.UNDER_WAY: Reason.RESIZE_IN_PROGRESS,
     ResizeStage.UNKNOWN: Reason.RESIZE_IN_PROGRESS,
@@ -181,9 +182,10 @@ class PlanState:
 
     def __init__(self, inputs: PlanInputs, nodes: Mapping[str, Node]) -> None:
         self.inputs = inputs
-        self.evictions_left = _evictions_left(inputs)
         self._nodes = nodes
-        self._breaker = inputs.memory.breaker
+        self._breakers = inputs.memory.breakers
+        self._spent = Counter[str]() if self._breakers.is_trusted else _spent(inputs)
+        self._reserved = Counter[str]()  # evictions in this plan, by namespace
         self._left: dict[NamespacedName, int] = {}  # by PodDisruptionBudget
         self._pods: dict[str, PodMemory] = {}
         self._proofs: dict[ProofKey, Proof] = {}
@@ -207,19 +209,50 @@ class PlanState:
             self._left[pdb_key(pdb)] -= 1
         return True
 
-    def reserve_eviction(self) -> bool:
-        """Count an eviction in the whole cluster; return whether the breaker still allows it."""
-        if self.evictions_left == 0:
+    def evictions_left(self, namespace: str) -> int | None:
+        """Return how many pods of a namespace may go, None for any number."""
+        breakers, rules, now = self._breakers, self.inputs.rules, self.inputs.now
+        left: list[int] = []
+        if breakers.cluster.is_open:
+            left.append(breakers.cluster.allows(now) - self._reserved.total())
+        own = breakers.of(namespace)
+        if own.is_open:
+            left.append(own.allows(now) - self._reserved[namespace])
+        if not breakers.is_trusted and rules.prove is not Prove.OFF:
+            left.append(rules.first_evictions - self._spent.total())
+            left.append(rules.breaker_least - self._spent[namespace])
+        return max(min(left), 0) if left else None
+
+    def reserve_eviction(self, namespace: str) -> bool:
+        """Count an eviction; return whether the breakers still allow it."""
+        if self.evictions_left(namespace) == 0:
             return False
-        if self.evictions_left is not None:
-            self.evictions_left -= 1
+        self._reserved[namespace] += 1
+        self._spent[namespace] += 1
         return True
 
-    def no_eviction_left(self) -> Why:
+    def no_eviction_left(self, namespace: str) -> Why:
         """Return why a pod has to wait for which no eviction is left."""
-        if self._breaker.is_open:
-            return Reason.RECREATED_WITHOUT_CHANGE, "too many evictions did not help; all stop"
+        if self._breakers.cluster.is_open:
+            message = "too many evictions did not help, in several namespaces; all stop"
+            return Reason.RECREATED_WITHOUT_CHANGE, message
+        if self._breakers.of(namespace).is_open:
+            message = f"too many evictions in namespace {namespace} did not help; its pods wait"
+            return Reason.RECREATED_WITHOUT_CHANGE, message
         return Reason.PROOF_PENDING, "pods of other workloads go first, to see that it helps"
+
+    def namespaces_in_turn(self, names: Iterable[str]) -> list[str]:
+        """Return the namespaces by name; while few evictions are left another one begins each time.
+
+        Else one whose evictions are all refused would for ever take what is left for others. Those
+        where evictions did not help come last.
+        """
+        ordered, breakers, now = sorted(names), self._breakers, self.inputs.now
+        if breakers.is_trusted and not breakers.cluster.is_open:
+            return ordered
+        first = int(now.timestamp() * _GOLDEN % 1 * len(ordered))
+        turned = ordered[first:] + ordered[:first]
+        return sorted(turned, key=lambda name: breakers.of(name).is_useless(self.inputs.rules, now))
 
     # --- what is learnt
 
@@ -242,15 +275,12 @@ class PlanState:
         """Keep what was learnt of a workload."""
         self._proofs[key] = proof
 
-    def note_replacement(self, evicted: frozenset[str], *, helped: bool) -> None:
-        """Count the replacement of one of some evicted pods for the breaker."""
-        rules, now = self.inputs.rules, self.inputs.now
-        was_open = self._breaker.is_open
-        self._breaker = self._breaker.after(helped, rules, now, evicted=evicted)
-        if self._breaker.is_open and not was_open:
-            self.evictions_left = 0
-        elif self._breaker.is_trusted and not self._breaker.is_open:
-            self.evictions_left = None
+    def note_replacement(self, namespace: str, evicted: frozenset[str], *, helped: bool) -> None:
+        """Count the replacement of one of some evicted pods for the breakers."""
+        self._spent[namespace] += not helped
+        self._breakers = self._breakers.after(
+            namespace, self.inputs.rules, self.inputs.now, helped=helped, evicted=evicted
+        )
 
     def note_unanswered(self, uids: frozenset[str]) -> None:
         """Note evicted pods for which no replacement will come."""
@@ -271,107 +301,19 @@ class PlanState:
         memory = replace(
             memory,
             proofs={**memory.proofs, **self._proofs} if self._proofs else memory.proofs,
-            breaker=self._breaker,
+            breakers=self._breakers,
             rollouts={**seen_before, **self._rollouts},
         )
-        return without_breaker_canary(memory, self._unanswered)
+        return without_breaker_canaries(memory, self._unanswered)
 
 
-def _evictions_left(inputs: PlanInputs) -> int | None:
-    """Return how many pods may go in the whole cluster, None for any number."""
+def _spent(inputs: PlanInputs) -> Counter[str]:
+    """Return how many of the first evictions each namespace has had that nothing came of yet."""
     rules, memory, now = inputs.rules, inputs.memory, inputs.now
-    if memory.breaker.is_open:
-        return 1 if memory.breaker.allows(now) else 0
-    if memory.breaker.is_trusted or rules.prove is Prove.OFF:
-        return None
-    awaited = sum(
-        len(proof.awaited)
-        for proof in memory.proofs.values()
-        if proof.since is not None and now - proof.since < rules.proof_pause
-    )
-    useless = sum(
-        now - moment < rules.breaker_window
-        for moment, helped in memory.breaker.verdicts
-        if not helped
-    )
-    return max(rules.first_evictions - awaited - useless, 0)
-
-
-def judge_replacements(group: OwnerPods, size: Size, state: PlanState) -> None:
-    """Judge each pod of an owner that came after the latest evictions."""
-    if state.inputs.is_partial:
-        return
-    for name in {assessed.vpa.name: None for assessed in group.assessments}:
-        key = (group.namespace, group.key, name)
-        proof = state.proof(key)
-        if proof is not None and proof.awaited:
-            _judge(group, size, key, proof, state)
-
-
-def _judge(group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: PlanState) -> None:
-    before, inputs = proof, state.inputs
-    for assessed in group.assessments:
-        pod = assessed.pod
-        if assessed.vpa.name != key[2] or pod.deleted is not None:
-            continue
-        if pod.uid in proof.known or not proof.awaited:
-            continue
-        helped = _helped(assessed, before.expected, inputs.rules)
-        state.note_replacement(proof.known, helped=helped)
-        proof = proof.after_replacement(pod.uid, helped=helped, rules=inputs.rules, now=inputs.now)
-    is_late = proof.since is not None and inputs.now - proof.since >= inputs.rules.watch_lag
-    if proof is before and is_late:
-        proof = _without_replacement(group, size, key, proof, state)
-    if proof is not before:
-        state.keep_proof(key, proof)
-
-
-def _without_replacement(
-    group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: PlanState
-) -> Proof:
-    """Return the proof when no pod of the VPA came in place of the one that went.
-
-    Evicting a leader makes another pod the leader, and a follower comes in its place: that helps
-    no pod, although the webhook did all it could.
-    """
-    strange, is_claimed = _replacement_of_other_vpa(group, key, proof, state)
-    if is_claimed:
-        return proof
-    if strange:
-        state.note_unanswered(proof.known)
-        return proof.after_replacement(
-            strange, helped=False, rules=state.inputs.rules, now=state.inputs.now
-        )
-    # The owner has all the pods that it wants, so none will come.
-    if size.configured is not None and len(group.pods) >= size.configured:
-        state.note_unanswered(proof.known)
-        return proof.without_answer()
-    return proof
-
-
-def _replacement_of_other_vpa(
-    group: OwnerPods, key: ProofKey, proof: Proof, state: PlanState
-) -> tuple[str, bool]:
-    """Return a new pod that is another VPA's or none's, and whether that VPA awaits one too."""
-    theirs = {assessed.pod.uid: assessed.vpa.name for assessed in group.assessments}
-    strange, is_claimed = "", False
-    for pod in group.pods:
-        other = state.proof((key[0], key[1], theirs.get(pod.uid, "")))
-        if pod.uid in proof.known or (other is not None and pod.uid in other.known):
-            continue
-        strange = strange or pod.uid
-        is_claimed |= other is not None and bool(other.awaited)
-    return strange, is_claimed
-
-
-def _helped(assessed: Assessment, expected: Expected, rules: UpdateRules) -> bool:
-    """Whether a new pod has what was expected; without numbers, whether the webhook touched it.
-
-    One that is nearly right and would go again for it has not: it would come back the same.
-    """
-    pod, numbers = assessed.pod, assessed.numbers
-    if numbers is None:
-        return pod.is_boosted or pod.annotation(UPDATES_ANNOTATION) is not None
-    if numbers.is_outside and numbers.gross_difference >= rules.least_difference:
-        return has_expected(pod, numbers.pairs, expected, off_percent=0)
-    return has_expected(pod, numbers.pairs, expected)
+    spent = Counter[str]()
+    for (namespace, _, _), proof in memory.proofs.items():
+        if proof.since is not None and now - proof.since < rules.proof_pause:
+            spent[namespace] += len(proof.awaited)
+    for namespace, breaker in memory.breakers.namespaces.items():
+        spent[namespace] += min(breaker.useless(rules, now), rules.breaker_least)
+    return spent

@@ -1,14 +1,14 @@
-"""Proof that evicting helps, before more pods go: canaries per workload, a breaker for all.
+"""Proof that evicting helps, before more pods go: canaries per workload, breakers around them.
 
 Strategy: after the first eviction of a workload the next pod goes only when a replacement was
 seen with the size that we expect. One that comes back as it was stops its workload, longer each
-time; too many of them stop everything until one canary succeeds again. Replacements are judged in
-`plan_state.judge_replacements`.
+time; too many of them stop their namespace until one canary succeeds again. Only where that
+happens in several namespaces everything stops. Replacements are judged in `replacements`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
@@ -137,14 +137,13 @@ def has_expected(
 
 @dataclass(frozen=True, slots=True)
 class Breaker:
-    """What came of the latest evictions of all workloads, and whether all have to stop."""
+    """What came of the latest evictions of many workloads, and whether they have to stop."""
 
-    verdicts: tuple[tuple[datetime, bool], ...] = ()
+    verdicts: tuple[tuple[datetime, bool], ...] = ()  # the latest, also while it is open
     is_open: bool = False
     canary: str = ""  # the uid of the pod whose replacement decides, empty if none is out
     until: datetime | None = None  # no canary before; nor another one, if one is out
     failures: int = 0
-    is_trusted: bool = True  # some eviction has helped; after a start none has yet
 
     def after(
         self, verdict: bool, rules: UpdateRules, now: datetime, *, evicted: Collection[str] = ()
@@ -158,25 +157,41 @@ class Breaker:
             evicted: uids of the pods one of which was replaced; while all have to stop only the
                 answer to the canary counts.
         """
+        found = replace(
+            self, verdicts=(*self.latest(rules, now)[1 - _MOST_VERDICTS :], (now, verdict))
+        )
         if self.is_open:
-            if self.canary not in evicted:
-                return self
-            return self._after_canary(rules, now, helped=verdict)
-        recent = [
-            (moment, good)
-            for moment, good in self.verdicts[-_MOST_VERDICTS:]
-            if now - moment < rules.breaker_window
-        ]
-        recent.append((now, verdict))
-        bad = sum(not good for _, good in recent)
-        opens = len(recent) >= rules.breaker_least and bad > len(recent) * rules.breaker_share
-        if not opens:
-            return Breaker(tuple(recent), is_trusted=self.is_trusted or verdict)
-        return Breaker(is_open=True, until=now + rules.proof_pause, failures=1)
+            return found.after_canary(rules, now, helped=verdict, evicted=evicted)
+        opens = len(found.verdicts) >= rules.breaker_least and found.is_useless(rules, now)
+        return found.opened(rules, now) if opens else found
 
-    def _after_canary(self, rules: UpdateRules, now: datetime, *, helped: bool) -> Breaker:
+    def latest(self, rules: UpdateRules, now: datetime) -> tuple[tuple[datetime, bool], ...]:
+        """Return the verdicts that still count."""
+        verdicts = self.verdicts
+        if not verdicts or now - verdicts[0][0] < rules.breaker_window:
+            return verdicts
+        return tuple(item for item in verdicts if now - item[0] < rules.breaker_window)
+
+    def useless(self, rules: UpdateRules, now: datetime) -> int:
+        """Return how many of the latest evictions did not help."""
+        return sum(not helped for _, helped in self.latest(rules, now))
+
+    def is_useless(self, rules: UpdateRules, now: datetime) -> bool:
+        """Whether too many of the latest evictions did not help."""
+        return self.useless(rules, now) > len(self.latest(rules, now)) * rules.breaker_share
+
+    def opened(self, rules: UpdateRules, now: datetime) -> Breaker:
+        """Return the breaker after too many evictions did not help."""
+        return replace(self, is_open=True, until=now + rules.proof_pause, failures=1)
+
+    def after_canary(
+        self, rules: UpdateRules, now: datetime, *, helped: bool, evicted: Collection[str]
+    ) -> Breaker:
+        """Return the open breaker after a replacement that may be its canary's."""
+        if self.canary not in evicted:
+            return self
         if helped:
-            return Breaker()
+            return Breaker(self.verdicts[-1:])
         failures = self.failures + 1
         pause = doubled(rules.proof_pause, failures, rules.longest_proof_pause)
         return replace(self, canary="", until=now + pause, failures=failures)
@@ -200,3 +215,103 @@ class Breaker:
     def without_canary(self) -> Breaker:
         """Return the breaker when its canary will get no answer: another one may go."""
         return replace(self, canary="", until=None)
+
+
+@dataclass(frozen=True, slots=True)
+class Breakers:
+    """A breaker for each namespace, and one for the cluster, for which each has one vote.
+
+    What one namespace does to its pods stops no evictions elsewhere, however often it does it.
+    """
+
+    cluster: Breaker = field(default_factory=Breaker)  # has no verdicts of its own
+    namespaces: Mapping[str, Breaker] = field(default_factory=dict)
+    is_trusted: bool = True  # some eviction has helped; after a start none has yet
+
+    def of(self, namespace: str) -> Breaker:
+        """Return the breaker of a namespace."""
+        return self.namespaces.get(namespace) or Breaker()
+
+    def stopped(self) -> Iterator[str]:
+        """Yield the namespaces whose evictions stop, empty for the whole cluster."""
+        yield from ([""] if self.cluster.is_open else [])
+        yield from (name for name, one in self.namespaces.items() if one.is_open)
+
+    @property
+    def canaries(self) -> frozenset[str]:
+        """Uids of the pods whose replacements decide."""
+        return frozenset(one.canary for one in self._all() if one.canary)
+
+    def after(
+        self,
+        namespace: str,
+        rules: UpdateRules,
+        now: datetime,
+        *,
+        helped: bool,
+        evicted: Collection[str] = (),
+    ) -> Breakers:
+        """Return the breakers after one more replacement was judged; see `Breaker.after`."""
+        own = self.of(namespace).after(helped, rules, now, evicted=evicted)
+        found = replace(
+            self,
+            namespaces={**self.namespaces, namespace: own},
+            is_trusted=self.is_trusted or helped,
+        )
+        if self.cluster.is_open:
+            cluster = self.cluster.after_canary(rules, now, helped=helped, evicted=evicted)
+            found = replace(found, cluster=cluster)
+            if not cluster.is_open:  # the other namespaces are heard again
+                found = found._each(lambda one: one if one is own else replace(one, verdicts=()))
+        elif not helped and found.is_outvoted(rules, now):
+            found = replace(found, cluster=self.cluster.opened(rules, now))
+        return found
+
+    def is_outvoted(self, rules: UpdateRules, now: datetime) -> bool:
+        """Whether evictions are useless in most of the namespaces, and in enough of them."""
+        heard = [one for one in self.namespaces.values() if one.latest(rules, now)]
+        against = sum(one.is_useless(rules, now) for one in heard)
+        return against >= rules.breaker_namespaces and against > len(heard) * rules.breaker_share
+
+    def allows(self, namespace: str, now: datetime) -> bool:
+        """Whether a pod of a namespace may be evicted."""
+        return self.cluster.allows(now) and self.of(namespace).allows(now)
+
+    def after_eviction(
+        self, namespace: str, uid: str, rules: UpdateRules, now: datetime
+    ) -> Breakers:
+        """Return the breakers after an eviction was accepted."""
+        cluster = self.cluster.after_eviction(uid, rules, now)
+        own = self.of(namespace)
+        after = own.after_eviction(uid, rules, now)
+        if after is own:
+            return self if cluster is self.cluster else replace(self, cluster=cluster)
+        return replace(self, cluster=cluster, namespaces={**self.namespaces, namespace: after})
+
+    def without_canaries(self, uids: Collection[str]) -> Breakers:
+        """Return the breakers when some canaries will get no answer: others may go."""
+        if self.canaries.isdisjoint(uids):
+            return self
+        return self._each(lambda one: one.without_canary() if one.canary in uids else one)
+
+    def after_absence(self) -> Breakers:
+        """Return the breakers after a start, or after another process acted."""
+        return replace(self._each(lambda one: replace(one, canary="")), is_trusted=False)
+
+    def living(self, namespaces: Collection[str], rules: UpdateRules, now: datetime) -> Breakers:
+        """Return the breakers without those of which nothing is to be remembered."""
+        living = {
+            name: one
+            for name, one in self.namespaces.items()
+            if one.latest(rules, now)
+            or (one.is_open and (name in namespaces or not one.allows(now)))
+        }
+        return self if len(living) == len(self.namespaces) else replace(self, namespaces=living)
+
+    def _all(self) -> Iterator[Breaker]:
+        yield self.cluster
+        yield from self.namespaces.values()
+
+    def _each(self, change: Callable[[Breaker], Breaker]) -> Breakers:
+        changed = {name: change(one) for name, one in self.namespaces.items()}
+        return replace(self, cluster=change(self.cluster), namespaces=changed)

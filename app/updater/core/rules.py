@@ -42,9 +42,11 @@ class UpdateRules:
     proof_pause: timedelta = timedelta(minutes=5)  # after an eviction that did not help, doubling
     trial_pause: timedelta = timedelta(seconds=10)  # after a useless trial, which disturbed no pod
     longest_proof_pause: timedelta = timedelta(hours=6)
-    first_evictions: int = 10  # after a start, in the whole cluster, until one of them helped
-    breaker_share: float = 0.5  # of useless evictions, above which all evictions stop
-    breaker_least: int = 4  # evictions judged before the share means something
+    # After a start, in the whole cluster, until one helped; `breaker_least` in each namespace.
+    first_evictions: int = 10
+    breaker_share: float = 0.5  # of useless evictions, above which those of a namespace stop
+    breaker_least: int = 4  # evictions of a namespace judged before the share means something
+    breaker_namespaces: int = 3  # with useless evictions, and more than the share: all stop
     breaker_window: timedelta = timedelta(minutes=10)
     namespace: str = ""  # the only one that counts, empty for all
     ignored_namespaces: frozenset[str] = frozenset()

@@ -26,9 +26,9 @@ from app.updater.core.memory import (
     unseen_pdb_key,
     wanted_requests,
     with_pods,
-    without_breaker_canary,
+    without_breaker_canaries,
 )
-from app.updater.core.proof import Breaker, Proof, ProofVersion
+from app.updater.core.proof import Breaker, Breakers, Proof, ProofVersion
 from tests import make
 from tests.updater.core.scenes import MINUTE, NOW, OURS, amounts, container, running, with_metadata
 
@@ -131,12 +131,12 @@ def test_who_rests_rests_on() -> None:
 
 def test_a_canary_whose_workload_is_gone_is_let_go() -> None:
     """Nobody would ever answer for it, and all evictions would wait for ever."""
-    breaker = Breaker(is_open=True, canary="a")
+    breakers = Breakers(Breaker(is_open=True, canary="a"))
     proof = replace(PROOF, known=frozenset({"a"}))
-    memory = Memory(proofs={("default", OWNER, "web"): proof}, breaker=breaker)
+    memory = Memory(proofs={("default", OWNER, "web"): proof}, breakers=breakers)
     there = make.snapshot(make.workload_json(), make.vpa_json())
-    assert observed(memory, there, OURS, NOW).breaker is breaker
-    assert observed(memory, make.snapshot(), OURS, NOW).breaker.canary == ""
+    assert observed(memory, there, OURS, NOW).breakers is breakers
+    assert observed(memory, make.snapshot(), OURS, NOW).breakers.canaries == frozenset()
 
 
 def test_empty_memories_take_no_room() -> None:
@@ -162,10 +162,10 @@ def test_namespaces() -> None:
 
 def test_a_breakers_canary_is_let_go() -> None:
     """If it is among those that get no answer."""
-    memory = Memory(breaker=Breaker(is_open=True, canary="a"))
-    assert without_breaker_canary(memory, {"a"}).breaker.canary == ""
-    assert without_breaker_canary(memory, {"b"}) is memory
-    assert without_breaker_canary(Memory(), {""}) == Memory()
+    memory = Memory(breakers=Breakers(Breaker(is_open=True, canary="a")))
+    assert without_breaker_canaries(memory, {"a"}).breakers.canaries == frozenset()
+    assert without_breaker_canaries(memory, {"b"}) is memory
+    assert without_breaker_canaries(Memory(), {""}) == Memory()
 
 
 def test_who_was_away_remembers_how_long_to_rest() -> None:
@@ -177,11 +177,11 @@ def test_who_was_away_remembers_how_long_to_rest() -> None:
     memory = Memory(
         pods={"uid-web-0": EVICTED},
         proofs={("default", OWNER, "web"): failed, other: proven},
-        breaker=Breaker(is_open=True, canary="x", until=until, failures=2),
+        breakers=Breakers(Breaker(is_open=True, canary="x", until=until, failures=2)),
     )
     assert after_absence(memory) == Memory(
         proofs={("default", OWNER, "web"): Proof(PROOF.version, failures=3, until=until)},
-        breaker=Breaker(is_open=True, until=until, failures=2, is_trusted=False),
+        breakers=Breakers(Breaker(is_open=True, until=until, failures=2), is_trusted=False),
     )
 
 
@@ -214,7 +214,7 @@ FULL = Memory(
             ProofVersion("", 1, ()), since=NOW, until=NOW
         )
     },
-    breaker=Breaker(((NOW, True),), is_open=True, until=NOW),
+    breakers=Breakers(namespaces={"default": Breaker(((NOW, True),), is_open=True, until=NOW)}),
     pdb_pauses={("default", "web"): PAUSE},
     rollouts={("default", "web"): SeenRollout("", NOW)},
 )

@@ -40,7 +40,7 @@ from app.updater.core.outcomes import (
     resize_refusal,
     undone,
 )
-from app.updater.core.proof import Breaker
+from app.updater.core.proof import Breaker, Breakers
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.cases import cases
@@ -118,13 +118,13 @@ def test_an_eviction_in_doubt_is_awaited_like_any_other() -> None:
     """Nobody else goes until it is known, and what is seen later is not learnt twice."""
     pause = Pause(Reason.PDB_BLOCKED, "no", 3, NOW)
     budgets = {("default", "web"): pause}
-    memory = Memory(breaker=Breaker(is_open=True, failures=1), pdb_pauses=budgets)
+    memory = Memory(breakers=Breakers(Breaker(is_open=True, failures=1)), pdb_pauses=budgets)
     call, doubted = unanswered(scene("Recreate", OURS, make.budget_json()), memory)
     pod, (proof,) = first(doubted), doubted.proofs.values()
     assert pod.evicted == NOW
     assert pod.pause is not None
     assert proof.awaited == ("uid-web-0",)
-    assert doubted.breaker.canary == "uid-web-0"
+    assert doubted.breakers.canaries == {"uid-web-0"}
     assert doubted.pdb_pauses == budgets
     judged = proof.after_replacement("new", helped=False, rules=OURS, now=NOW)
     (key,) = doubted.proofs
@@ -136,13 +136,13 @@ def test_an_eviction_in_doubt_is_awaited_like_any_other() -> None:
 def test_an_eviction_in_doubt_that_was_not_carried_out() -> None:
     """Its place is free again, its replacement is not awaited, another canary may go."""
     found = scene()
-    before = Memory(breaker=Breaker(is_open=True, failures=1))
+    before = Memory(breakers=Breakers(Breaker(is_open=True, failures=1)))
     call, doubted = unanswered(found, before)
     memory = undone(doubted, call)
     pod, (proof,) = first(memory), memory.proofs.values()
     assert (pod.evicted, pod.pause is not None) == (None, True)
     assert proof.awaited == ()
-    assert memory.breaker.canary == ""
+    assert memory.breakers.canaries == frozenset()
     assert undone(before, call) == before
 
 

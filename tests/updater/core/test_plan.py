@@ -20,7 +20,7 @@ from app.model.snapshot import Snapshot
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, PodMemory
 from app.updater.core.plan import Plan, PlanOptions, Unplannable, VpaCounts, plan
-from app.updater.core.proof import Breaker
+from app.updater.core.proof import Breaker, Breakers
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.make import ALL_GATES
@@ -219,7 +219,7 @@ def test_when_few_evictions_are_left_each_namespace_is_the_first_at_times() -> N
             pod["metadata"] |= {"namespace": namespace, "uid": f"{namespace}-{len(items)}"}
             items.append(pod)
     snapshot = make.snapshot(*items)
-    opened = Memory(breaker=Breaker(is_open=True))
+    opened = Memory(breakers=Breakers(Breaker(is_open=True)))
     gone: list[str] = []
     for minute in range(30):
         now = NOW + minute * MINUTE

@@ -3,30 +3,34 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import timedelta
-
-import pytest
+from datetime import datetime, timedelta
 
 from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Reason
 from app.updater.core.memory import Infeasible, Memory, PodMemory, SeenRollout
 from app.updater.core.owners import OngoingRollout
 from app.updater.core.plan_state import Assessment, PlanInputs, PlanState
-from app.updater.core.proof import Breaker, Proof, ProofVersion
+from app.updater.core.proof import Breaker, Breakers, Proof, ProofVersion
 from app.updater.core.rules import UpdateRules
 from tests import make
+from tests.cases import cases
 from tests.make import NO_GATES
 from tests.updater.core.scenes import NOW, OURS, UNPROVEN
 
 POD, VPA = make.pod(), make.vpa()
+OUT = Breaker(is_open=True, canary="x", until=NOW + timedelta(hours=1))
 
 
 def state(
-    memory: Memory | None = None, *, is_partial: bool = False, rules: UpdateRules = OURS
+    memory: Memory | None = None,
+    *,
+    is_partial: bool = False,
+    rules: UpdateRules = OURS,
+    now: datetime = NOW,
 ) -> PlanState:
     """Return the state of a new plan."""
     return PlanState(
-        PlanInputs(rules, NO_GATES, memory or Memory(), NOW, is_partial=is_partial), {}
+        PlanInputs(rules, NO_GATES, memory or Memory(), now, is_partial=is_partial), {}
     )
 
 
@@ -39,60 +43,124 @@ def test_budgets_are_used_up() -> None:
     assert found.reserve_pdbs((), broken=False)
 
 
-def test_the_breaker_counts() -> None:
-    """Closed: any number; open: one, or none while a canary is out."""
-    assert all(state().reserve_eviction() for _ in range(9))
-    opened = Memory(breaker=Breaker(is_open=True))
-    found = state(opened)
-    assert [found.reserve_eviction() for _ in range(3)] == [True, False, False]
-    assert found.evictions_left == 0  # owners that come later are blocked at once
-    out = Breaker(is_open=True, canary="x", until=NOW + timedelta(minutes=1))
-    waiting = replace(opened, breaker=out)
-    assert not state(waiting).reserve_eviction()
+def reserved(found: PlanState, namespace: str = "default", times: int = 9) -> int:
+    """Return how many evictions could be reserved."""
+    return sum(found.reserve_eviction(namespace) for _ in range(times))
 
 
-def started(awaited: int = 0, useless: int = 0, minutes_ago: float = 1) -> Memory:
+@cases(
+    "breakers here there",
+    {
+        "closed": (Breakers(), 9, 9),
+        "of the cluster": (Breakers(Breaker(is_open=True)), 1, 0),
+        "of the cluster, a canary is out": (Breakers(OUT), 0, 0),
+        "of the namespace": (Breakers(namespaces={"default": Breaker(is_open=True)}), 1, 9),
+        "of the namespace, a canary is out": (Breakers(namespaces={"default": OUT}), 0, 9),
+        "of another namespace": (Breakers(namespaces={"other": OUT}), 9, 0),
+        "both": (Breakers(Breaker(is_open=True), {"default": OUT}), 0, 1),
+    },
+)
+def test_breakers_let_one_pod_go(breakers: Breakers, here: int, there: int) -> None:
+    """Open: one, or none while a canary is out; in one namespace, or in the whole cluster."""
+    found = state(Memory(breakers=breakers))
+    assert (reserved(found), reserved(found, "other")) == (here, there)
+
+
+def started(
+    awaited: int = 0, useless: int = 0, minutes_ago: float = 1, namespaces: int = 1
+) -> Memory:
     """Return the memory some time after a start: nothing has helped yet."""
     since = NOW - timedelta(minutes=minutes_ago)
     uids = tuple(map(str, range(awaited)))
     proof = Proof(ProofVersion("", 0, ()), awaited=uids, since=since)
-    key = ("default", ObjectKey("", "StatefulSet", "web"), "web")
-    breaker = Breaker(((since, False),) * useless, is_trusted=False)
-    return Memory(proofs={key: proof}, breaker=breaker)
+    names = [f"n{number}" for number in range(namespaces)]
+    web = ObjectKey("", "StatefulSet", "web")
+    bad = dict.fromkeys(names, Breaker(((since, False),) * useless))
+    return Memory(
+        proofs={(name, web, "web"): proof for name in names},
+        breakers=Breakers(namespaces=bad, is_trusted=False),
+    )
 
 
-@pytest.mark.parametrize(
-    ("memory", "rules", "left"),
-    [
-        (started(), OURS, 10),
-        (started(awaited=7), OURS, 3),
-        (started(awaited=11), OURS, 0),
-        (started(awaited=11, minutes_ago=5), OURS, 10),  # they are not replaced at all
-        (started(awaited=5, useless=2), OURS, 3),
-        (started(awaited=5, useless=2, minutes_ago=10), OURS, 10),
-        (Memory(breaker=Breaker(((NOW, True), (NOW, False)), is_trusted=False)), OURS, 9),
-        (started(), UNPROVEN, None),
-        (Memory(), OURS, None),
-    ],
+@cases(
+    "memory rules here there",
+    {
+        "nothing went": (started(), OURS, 4, 4),
+        "some are awaited": (started(awaited=3), OURS, 1, 4),
+        "in several namespaces": (started(awaited=3, namespaces=3), OURS, 1, 1),
+        "as many as may go": (started(awaited=4), OURS, 0, 4),
+        "in the whole cluster": (started(awaited=4, namespaces=3), OURS, 0, 0),
+        "not replaced at all": (started(awaited=11, minutes_ago=5), OURS, 4, 4),
+        "some were useless": (started(awaited=1, useless=2), OURS, 1, 4),
+        "long ago": (started(awaited=5, useless=2, minutes_ago=10), OURS, 4, 4),
+        "many useless ones of one namespace": (started(useless=50), OURS, 0, 4),
+        "nothing is proven": (started(), UNPROVEN, None, None),
+        "something helped": (Memory(), OURS, None, None),
+    },
 )
-def test_after_a_start_ten_pods_go_first(
-    memory: Memory, rules: UpdateRules, left: int | None
+def test_after_a_start_few_pods_go_first(
+    memory: Memory, rules: UpdateRules, here: int | None, there: int | None
 ) -> None:
-    """A webhook that is of no use costs no more of them, however many workloads there are."""
-    assert state(memory, rules=rules).evictions_left == left
+    """Ten, four of each namespace: one namespace takes no other its turn."""
+    found = state(memory, rules=rules)
+    assert (found.evictions_left("n0"), found.evictions_left("other")) == (here, there)
 
 
 def test_a_verdict_counts_at_once() -> None:
     """For the owners that come later in the same plan."""
-    found = state(started(awaited=10))
-    assert not found.reserve_eviction()
-    assert found.no_eviction_left()[0] is Reason.PROOF_PENDING
-    found.note_replacement(frozenset(), helped=True)
-    assert found.reserve_eviction()
+    found = state(started(awaited=4))
+    assert not found.reserve_eviction("n0")
+    assert found.no_eviction_left("n0")[0] is Reason.PROOF_PENDING
+    found.note_replacement("n0", frozenset(), helped=True)
+    assert found.reserve_eviction("n0")
     for _ in range(4):
-        found.note_replacement(frozenset(), helped=False)
-    assert not found.reserve_eviction()
-    assert found.no_eviction_left()[0] is Reason.RECREATED_WITHOUT_CHANGE
+        found.note_replacement("n0", frozenset(), helped=False)
+    assert not found.reserve_eviction("n0")
+    message = "too many evictions in namespace n0 did not help; its pods wait"
+    assert found.no_eviction_left("n0") == (Reason.RECREATED_WITHOUT_CHANGE, message)
+    assert found.reserve_eviction("n1")
+
+
+def test_all_stop_for_several_namespaces_alone() -> None:
+    """The third namespace in which evictions do not help stops all."""
+    found = state()
+    for name in ("n0", "n1"):
+        for _ in range(9):
+            found.note_replacement(name, frozenset(), helped=False)
+    assert found.reserve_eviction("other")
+    found.note_replacement("n2", frozenset(), helped=False)
+    assert not found.reserve_eviction("other")
+    message = "too many evictions did not help, in several namespaces; all stop"
+    assert found.no_eviction_left("other") == (Reason.RECREATED_WITHOUT_CHANGE, message)
+
+
+NAMES = ("a", "b", "c", "d")
+
+
+@cases(
+    "breakers first last",
+    {
+        "all may go": (Breakers(), "a", "d"),
+        "nothing has helped yet": (Breakers(is_trusted=False), None, None),
+        "all have stopped": (Breakers(OUT), None, None),
+        "evictions of one did not help": (
+            Breakers(OUT, {"b": Breaker(((NOW, False),)), "d": Breaker(((NOW, True),))}),
+            None,
+            "b",
+        ),
+    },
+)
+def test_namespaces_take_turns(breakers: Breakers, first: str | None, last: str | None) -> None:
+    """While few evictions are left another one begins each time; the useless come last."""
+    orders = [
+        state(Memory(breakers=breakers), now=NOW + timedelta(minutes=minutes)).namespaces_in_turn(
+            NAMES
+        )
+        for minutes in range(9)
+    ]
+    assert {first} == {order[0] for order in orders} or first is None
+    assert {last} == {order[-1] for order in orders} or last is None
+    assert first is not None or len({order[0] for order in orders}) > 1
 
 
 def test_what_is_learnt_is_added() -> None:

@@ -10,6 +10,7 @@ import pytest
 from app.updater.core.decisions import Pair
 from app.updater.core.proof import (
     Breaker,
+    Breakers,
     Proof,
     ProofVersion,
     current_proof,
@@ -18,6 +19,7 @@ from app.updater.core.proof import (
 )
 from app.updater.core.targets import measure
 from tests import make
+from tests.cases import cases
 from tests.updater.core.scenes import MINUTE, NOW, OURS, UNPROVEN, amounts, container, read, running
 
 VERSION = ProofVersion("uid-web", 1, ())
@@ -156,11 +158,13 @@ def test_breaker_lets_one_canary_go() -> None:
     out = found.after_eviction("x", OURS, later)
     assert (out.canary, out.allows(later)) == ("x", False)
     assert out.after_eviction("y", OURS, later).canary == "x"
-    assert out.after(True, OURS, later, evicted={"y"}) is out
+    other = out.after(True, OURS, later, evicted={"y"})
+    assert other == replace(out, verdicts=(*out.verdicts, (later, True)))
     failed = out.after(False, OURS, later, evicted={"x"})
     assert failed.until == later + 10 * MINUTE
     assert failed.allows(later + 10 * MINUTE)
-    assert out.after(True, OURS, later, evicted={"x", "y"}) == Breaker()
+    helped = out.after(True, OURS, later, evicted={"x", "y"})
+    assert helped == Breaker(((later, True),))
 
 
 def test_canaries_of_the_breaker_that_nobody_replaces() -> None:
@@ -176,8 +180,94 @@ def test_canaries_of_the_breaker_that_nobody_replaces() -> None:
     assert found.without_canary().allows(NOW)
 
 
+def judged(breakers: Breakers, *verdicts: str, now: datetime = NOW) -> Breakers:
+    """Return the breakers after replacements, such as `a+++` or `b-`, in this order."""
+    for text in verdicts:
+        for word in text[1:]:
+            breakers = breakers.after(text[0], OURS, now, helped=word == "+")
+    return breakers
+
+
+@cases(
+    "verdicts expected stopped",
+    {
+        "one namespace, however often": (["a" + "-" * 50], False, "a"),
+        "two": (["a----", "b----"], False, "ab"),
+        "three": (["a----", "b----", "c-"], True, "ab"),
+        "three, once each": (["a-", "b-", "c-"], True, ""),
+        "three of seven": (["d+", "e+", "f+", "g+", "a-", "b-", "c-"], False, ""),
+        "four of seven": (["d+", "e+", "f+", "a-", "b-", "c-", "g-"], True, ""),
+        "a good one has as many votes as a bad one": (
+            ["a-", "b-", "d++++++++", "c-"],
+            True,
+            "",
+        ),
+        "most helped in each": (["a++-", "b++-", "c++-"], False, ""),
+    },
+)
+def test_each_namespace_has_one_vote(verdicts: list[str], expected: bool, stopped: str) -> None:
+    """All stop for three namespaces, if they are more than half of those that were heard."""
+    found = judged(Breakers(), *verdicts)
+    assert found.cluster.is_open is expected
+    assert "".join(name for name, one in found.namespaces.items() if one.is_open) == stopped
+
+
+def test_namespaces_that_were_heard_long_ago_have_no_vote() -> None:
+    """Nor does the cluster stop for a verdict that is good."""
+    old = judged(Breakers(), "a----", "b----", now=NOW - 11 * MINUTE)
+    assert not judged(old, "c-").cluster.is_open
+    most = judged(Breakers(), "a-", "b-", "c+")
+    assert not judged(most, "c+").cluster.is_open
+
+
+def test_one_namespace_may_go_on_after_its_canary() -> None:
+    """The answer to the canary of a namespace says nothing about another."""
+    found = judged(Breakers(), "a----", "b----")
+    later = NOW + 5 * MINUTE
+    assert (found.allows("a", NOW), found.allows("a", later), found.allows("c", NOW)) == (
+        False,
+        True,
+        True,
+    )
+    out = found.after_eviction("a", "x", OURS, later).after_eviction("c", "y", OURS, later)
+    assert out.canaries == {"x"}
+    done = out.after("a", OURS, later, helped=True, evicted={"x"})
+    assert [name for name, one in done.namespaces.items() if one.is_open] == ["b"]
+    assert done.without_canaries({"y"}) is done
+
+
+def test_one_canary_for_all_namespaces() -> None:
+    """When it helped all others are heard anew; those that stopped alone wait for their own."""
+    found = judged(Breakers(), "a----", "b-", "c-")
+    later = NOW + 5 * MINUTE
+    out = found.after_eviction("c", "x", OURS, later)
+    assert not out.allows("d", later)
+    assert judged(out, "d+", now=later).cluster.is_open
+    failed = out.after("c", OURS, later, helped=False, evicted={"x"})
+    assert failed.cluster.until == later + 10 * MINUTE
+    helped = out.after("c", OURS, later, helped=True, evicted={"x"})
+    assert not helped.cluster.is_open
+    assert {name: one.is_open for name, one in helped.namespaces.items()} == {
+        "a": True,
+        "b": False,
+        "c": False,
+    }
+    assert not judged(helped, "b-", now=later).cluster.is_open
+    assert out.without_canaries({"x"}).allows("d", later)
+
+
+def test_breakers_without_a_use_are_forgotten() -> None:
+    """Of namespaces in which nothing is evicted nothing is kept, but a pause that goes on."""
+    found = judged(Breakers(), "a----", "b-", "c----")
+    later = NOW + 11 * MINUTE
+    assert found.living((), OURS, NOW) is found
+    assert list(found.living({"a", "b"}, OURS, later).namespaces) == ["a"]
+    resting = found.after_eviction("c", "x", OURS, later)
+    assert list(resting.living((), OURS, later).namespaces) == ["c"]
+
+
 def test_one_eviction_that_helped_is_trusted_for_all() -> None:
     """After a start none has helped yet; those that do not change nothing about that."""
-    fresh = Breaker(is_trusted=False)
-    assert not after(fresh, "--").is_trusted
-    assert after(fresh, "-+-").is_trusted
+    fresh = Breakers().after_absence()
+    assert not judged(fresh, "a--").is_trusted
+    assert judged(fresh, "a-+-").is_trusted

@@ -16,7 +16,7 @@ from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, ProofKey
 from app.updater.core.outcomes import Outcome, after_useless_trial, is_useless, learn, needs_trial
 from app.updater.core.plan import Plan, PlanOptions, plan
-from app.updater.core.proof import Breaker, Proof, ProofVersion
+from app.updater.core.proof import Breaker, Breakers, Proof, ProofVersion
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
 from tests.cases import cases
@@ -259,6 +259,7 @@ def test_a_leader_is_not_replaced_by_a_follower(
 
 
 OPEN = Breaker(is_open=True, until=NOW, failures=1)  # and may send a canary
+ALL_STOP = Breakers(OPEN)
 
 
 def two_owners(memory: Memory, *, sizes: int = 4, now: datetime = NOW) -> dict[str, Reason]:
@@ -270,7 +271,7 @@ def two_owners(memory: Memory, *, sizes: int = 4, now: datetime = NOW) -> dict[s
 
 def test_an_open_breaker_lets_one_pod_go_in_the_whole_cluster() -> None:
     """The others wait for its replacement, whichever workload they belong to."""
-    found = two_owners(Memory(breaker=OPEN))
+    found = two_owners(Memory(breakers=ALL_STOP))
     assert list(found.values()).count(Reason.EVICTED) == 1
     assert found["a-0"] is Reason.EVICTED
     assert found["b-0"] is Reason.RECREATED_WITHOUT_CHANGE
@@ -286,7 +287,7 @@ def test_while_a_canary_is_out_nobody_goes() -> None:
         (replace(OPEN, canary="x", until=NOW + MINUTE), gone),
         (replace(OPEN, until=NOW + MINUTE), {}),
     ):
-        found = two_owners(Memory(breaker=breaker, proofs=proofs))
+        found = two_owners(Memory(breakers=Breakers(breaker), proofs=proofs))
         assert found["b-0"] is Reason.RECREATED_WITHOUT_CHANGE
         assert Reason.EVICTED not in found.values()
 
@@ -298,35 +299,36 @@ def test_a_closed_breaker_lets_each_workload_send_its_canary() -> None:
 
 
 def test_the_breaker_learns_from_replacements() -> None:
-    """Four useless evictions within ten minutes stop everything; one success ends it."""
+    """Four useless evictions within ten minutes stop their namespace; one success ends it."""
     story = Story(several(OLD, 4), rules=replace(OURS, proof_pause=timedelta(), breaker_least=3))
     for _ in range(4):
         story.round(OLD)
-    assert story.memory.breaker.is_open
+    assert story.memory.breakers.of("default").is_open
     story.round(None)
     story.round(None)
-    assert story.memory.breaker.canary
+    assert story.memory.breakers.canaries
     story.pods.append(named(NEW, "fixed"))
     story.round(NEW)
-    assert not story.memory.breaker.is_open
+    assert not story.memory.breakers.of("default").is_open
 
 
 def test_a_breakers_canary_without_an_answer_is_let_go() -> None:
     """Where no replacement comes, another pod may be asked."""
-    story = Story(several(OLD, 5), memory=Memory(breaker=OPEN))
+    story = Story(several(OLD, 5), memory=Memory(breakers=ALL_STOP))
     story.round(None, minutes=3)
-    assert story.memory.breaker.canary == "uid-web-0"
+    assert story.memory.breakers.canaries == {"uid-web-0"}
     plan = story.scene.plan()
-    assert plan.memory.breaker.canary == ""
+    assert plan.memory.breakers.canaries == frozenset()
 
 
 def test_a_canary_that_is_never_replaced_holds_up_all_for_a_while() -> None:
     """Its owner has no quota for another pod: after a pause one of another workload goes."""
     key = ("default", ObjectKey("", "StatefulSet", "a"), "a")
     version = ProofVersion("uid-a", 1, ())
-    out = Proof(version, awaited=("x",), since=NOW, known=frozenset({"x"}))
+    known = frozenset({"x", *(f"uid-a-{number}" for number in range(4))})
+    out = Proof(version, awaited=("x",), since=NOW, known=known)
     breaker = OPEN.after_eviction("x", OURS, NOW)
-    memory = Memory(proofs={key: out}, breaker=breaker)
+    memory = Memory(proofs={key: out}, breakers=Breakers(breaker))
     counts = [
         list(two_owners(memory, sizes=5, now=NOW + minutes * MINUTE).values()).count(Reason.EVICTED)
         for minutes in (1, 4, 5)
@@ -340,20 +342,20 @@ def test_an_open_breaker_lets_no_resize_become_an_eviction() -> None:
         several(OLD, 4),
         mode="InPlaceOrRecreate",
         rules=OURS,
-        memory=Memory(breaker=OPEN),
+        memory=Memory(breakers=ALL_STOP),
     ).decision()
     assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
 
 
-@pytest.mark.parametrize(("breaker", "left"), [(OPEN, 1), (Breaker(is_trusted=False), 10)])
-def test_who_was_refused_before_may_prove_for_all(breaker: Breaker, left: int) -> None:
+@pytest.mark.parametrize(("breakers", "left"), [(ALL_STOP, 1), (Breakers(is_trusted=False), 4)])
+def test_who_was_refused_before_may_prove_for_all(breakers: Breakers, left: int) -> None:
     """Where resizes never work nobody else could; no more than may go while little is proven."""
     pause = Pause(Reason.RESIZE_ERROR, "refused", 1, NOW)
     pods = {
         f"uid-web-{number}": PodMemory("default", f"web-{number}", pause=pause)
         for number in range(24)
     }
-    memory = Memory(breaker=breaker, pods=pods)
+    memory = Memory(breakers=breakers, pods=pods)
     found = Scene(several(OLD, 24), mode="InPlaceOrRecreate", rules=OURS, memory=memory)
     assert sum(one.may_evict_instead for one in found.decisions().values()) == left
 
@@ -364,7 +366,7 @@ def test_an_open_breaker_lets_one_pod_of_a_proven_workload_go() -> None:
     story.round(NEW)
     story.memory = story.scene.plan().memory
     assert evicted(story.scene.plan()) == 2
-    story.memory = replace(story.memory, breaker=OPEN)
+    story.memory = replace(story.memory, breakers=ALL_STOP)
     stopped = story.scene.plan()
     assert evicted(stopped) == 1
     assert reasons(stopped) == {Reason.RECREATED_WITHOUT_CHANGE}
