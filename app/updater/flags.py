@@ -26,6 +26,7 @@ from app.flags.shared import (
     ClusterAccess,
     LeaderElection,
     Logging,
+    PortAccess,
     Profiling,
     Scope,
     feature_gates,
@@ -278,6 +279,7 @@ class UpdaterSettings:
     """All that the updater can be told."""
 
     loop: RoundLoop
+    access: PortAccess
     deciding: Deciding
     acting: Acting
     disruption: Disruption

@@ -20,7 +20,7 @@ from app.kube.access_review import AccessReviews
 from app.kube.client import connect
 from app.kube.reach import Origin
 from app.ports import NAMESPACES, VPAS
-from app.runtime.access import Guard
+from app.runtime.access import Caller, Guard
 from app.runtime.clock import SystemClock
 from app.runtime.problems import Refusal
 from tests.acceptance.cluster import Cluster
@@ -202,7 +202,7 @@ def test_a_recommender_that_may_not_ask_who_asks(cluster: Cluster, tmp_path: Pat
     kube = connect(origin=Origin(str(kubeconfig)))
     guard = Guard(AccessReviews(kube.within(10), SystemClock()))
     with pytest.raises(Refusal, match=r"bind .* system:auth-delegator") as refused:
-        guard.admit(f"Bearer {cluster.admin.token}", "get", "default")
+        guard.admit(Caller(f"Bearer {cluster.admin.token}"), "get", "default")
     assert refused.value.status == 503
     kube.close()
     cluster.admin.delete(SERVICE_ACCOUNTS, "default", "without-rights")

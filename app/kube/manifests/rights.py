@@ -71,6 +71,19 @@ def _owners(verbs: tuple[str, ...]) -> tuple[Right, ...]:
     )
 
 
+def _callers(why: str) -> tuple[Right, Right]:
+    """Return the rights to ask about who calls."""
+    return (
+        Right(
+            "authentication.k8s.io",
+            ("tokenreviews",),
+            ("create",),
+            "know whose token a request carries",
+        ),
+        Right("authorization.k8s.io", ("subjectaccessreviews",), ("create",), why),
+    )
+
+
 def _own(create: Right, name: str, named_by: str = "") -> tuple[Right, Right]:
     """Return the right to create an object at home, and those on the object of this name."""
     create = replace(create, reach=RightScope.AT_HOME)
@@ -147,18 +160,7 @@ _RECOMMENDER: Final = (
     Right("", ("events",), _WATCH, "see evictions by a node that ran out of memory"),
     *_owners(_WATCH),
     Right("metrics.k8s.io", ("pods",), ("list",), "read usage"),
-    Right(
-        "authentication.k8s.io",
-        ("tokenreviews",),
-        ("create",),
-        "know whose token a request carries",
-    ),
-    Right(
-        "authorization.k8s.io",
-        ("subjectaccessreviews",),
-        ("create",),
-        "know whether this user may see recommendations",
-    ),
+    *_callers("know whether this user may see recommendations"),
     *_election("vpa-recommender-lease"),
 )
 _UPDATER: Final = (
@@ -173,6 +175,7 @@ _UPDATER: Final = (
     Right("policy", ("poddisruptionbudgets",), _WATCH, "know beforehand what may be disrupted"),
     *_owners(_READ),
     Right("", ("events",), ("create",), "tell what was done, and what is stuck"),
+    *_callers("know whether this user may see decisions"),
     Right(
         _LEASES,
         ("leases",),

@@ -361,6 +361,18 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   - events
   verbs:
   - create
+- apiGroups:
+  - authentication.k8s.io
+  resources:
+  - tokenreviews
+  verbs:
+  - create
+- apiGroups:
+  - authorization.k8s.io
+  resources:
+  - subjectaccessreviews
+  verbs:
+  - create
 {{- end -}}
 {{- define "plumbline.rules.updater.Role" -}}
 - apiGroups:
