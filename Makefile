@@ -40,6 +40,7 @@ generate: $(STAMP) ## write docs/flags.md and docs/metrics.md, copy manifests to
 	@$(BIN)/python -c 'from app.commands.metrics_page import page; print(page(), end="")' >docs/metrics.md
 	@for name in crd admission recommender updater; do cp app/kube/manifests/$$name.yaml deploy/base/$$name; done
 	@cp app/kube/manifests/trials.yaml deploy/components/prove-by-trial
+	@cp app/kube/manifests/summaries.yaml deploy/components/vpa-summaries
 	@cp app/kube/manifests/external-metrics.yaml deploy/components/external-metrics/rights.yaml
 	@cp app/kube/manifests/crd.yaml deploy/monitoring/fleet.json deploy/monitoring/workload.json deploy/chart/files
 

@@ -154,8 +154,9 @@ class Acting:
         Flag(
             "vpa-summaries",
             SWITCH,
-            "true",
-            "keep an annotation on each VPA that sums up what is done about its pods",
+            "false",
+            "keep an annotation on each VPA that sums up what is done about its pods (needs the "
+            "right to patch VPAs)",
         ),
     ]
 

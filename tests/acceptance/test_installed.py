@@ -114,7 +114,8 @@ def test_metrics_are_published(installed: Installed) -> None:
         lambda: skipped in installed.page("admission-controller", "/metrics"), "a pod is skipped"
     )
     pages = [installed.page(component, "/metrics") for component in COMPONENTS]
-    pages.append(installed.page("recommender", "/metrics/recommendations"))
+    token = installed.plane.admin_token
+    pages.append(installed.page("recommender", "/metrics/recommendations", token))
     published = {
         line.split()[2] for page in pages for line in page.splitlines() if line[:7] == "# TYPE "
     }

@@ -164,7 +164,7 @@ _RECOMMENDER: Final = (
     *_election("vpa-recommender-lease"),
 )
 _UPDATER: Final = (
-    Right(_VPA_GROUP, (_VPAS,), (*_WATCH, "patch"), "decide by them; sum up the decisions on them"),
+    Right(_VPA_GROUP, (_VPAS,), _WATCH, "decide by them"),
     Right("", ("pods",), _WATCH, "compare them with their recommendation"),
     Right("", ("pods",), ("get",), "see what became of one whose resize was refused, or lost"),
     Right("", ("pods",), ("patch",), "take back the notes of a start-up boost"),
@@ -210,6 +210,11 @@ OPTIONS: Final = {
         Right(
             "", ("pods",), ("create",), "create pods on trial (dry-run) before the first eviction"
         ),
+    ),
+    "summaries": Option(
+        "updater",
+        "--vpa-summaries",
+        Right(_VPA_GROUP, (_VPAS,), ("patch",), "sum up on each VPA what is decided of its pods"),
     ),
     "external-metrics": Option(
         "recommender",

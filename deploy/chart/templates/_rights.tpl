@@ -268,7 +268,6 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   verbs:
   - list
   - watch
-  - patch
 - apiGroups:
   - ''
   resources:
@@ -408,6 +407,14 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   - pods
   verbs:
   - create
+{{- end -}}
+{{- define "plumbline.rules.summaries.ClusterRole" -}}
+- apiGroups:
+  - autoscaling.k8s.io
+  resources:
+  - verticalpodautoscalers
+  verbs:
+  - patch
 {{- end -}}
 {{- define "plumbline.rules.external-metrics.ClusterRole" -}}
 - apiGroups:

@@ -14,6 +14,7 @@ import yaml
 from app.admission.flags import AdmissionSettings
 from app.flags.command_line import parse
 from app.kube.manifests.documents import NAMES, PROCESSES, objects, text
+from app.kube.manifests.rights import OPTIONS
 from app.ports import Json
 from app.recommender.flags import RecommenderSettings
 from app.updater.flags import UpdaterSettings
@@ -29,6 +30,7 @@ COPIES = {
     "crd.yaml": "crd",
     "chart/files/crd.yaml": "crd",
     "components/prove-by-trial/trials.yaml": "trials",
+    "components/vpa-summaries/summaries.yaml": "summaries",
     "components/external-metrics/rights.yaml": "external-metrics",
 }
 
@@ -167,7 +169,8 @@ def test_what_belongs_together_finds_each_other(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "name"), [("trials", "updater"), ("external-metrics", "recommender")]
+    ("option", "name"),
+    [("trials", "updater"), ("summaries", "updater"), ("external-metrics", "recommender")],
 )
 def test_options_are_for_their_process(option: str, name: str) -> None:
     """A right that a flag needs is bound to the account of the process with this flag."""
@@ -181,7 +184,7 @@ def test_options_are_for_their_process(option: str, name: str) -> None:
 
 def test_labels() -> None:
     """All but the definitions carries the labels by which it is found, and its process's name."""
-    for name in (*PROCESSES, "trials", "external-metrics"):
+    for name in (*PROCESSES, *OPTIONS):
         labels = [item["metadata"]["labels"] for item in objects(name)]
         assert all(each == labels[0] for each in labels)
         assert labels[0]["app.kubernetes.io/name"] == "plumbline"
