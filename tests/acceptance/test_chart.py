@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -43,6 +44,33 @@ def test_chart_is_the_base() -> None:
 
     assert set(chart) == set(wanted)
     assert [name for name, document in chart.items() if document != wanted[name]] == []
+
+
+@cases(
+    "component values made",
+    {
+        "policies": ("network-policies", CHARTS["policies"], {"NetworkPolicy"}),
+        "TLS": ("tls", CHARTS["TLS"], {"Deployment", "ServiceMonitor"}),
+    },
+)
+def test_chart_is_the_component(
+    tmp_path: Path, component: str, values: tuple[str, ...], made: set[str]
+) -> None:
+    """What a component adds to the base the chart gives where its values ask for it."""
+    home = os.path.relpath(DEPLOY, tmp_path)  # kustomize wants no absolute paths
+    overlay = {
+        "resources": [f"{home}/base", f"{home}/monitoring"],
+        "components": [f"{home}/components/{component}"],
+    }
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(overlay), "utf-8")
+    watched = (*AS_THE_BASE, "monitoring.serviceMonitors=true", *values)
+    wanted, chart = (
+        {name: item for name, item in plain(found) if name[0] in made}
+        for found in (kustomized(tmp_path), charted(*watched))
+    )
+
+    assert {kind for kind, _, _ in wanted} == made
+    assert chart == wanted
 
 
 def test_namespace_may_be_chosen(tmp_path: Path) -> None:

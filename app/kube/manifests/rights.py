@@ -204,17 +204,17 @@ class Option:
 
 
 OPTIONS: Final = {
+    "summaries": Option(
+        "updater",
+        "--vpa-summaries",
+        Right(_VPA_GROUP, (_VPAS,), ("patch",), "sum up on each VPA what is decided of its pods"),
+    ),
     "trials": Option(
         "updater",
         "--prove=dry-run",
         Right(
             "", ("pods",), ("create",), "create pods on trial (dry-run) before the first eviction"
         ),
-    ),
-    "summaries": Option(
-        "updater",
-        "--vpa-summaries",
-        Right(_VPA_GROUP, (_VPAS,), ("patch",), "sum up on each VPA what is decided of its pods"),
     ),
     "external-metrics": Option(
         "recommender",
