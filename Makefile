@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
+IMAGE  ?= plumbline:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+BASE   ?=
 
 .DEFAULT_GOAL := help
 
@@ -59,10 +61,13 @@ bench: $(STAMP) ## measure beside upstream; needs Go and wrk, takes 45 minutes
 bench-%: $(STAMP)
 	@$(BIN)/python -m bench $* $(ARGS)
 
+image: ## build the container image IMAGE upon BASE, and list what is in it; needs docker
+	@.ci/build-image $(IMAGE) $(BASE)
+
 lock: ## compute the lock files again
 	@.ci/lock
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info
 
-.PHONY: help install run fmt check test cover generate cluster acceptance parity bench lock clean
+.PHONY: help install run fmt check test cover generate cluster acceptance parity bench image lock clean

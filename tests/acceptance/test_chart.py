@@ -27,6 +27,7 @@ from tests.acceptance.templates import (
 )
 from tests.cases import cases
 
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 CLUSTER_WIDE = {
     "ClusterRole",
     "ClusterRoleBinding",
@@ -207,3 +208,29 @@ def test_chart_refuses(value: str, words: str) -> None:
     with pytest.raises(subprocess.CalledProcessError) as caught:
         charted(value)
     assert words in caught.value.stderr
+
+
+@cases(
+    "values image",
+    {
+        "the usual one": ((), "plumbline:0.1.0"),
+        "by digest": ((f"image.digest={DIGEST}",), f"plumbline:0.1.0@{DIGEST}"),
+        "of this process": (("updater.image.tag=v2",), "plumbline:v2"),
+        "of this process, not by the digest of all": (
+            (f"image.digest={DIGEST}", "updater.image.tag=v2"),
+            "plumbline:v2",
+        ),
+        "of this process by digest": (
+            (f"updater.image.digest={DIGEST}",),
+            f"plumbline:0.1.0@{DIGEST}",
+        ),
+    },
+)
+def test_the_image_of_a_process(values: tuple[str, ...], image: str) -> None:
+    """It is that of all unless the process has one; a digest belongs to what it was given for."""
+    (found,) = (
+        item["spec"]["template"]["spec"]["containers"][0]["image"]
+        for item in charted(*values)
+        if item["kind"] == "Deployment" and item["metadata"]["name"] == "vpa-updater"
+    )
+    assert found == image
