@@ -10,10 +10,10 @@ from __future__ import annotations
 import logging
 import re
 from dataclasses import dataclass
-from ipaddress import IPv6Address, ip_address
 from typing import TYPE_CHECKING, Final
 
 from app.kube.access_review import AUDIENCE, AccessReviews
+from app.kube.reach import is_loopback
 from app.model.errors import ClusterError, Refused
 from app.ports import VPAS, Resource
 from app.runtime.problems import Refusal
@@ -106,19 +106,6 @@ def guard_of(host: str, access: PortAccess, cluster: Cluster, clock: Clock) -> G
     if is_loopback(host):
         return Guard()
     return Guard(AccessReviews(cluster, clock), takes_tokens_over_http=access.tokens_over_http)
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        found = ip_address(host.strip("[]"))
-    except ValueError:
-        return False
-    if isinstance(found, IPv6Address) and found.ipv4_mapped is not None:
-        return found.ipv4_mapped.is_loopback
-    return found.is_loopback
 
 
 def _token(authorization: str) -> str:

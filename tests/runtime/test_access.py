@@ -10,7 +10,7 @@ from app.flags.shared import PortAccess
 from app.kube.access_review import AUDIENCE
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
 from app.ports import PODS, Cluster
-from app.runtime.access import guard_of, is_loopback
+from app.runtime.access import guard_of
 from app.runtime.problems import MEDIA_TYPE
 from tests.cases import cases
 from tests.runtime.asking import Desk
@@ -195,26 +195,3 @@ def test_tokens_that_others_can_read(
     if code == 403:
         assert "--tls-cert-file" in answers[0].json()["detail"]
         assert len(asked.authorities.asked) == before
-
-
-@cases(
-    "host expected",
-    {
-        "IPv4": ("127.0.0.1", True),
-        "another of these": ("127.8.9.10", True),
-        "IPv6": ("::1", True),
-        "in brackets": ("[::1]", True),
-        "IPv4 within IPv6": ("::ffff:127.0.0.1", True),
-        "by name": ("localhost", True),
-        "all": ("", False),
-        "all of IPv4": ("0.0.0.0", False),
-        "all of IPv6": ("::", False),
-        "another machine": ("10.0.0.1", False),
-        "another machine within IPv6": ("::ffff:10.0.0.1", False),
-        "a name like it": ("localhost.example.com", False),
-        "another name": ("recommender", False),
-    },
-)
-def test_loopback(host: str, expected: bool) -> None:
-    """Only addresses that no other machine reaches are exempt; names are not looked up."""
-    assert is_loopback(host) is expected
