@@ -1,23 +1,28 @@
-# docker build -t plumbline .
+# make image
 # docker run --rm plumbline --help
 
-ARG PYTHON=3.13-slim-trixie
+# `make image` names it by the digest that it has at this moment. To build upon the same one for good,
+# put that here: python:TAG@sha256:...
+ARG BASE=python:3.13-slim-trixie
 
-FROM python:${PYTHON} AS build
+FROM ${BASE} AS build
+ARG BASE
 WORKDIR /src
-COPY .ci/image .ci/image
+COPY .ci/image .ci/sbom.py .ci/
 COPY requirements.lock requirements-dev.lock ./
 RUN .ci/image dependencies /opt/plumbline
 COPY pyproject.toml README.md LICENSE ./
 COPY app app
 RUN .ci/image program /opt/plumbline
 
-FROM python:${PYTHON}
+FROM ${BASE}
+ARG BASE
 ARG VERSION=0.1.0
 LABEL org.opencontainers.image.title="plumbline" \
       org.opencontainers.image.description="A Vertical Pod Autoscaler for Kubernetes that can say why." \
       org.opencontainers.image.version="${VERSION}" \
-      org.opencontainers.image.licenses="Apache-2.0"
+      org.opencontainers.image.licenses="Apache-2.0" \
+      org.opencontainers.image.base.name="${BASE}"
 # The standard library comes without byte code, and only root could write it later.
 RUN python -m pip uninstall --quiet --yes --root-user-action=ignore pip \
  && python -m compileall -q -j 0 --invalidation-mode unchecked-hash "$(python -c 'import os; print(os.path.dirname(os.__file__))')" \

@@ -4,6 +4,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 ARGS   ?=
+IMAGE  ?= plumbline:$(shell sed -n 's/^version = "\(.*\)"/\1/p' pyproject.toml)
+BASE   ?=
 
 .DEFAULT_GOAL := help
 
@@ -40,6 +42,7 @@ generate: $(STAMP) ## write docs/flags.md and docs/metrics.md, copy manifests to
 	@$(BIN)/python -c 'from app.commands.metrics_page import page; print(page(), end="")' >docs/metrics.md
 	@for name in crd admission recommender updater; do cp app/kube/manifests/$$name.yaml deploy/base/$$name; done
 	@cp app/kube/manifests/trials.yaml deploy/components/prove-by-trial
+	@cp app/kube/manifests/summaries.yaml deploy/components/vpa-summaries
 	@cp app/kube/manifests/external-metrics.yaml deploy/components/external-metrics/rights.yaml
 	@cp app/kube/manifests/crd.yaml deploy/monitoring/fleet.json deploy/monitoring/workload.json deploy/chart/files
 
@@ -61,10 +64,13 @@ bench: $(STAMP) ## measure beside upstream; needs Go and wrk, takes 45 minutes
 bench-%: $(STAMP)
 	@$(BIN)/python -m bench $* $(ARGS)
 
+image: ## build the container image IMAGE upon BASE, and list what is in it; needs docker
+	@.ci/build-image $(IMAGE) $(BASE)
+
 lock: ## compute the lock files again
 	@.ci/lock
 
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info
 
-.PHONY: help install run fmt check test cover generate cluster acceptance parity soak bench lock clean
+.PHONY: help install run fmt check test cover generate cluster acceptance parity soak bench image lock clean

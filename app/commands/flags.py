@@ -126,6 +126,15 @@ class AskedRecommender:
         Path | None,
         Flag("ca-file", optional(PATH), "", "file with the CAs that it is trusted by"),
     ]
+    tokens_over_http: Annotated[
+        bool,
+        Flag(
+            "tokens-over-http",
+            SWITCH,
+            "false",
+            "send the token also over plain HTTP to another machine, where something else encrypts",
+        ),
+    ]
 
 
 @dataclass(frozen=True, slots=True)

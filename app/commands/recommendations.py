@@ -64,7 +64,9 @@ def recommendations_report(settings: RecommendationsSettings, clock: Clock) -> R
         # Only now, because httpx takes long to import.
         from app.diagnosis.recommendation_client import RecommenderAccess, recommended_vpas
 
-        access = RecommenderAccess(asking.url, asking.token_file, asking.ca_file)
+        access = RecommenderAccess(
+            asking.url, asking.token_file, asking.ca_file, asking.tokens_over_http
+        )
         told = recommended_vpas(access, namespace)
     with _gathered(settings, namespace, clock) if knows_pods else nullcontext(_NO_OBJECTS) as seen:
         if told is not None:

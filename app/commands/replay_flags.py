@@ -15,7 +15,7 @@ from app.flags.flags import (
     FlagKind,
     optional,
 )
-from app.flags.shared import AsJson, ClusterAccess, Logging, Offline, Profiling, Scope
+from app.flags.shared import AsJson, ClusterAccess, Logging, Offline, PortAccess, Profiling, Scope
 from app.model.errors import BadSetting
 from app.model.fields import time_at
 from app.output import Output
@@ -121,6 +121,7 @@ class ReplaySettings:
     offline: Offline
     likeness: VariantFlags
     loop: RoundFlags
+    access: PortAccess
     history: HistoryFlags
     estimation: EstimationFlags
     format: FormatFlags

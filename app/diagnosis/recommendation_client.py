@@ -20,6 +20,7 @@ import orjson
 
 from app.diagnosis.core.comparisons import ContainerKey, LearnedHistory
 from app.kube.files import Unreadable
+from app.kube.reach import is_loopback
 from app.kube.transport import translate
 from app.model.errors import BadObject, BadSetting, Unavailable
 from app.model.fields import int64_at, object_at, objects_at, text_at, time_at
@@ -39,6 +40,7 @@ class RecommenderAccess:
     url: str
     token_file: Path | None = None
     ca_file: Path | None = None
+    sends_tokens_over_http: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,6 +160,13 @@ def _trust(access: RecommenderAccess) -> ssl.SSLContext | bool:
 def _headers(access: RecommenderAccess) -> dict[str, str]:
     if access.token_file is None:
         return {}
+    url = httpx.URL(access.url)
+    if url.scheme == "http" and not (access.sends_tokens_over_http or is_loopback(url.host)):
+        raise BadSetting(
+            f"--token-file: no token is sent to {url.host} over plain HTTP, where others can read "
+            "it: use https, or kubectl port-forward; where something else encrypts, set "
+            "--tokens-over-http"
+        )
     try:
         token = access.token_file.read_text("ascii").strip()
     except (OSError, UnicodeError) as error:

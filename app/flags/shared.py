@@ -12,6 +12,7 @@ from app.flags.flags import (
     GATES,
     NAMES,
     NUMBER,
+    PATH,
     PATHS,
     SELECTOR,
     SWITCH,
@@ -181,6 +182,38 @@ class LeaderElection:
                 "--leader-elect-lease-duration must be above --leader-elect-renew-deadline, "
                 "and that above --leader-elect-retry-period"
             )
+
+
+@dataclass(frozen=True, slots=True)
+class PortAccess:
+    """How the port is reached."""
+
+    cert_file: Annotated[
+        Path | None,
+        Flag(
+            "tls-cert-file",
+            optional(PATH),
+            "",
+            "serve --address over TLS with this certificate, PEM; read again when it changes",
+        ),
+    ]
+    key_file: Annotated[
+        Path | None, Flag("tls-private-key", optional(PATH), "", "its private key, PEM")
+    ]
+    tokens_over_http: Annotated[
+        bool,
+        Flag(
+            "tokens-over-http",
+            SWITCH,
+            "false",
+            "take bearer tokens from other machines also over plain HTTP, where others can read "
+            "them unless something else encrypts",
+        ),
+    ]
+
+    def __post_init__(self) -> None:
+        if (self.cert_file is None) != (self.key_file is None):
+            raise BadSetting("--tls-cert-file and --tls-private-key are given together")
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,16 +2,21 @@
 
 Strategy: what was answered counts for some seconds, so that frequent requests cost little, and
 a right that was taken away is soon gone. Tokens are remembered by their digest alone. Without an
-answer nothing is remembered: the error is raised.
+answer nothing is remembered: the error is raised. A token may be one for the API server, or one
+for us alone, which is good nowhere else; which of both the server is asked about is what the token
+says of itself, and the server judges.
 """
 
 from __future__ import annotations
 
+from base64 import urlsafe_b64decode
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from hashlib import sha256
 from threading import Lock
 from typing import Final, Generic, TypeVar
+
+import orjson
 
 from app.model.errors import Unavailable
 from app.model.fields import Object
@@ -25,6 +30,7 @@ ACCESS_REVIEWS: Final = Resource(
     "authorization.k8s.io", "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
 )
 
+AUDIENCE: Final = "plumbline"  # of tokens that are meant for us, and not for the API server
 BELIEVED_SECONDS: Final = 10.0
 _MOST: Final = 2_000  # answers of each kind
 
@@ -77,8 +83,13 @@ class AccessReviews:
         return self._rights.of(key, lambda: self._review_access(spec))
 
     def _review_token(self, token: str) -> Identity | None:
-        status = self._asked(TOKEN_REVIEWS, {"token": token})
+        is_ours = _claims_audience(token)
+        spec: Json = {"token": token} | ({"audiences": [AUDIENCE]} if is_ours else {})
+        status = self._asked(TOKEN_REVIEWS, spec)
         if status.get("authenticated") is not True:
+            return None
+        # A server that knows no audiences leaves them out, and has judged nothing of them.
+        if is_ours and AUDIENCE not in _texts(status.get("audiences")):
             return None
         user = status.get("user")
         return _identity(user) if isinstance(user, dict) else None
@@ -117,6 +128,18 @@ class _Believed(Generic[_Value]):
             while len(self._answers) > _MOST:
                 self._answers.popitem(last=False)
         return answer
+
+
+def _claims_audience(token: str) -> bool:
+    """Whether a token says that it is for us; nothing is believed of it."""
+    _, _, rest = token.partition(".")
+    payload, _, _ = rest.partition(".")
+    try:
+        claims = orjson.loads(urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+    except ValueError:
+        return False
+    audience = claims.get("aud") if isinstance(claims, dict) else None
+    return audience == AUDIENCE or AUDIENCE in _texts(audience)
 
 
 def _identity(user: Object) -> Identity | None:

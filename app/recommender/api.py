@@ -32,7 +32,7 @@ from app.recommender.core.explanation import explained
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import exposition
-from app.runtime.access import Guard
+from app.runtime.access import Caller, Guard
 from app.runtime.exposition import CONTENT_TYPE
 from app.runtime.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
 
@@ -105,11 +105,9 @@ class Recommendations:
     rules: RecommenderRules
     namespace: str = ""  # the only one that is looked at
 
-    def page(
-        self, authorization: str, namespace: str, explains: bool, limit: int, after: str
-    ) -> Json:
+    def page(self, caller: Caller, namespace: str, explains: bool, limit: int, after: str) -> Json:
         """Return the recommendations of one namespace or of all."""
-        self.guard.admit(authorization, "get" if namespace else "list", namespace)
+        self.guard.admit(caller, "get" if namespace else "list", namespace)
         snapshot, derivations = self._known(namespace, explains)
         found = list(islice(_vpas(snapshot, namespace, after), limit + 1 if limit else None))
         shown = found[:limit] if limit else found
@@ -119,9 +117,9 @@ class Recommendations:
             "next": f"{last.namespace}/{last.name}" if last is not None else "",
         }
 
-    def one(self, authorization: str, namespace: str, name: str, explains: bool) -> Json:
+    def one(self, caller: Caller, namespace: str, name: str, explains: bool) -> Json:
         """Return the recommendation for one VPA."""
-        self.guard.admit(authorization, "get", namespace, name)
+        self.guard.admit(caller, "get", namespace, name)
         snapshot, derivations = self._known(namespace, explains)
         vpa = snapshot.of(namespace).vpas.get(name)
         if vpa is None:
@@ -132,9 +130,10 @@ class Recommendations:
             raise Refusal(404, message, subject=subject, field="path.name")
         return self._explained([vpa], derivations, explains)[0]
 
-    def pod(self, authorization: str, namespace: str, name: str, explains: bool) -> Json:
+    def pod(self, caller: Caller, namespace: str, name: str, explains: bool) -> Json:
         """Return what a pod would get."""
-        self.guard.admit(authorization, "get", namespace)
+        self.guard.admit(caller, "get", namespace)
+        self.guard.admit(caller, "get", namespace, name, PODS)  # it is read with our own rights
         snapshot, derivations = self._known(namespace, explains)
         pod = self._preview(namespace, name, snapshot)
         told = self._explained([pod.vpa], derivations, explains)[0] if pod.vpa is not None else {}
@@ -192,10 +191,10 @@ def _vpas(snapshot: Snapshot, namespace: str, after: str) -> Iterator[Vpa]:
 
 
 @dataclass(frozen=True, slots=True)
-class _Caller:
+class _Request:
     """Who asks, and what answers they have."""
 
-    authorization: str
+    caller: Caller
     known: str  # the tags of these answers
 
 
@@ -205,12 +204,12 @@ class _AnswerThreads:
     def __init__(self) -> None:
         self._limiter = CapacityLimiter(_THREADS)
 
-    async def answer(self, caller: _Caller, ask: Callable[..., Json], *words: object) -> Response:
-        """Answer a caller, unless what they have still holds."""
+    async def answer(self, asks: _Request, ask: Callable[..., Json], *words: object) -> Response:
+        """Answer a request, unless what its caller has still holds."""
         limiter = self._limiter
         if limiter.statistics().tasks_waiting >= _MOST_WAITING:
             raise Refusal(503, "too many questions at once", headers=_LATER)
-        asked = partial(_written, ask, caller.authorization, *words)
+        asked = partial(_written, ask, asks.caller, *words)
         try:
             body, tag = await to_thread.run_sync(asked, limiter=limiter)
         except Refusal:
@@ -219,7 +218,7 @@ class _AnswerThreads:
             log.exception("question not answered")
             raise Refusal(500, "something is broken; the log tells what") from None
         headers = {"etag": tag, "cache-control": "private, no-cache", "vary": "authorization"}
-        known = {text.strip().removeprefix("W/") for text in caller.known.split(",")}
+        known = {text.strip().removeprefix("W/") for text in asks.known.split(",")}
         if tag in known or "*" in known:
             return Response(status_code=304, headers=headers)
         return Response(body, headers=headers, media_type="application/json")
@@ -247,12 +246,16 @@ def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
     return app
 
 
-def add_recommendation_metrics(app: FastAPI, vpas: Callable[[], Iterable[Vpa]]) -> None:
+def add_recommendation_metrics(
+    app: FastAPI, vpas: Callable[[], Iterable[Vpa]], guard: Guard
+) -> None:
     """Let an application show the recommendations of these VPAs as metrics."""
+    tell_problems(app)
 
     @app.get("/metrics/recommendations")
-    def recommendation_metrics() -> Response:
-        """Recommendations for Prometheus."""
+    def recommendation_metrics(request: Request) -> Response:
+        """Recommendations for Prometheus, which may list VPAs everywhere."""
+        guard.admit(Caller.of(request), "list")
         return Response(exposition(vpas()), media_type=CONTENT_TYPE)
 
 
@@ -261,8 +264,9 @@ Amounts are those of the status of the VPA, quantities as Kubernetes writes them
 when they were computed, from how many samples over what time, and what capped them.
 
 Every answer has an `ETag`; send it back in `If-None-Match` to be told 304 as long as it holds.
-Behind any address but loopback a bearer token is needed that the API server knows, and the right to
-`get verticalpodautoscalers` in the namespace, or to `list` them everywhere.
+Behind any address but loopback a bearer token is needed that the API server knows, for itself or
+for the audience `plumbline`, and the right to `get verticalpodautoscalers` in the namespace, or to
+`list` them everywhere; for a pod also the right to `get` it.
 """
 
 
@@ -284,14 +288,14 @@ _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
 _BEARER: Final = HTTPBearer(auto_error=False, description="of a user or a service account")
 
 
-async def _caller(
-    authorization: Annotated[str, Header(include_in_schema=False)] = "",
+async def _request(
+    request: Request,
     if_none_match: Annotated[str, Header(description="the ETags that you have")] = "",
-) -> _Caller:
-    return _Caller(authorization, if_none_match)
+) -> _Request:
+    return _Request(Caller.of(request), if_none_match)
 
 
-Caller = Annotated[_Caller, Depends(_caller)]
+Asks = Annotated[_Request, Depends(_request)]
 Limit = Annotated[int, Query(ge=0, le=_MOST_ITEMS, description="at most so many; 0: all")]
 After = Annotated[str, Query(max_length=320, description="only those after this NAMESPACE/NAME")]
 
@@ -307,35 +311,33 @@ def _routes(found: Recommendations, threads: _AnswerThreads) -> APIRouter:
 
     @router.get("/recommendations", response_model=Page)
     async def all_recommendations(
-        caller: Caller, explain: Explain = False, limit: Limit = 0, after: After = ""
+        asks: Asks, explain: Explain = False, limit: Limit = 0, after: After = ""
     ) -> Response:
         """Recommendations for the VPAs of all namespaces."""
-        return await threads.answer(caller, found.page, "", explain, limit, after)
+        return await threads.answer(asks, found.page, "", explain, limit, after)
 
     @router.get("/namespaces/{namespace}/recommendations", response_model=Page)
     async def recommendations(
-        caller: Caller,
+        asks: Asks,
         namespace: Place,
         explain: Explain = False,
         limit: Limit = 0,
         after: After = "",
     ) -> Response:
         """Recommendations for the VPAs of one namespace."""
-        return await threads.answer(caller, found.page, namespace, explain, limit, after)
+        return await threads.answer(asks, found.page, namespace, explain, limit, after)
 
     @router.get("/namespaces/{namespace}/recommendations/{name}", response_model=Recommendation)
     async def recommendation(
-        caller: Caller, namespace: Place, name: Name, explain: Explain = False
+        asks: Asks, namespace: Place, name: Name, explain: Explain = False
     ) -> Response:
         """The recommendation for one VPA."""
-        return await threads.answer(caller, found.one, namespace, name, explain)
+        return await threads.answer(asks, found.one, namespace, name, explain)
 
     @router.get("/namespaces/{namespace}/pods/{name}", response_model=PodAnswer)
-    async def pod(
-        caller: Caller, namespace: Place, name: Name, explain: Explain = False
-    ) -> Response:
+    async def pod(asks: Asks, namespace: Place, name: Name, explain: Explain = False) -> Response:
         """What a running pod would get if it were created now, sized as the webhook does it."""
-        return await threads.answer(caller, found.pod, namespace, name, explain)
+        return await threads.answer(asks, found.pod, namespace, name, explain)
 
     @router.api_route("/{rest:path}", methods=[*_METHODS], include_in_schema=False)
     async def nothing(request: Request, rest: str) -> Response:

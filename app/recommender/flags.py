@@ -32,6 +32,7 @@ from app.flags.shared import (
     ClusterAccess,
     LeaderElection,
     Logging,
+    PortAccess,
     Profiling,
     Scope,
     feature_gates,
@@ -297,6 +298,7 @@ class RecommenderSettings:
     """All that the recommender can be told."""
 
     loop: RoundFlags
+    access: PortAccess
     history: HistoryFlags
     estimation: EstimationFlags
     format: FormatFlags

@@ -9,13 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
-from ipaddress import ip_address
 from typing import Final
 
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from app.kube.access_review import AccessReviews
 from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import Transition, WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import ClusterError
@@ -47,13 +44,14 @@ from app.recommender.recommender import RecentChanges, Recommender
 from app.recommender.report import RecommenderReport
 from app.recommender.usage_feed import PodMetricsUsage, UsageSource
 from app.recommender.variants import Variant
-from app.runtime.access import Guard
+from app.runtime.access import guard_of
 from app.runtime.election import Campaign, Leadership, Unopposed, election
 from app.runtime.exposition import LimitMetrics, ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
 from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
 from app.runtime.probes import probes
+from app.runtime.tls import FileTls
 
 log = logging.getLogger("recommender.process")
 usage_log = logging.getLogger("recommender.usage")
@@ -126,25 +124,26 @@ class Process:
         # The rounds see for themselves who leads.
         campaign = Campaign(elected)
         self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
-        host, port = settings.loop.address
-        app = self._application(settings, asked, previewer, registry)
-        self._health = Server(app, bound(host, port, "--address"))
+        self._tls = FileTls.of(settings.access)
+        self._renewing = place.loop("certificate", self._tls.tick) if self._tls else None
+        self._health = self._server(settings, asked, previewer, registry)
 
-    def _application(
+    def _server(
         self,
         settings: RecommenderSettings,
         asked: Connection,
         previewer: Previewer,
         registry: CollectorRegistry,
-    ) -> FastAPI:
+    ) -> Server:
         """Return what answers behind the port.
 
         Reading for answers and asking about tokens have a connection of their own, so that no
         question, however often it is put, takes from what rounds may ask of the API server.
         """
         cluster = asked.within(_ANSWER_SECONDS)
+        guard = guard_of(settings.loop.address.host, settings.access, cluster, self._clock)
         found = Recommendations(
-            guard=guard_of(settings.loop.address.host, cluster, self._clock),
+            guard=guard,
             snapshot=self._snapshot,
             derivations=self._derivations,
             leader=lambda: lease_holder(settings, cluster),
@@ -154,8 +153,10 @@ class Process:
             namespace=settings.scope.namespace,
         )
         health = probes(self._leader_loop.problem, self._unready, lambda: self._page(registry))
-        add_recommendation_metrics(health, self._vpas)
-        return recommendations_app(found, health)
+        add_recommendation_metrics(health, self._vpas, guard)
+        app = recommendations_app(found, health)
+        listener = bound(*settings.loop.address, "--address")
+        return Server(app, listener, self._tls.context if self._tls else None)
 
     def _page(self, registry: CollectorRegistry) -> bytes:
         """Return all numbers, with how old our knowledge is now."""
@@ -178,6 +179,8 @@ class Process:
             self._past.start()
         if self._is_elected:
             self._campaign.start()
+        if self._renewing is not None:
+            self._renewing.start()
         self._rounds.start()
         log.info("recommender starts", extra={"recommender": self._rules.model_rules.name})
 
@@ -189,6 +192,8 @@ class Process:
             self._past.stop()
         if self._is_elected:
             self._campaign.stop()
+        if self._renewing is not None:
+            self._renewing.stop(0)
         self._mirror.stop()
         self._events.stop()
         self._refreshing.stop(0)  # a call may be under way
@@ -281,21 +286,6 @@ def usage_source(
     return variant.external_usage(
         cluster, rules, variant.usage, clock, loop.update_workers, seconds
     )
-
-
-def guard_of(host: str, cluster: Cluster, clock: Clock) -> Guard:
-    """Return who may ask at an address: everyone if only this machine can reach it."""
-    return Guard(None if is_loopback(host) else AccessReviews(cluster, clock))
-
-
-def is_loopback(host: str) -> bool:
-    """Whether an address can be reached from this machine alone."""
-    if host == "localhost":
-        return True
-    try:
-        return ip_address(host.strip("[]")).is_loopback
-    except ValueError:
-        return False
 
 
 def lease_holder(settings: RecommenderSettings, cluster: Cluster) -> str:

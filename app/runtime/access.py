@@ -2,35 +2,75 @@
 
 Strategy: 401 means that we do not know who asks, 403 that we do and that it may not, 503 that
 this could not be checked. Nothing is answered before that is settled, not even that something is
-missing.
+missing. Where others could read a token on its way, none is asked for and none is looked at.
 """
 
 from __future__ import annotations
 
 import logging
 import re
-from typing import Final
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
 
-from app.kube.access_review import AccessReviews
+from app.kube.access_review import AUDIENCE, AccessReviews
+from app.kube.reach import is_loopback
 from app.model.errors import ClusterError, Refused
-from app.ports import VPAS
+from app.ports import VPAS, Resource
 from app.runtime.problems import Refusal
+
+if TYPE_CHECKING:
+    from starlette.requests import HTTPConnection
+
+    from app.flags.shared import PortAccess
+    from app.ports import Clock, Cluster
 
 log = logging.getLogger("runtime.access")
 
 _CHALLENGE: Final = {"www-authenticate": 'Bearer realm="plumbline"'}
 _LATER: Final = {"retry-after": "5"}
 _TOKEN: Final = re.compile(r"[\x21-\x7e]{1,16384}")  # nothing else was ever a token
-_HINT: Final = "bind the recommender's account to the ClusterRole system:auth-delegator"
+_HINT: Final = "bind this process's account to the ClusterRole system:auth-delegator"
+_PLAIN: Final = (
+    "over plain HTTP tokens are taken from this machine only: use kubectl port-forward, or serve "
+    "TLS with --tls-cert-file and --tls-private-key; where something else encrypts, such as a "
+    "service mesh, set --tokens-over-http"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who sends a request, by its own words, and whether nobody else could read these."""
+
+    authorization: str
+    is_private: bool = True
+
+    @classmethod
+    def of(cls, request: HTTPConnection) -> Caller:
+        """Return who sends a request: by TLS, from this machine, or so that others can read it."""
+        client = request.client
+        is_private = request.url.scheme == "https" or (
+            client is not None and is_loopback(client.host)
+        )
+        return cls(request.headers.get("authorization", ""), is_private)
 
 
 class Guard:
-    """Lets in users that may see VPAs; without an API server to ask it lets all in."""
+    """Lets in users that have a right; without an API server to ask it lets all in."""
 
-    def __init__(self, access: AccessReviews | None = None) -> None:
+    def __init__(
+        self, access: AccessReviews | None = None, *, takes_tokens_over_http: bool = False
+    ) -> None:
         self._access = access
+        self._takes_tokens_over_http = takes_tokens_over_http
 
-    def admit(self, authorization: str, verb: str, namespace: str = "", name: str = "") -> None:
+    def admit(
+        self,
+        caller: Caller,
+        verb: str,
+        namespace: str = "",
+        name: str = "",
+        resource: Resource = VPAS,
+    ) -> None:
         """Return if the question may be answered.
 
         Raises:
@@ -38,24 +78,34 @@ class Guard:
         """
         if self._access is None:
             return
-        token = _token(authorization)
+        if not (caller.is_private or self._takes_tokens_over_http):
+            raise Refusal(403, _PLAIN)
+        token = _token(caller.authorization)
         try:
             identity = self._access.who(token)
             if identity is None:
                 raise Refusal(401, "the bearer token is not valid", headers=_CHALLENGE)
-            if self._access.may(identity, verb, VPAS, namespace, name):
+            if self._access.may(identity, verb, resource, namespace, name):
                 return
         except ClusterError as error:
             log.warning("access cannot be checked", extra={"error": str(error)})
             why = _HINT if isinstance(error, Refused) else "the API server gives no answer"
             raise Refusal(503, f"access cannot be checked: {why}", headers=_LATER) from None
+        what = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         place = f"in namespace {namespace}" if namespace else "in all namespaces"
         raise Refusal(
             403,
-            f"user {identity.username!r} may not {verb} {VPAS.plural}.{VPAS.group} {place}",
-            subject=f"{VPAS.kind} {namespace}/{name}" if name else "",
+            f"user {identity.username!r} may not {verb} {what} {place}",
+            subject=f"{resource.kind} {namespace}/{name}" if name else "",
             field="path.namespace" if namespace else "",
         )
+
+
+def guard_of(host: str, access: PortAccess, cluster: Cluster, clock: Clock) -> Guard:
+    """Return who may ask at an address: everyone if only this machine can reach it."""
+    if is_loopback(host):
+        return Guard()
+    return Guard(AccessReviews(cluster, clock), takes_tokens_over_http=access.tokens_over_http)
 
 
 def _token(authorization: str) -> str:
@@ -63,7 +113,10 @@ def _token(authorization: str) -> str:
     scheme, _, token = authorization.strip().partition(" ")
     token = token.strip()
     if scheme.lower() != "bearer" or not token:
-        message = "send a token: `Authorization: Bearer TOKEN`"
+        message = (
+            "send a token: `Authorization: Bearer TOKEN`, "
+            f"as of `kubectl create token ACCOUNT --audience {AUDIENCE}`"
+        )
         raise Refusal(401, message, field="header.authorization", headers=_CHALLENGE)
     if not _TOKEN.fullmatch(token):
         message = "the bearer token is not valid"

@@ -8,13 +8,20 @@ handshake may meet the new certificate with the old key, and OpenSSL may crash.)
 
 from __future__ import annotations
 
+import logging
 import os
 import ssl
 import tempfile
 from collections.abc import Sequence
+from datetime import datetime
 from pathlib import Path
 
+from app.flags.shared import PortAccess
 from app.model.errors import BadObject, BadSetting
+
+log = logging.getLogger("runtime.tls")
+
+_LOOK_SECONDS = 10.0
 
 # Names of TLS 1.2 suites as Go and IANA spell them; those of TLS 1.3 cannot be chosen.
 _CIPHERS = {
@@ -72,6 +79,53 @@ class ServerTls:
         _context: ssl.SSLContext,
     ) -> None:
         connection.context = self._newest
+
+
+class FileTls:
+    """TLS with a pair in files that others write, which are read again when they change."""
+
+    def __init__(self, cert_file: Path, key_file: Path) -> None:
+        """Read the pair.
+
+        Raises:
+            BadSetting: a file cannot be read.
+            BadObject: certificate and key are no pair.
+        """
+        self._files = cert_file, key_file
+        self._pair = self._read()
+        self._tls = ServerTls(*self._pair)
+
+    @classmethod
+    def of(cls, access: PortAccess) -> FileTls | None:
+        """Return the TLS of a port, None if it is plain; raises as the constructor does."""
+        if access.cert_file is None or access.key_file is None:
+            return None
+        return cls(access.cert_file, access.key_file)
+
+    @property
+    def context(self) -> ssl.SSLContext:
+        """The context for the listener."""
+        return self._tls.context
+
+    def tick(self, _now: datetime) -> float:
+        """Look for another pair; return the seconds until the next look.
+
+        Raises:
+            BadSetting, BadObject: there is none that can be served; the old one is.
+        """
+        pair = self._read()
+        if pair != self._pair:
+            self._tls.swap(*pair)
+            self._pair = pair
+            log.info("certificate is served", extra={"file": str(self._files[0])})
+        return _LOOK_SECONDS
+
+    def _read(self) -> tuple[str, str]:
+        try:
+            cert, key = (path.read_text("utf-8") for path in self._files)
+        except (OSError, UnicodeError) as error:
+            raise BadSetting(f"--tls-cert-file, --tls-private-key: {error}") from None
+        return cert, key
 
 
 def _holding(cert_pem: str, key_pem: str) -> ssl.SSLContext:

@@ -1,4 +1,7 @@
-"""Answer over HTTP what was decided about pods, and what was done to them last."""
+"""Answer over HTTP what was decided about pods, and what was done to them last.
+
+Strategy: decisions tell of VPAs and of pods, so who asks may list both, in the namespace or in all.
+"""
 
 from __future__ import annotations
 
@@ -6,10 +9,12 @@ from collections.abc import Mapping
 from typing import Final
 
 import orjson
-from fastapi import FastAPI, Query, Response
+from fastapi import FastAPI, Query, Request, Response
 
 from app.model.times import rfc3339
-from app.ports import Json
+from app.ports import PODS, Json
+from app.runtime.access import Caller, Guard
+from app.runtime.problems import tell_problems
 from app.updater.core.decisions import decision_json
 from app.updater.report import DecisionLog, LastAction
 
@@ -17,11 +22,14 @@ _USUAL: Final = 500
 _MOST: Final = 100_000
 
 
-def add_decisions(app: FastAPI, log: DecisionLog) -> None:
-    """Answer `/v1/decisions` in an application."""
+def add_decisions(app: FastAPI, log: DecisionLog, guard: Guard) -> None:
+    """Answer `/v1/decisions` in an application, to those whom the guard admits."""
+    tell_problems(app)
 
     @app.get("/v1/decisions")
     def decisions(
+        request: Request,
+        *,
         namespace: str = "",
         vpa: str = "",
         pod: str = "",
@@ -30,6 +38,9 @@ def add_decisions(app: FastAPI, log: DecisionLog) -> None:
         limit: int = Query(_USUAL, ge=0, le=_MOST),
     ) -> Response:
         """What the updater decided about pods, and what it did."""
+        caller = Caller.of(request)
+        guard.admit(caller, "get" if namespace else "list", namespace)
+        guard.admit(caller, "list", namespace, resource=PODS)
         wanted = {"vpa": vpa, "pod": pod, "reason": reason, "action": action}
         found = _page(log, namespace, {key: text for key, text in wanted.items() if text}, limit)
         return Response(orjson.dumps(found), media_type="application/json")

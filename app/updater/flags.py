@@ -26,6 +26,7 @@ from app.flags.shared import (
     ClusterAccess,
     LeaderElection,
     Logging,
+    PortAccess,
     Profiling,
     Scope,
     feature_gates,
@@ -153,8 +154,9 @@ class Acting:
         Flag(
             "vpa-summaries",
             SWITCH,
-            "true",
-            "keep an annotation on each VPA that sums up what is done about its pods",
+            "false",
+            "keep an annotation on each VPA that sums up what is done about its pods (needs the "
+            "right to patch VPAs)",
         ),
     ]
 
@@ -278,6 +280,7 @@ class UpdaterSettings:
     """All that the updater can be told."""
 
     loop: RoundLoop
+    access: PortAccess
     deciding: Deciding
     acting: Acting
     disruption: Disruption

@@ -16,6 +16,8 @@ from datetime import datetime
 from importlib.metadata import version
 from typing import Final
 
+from fastapi import FastAPI
+
 from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import WatchedResource, WatchState, watched_vpas, watched_workloads
 from app.model.gates import FeatureGate
@@ -23,6 +25,7 @@ from app.model.limits import read_disruption_budget, read_limit_range, read_node
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster, Resource
+from app.runtime.access import guard_of
 from app.runtime.election import Campaign, election
 from app.runtime.exposition import LimitMetrics, ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
@@ -30,6 +33,7 @@ from app.runtime.lifecycle import run_until_signal
 from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
 from app.runtime.loop import Loop, Tick
 from app.runtime.probes import probes
+from app.runtime.tls import FileTls
 from app.updater.api import add_decisions
 from app.updater.boosts import BoostQueue
 from app.updater.core.rules import UpdateRules
@@ -55,6 +59,7 @@ _LOOKUP_SECONDS: Final = 3.0
 _CALL_SECONDS: Final = 10.0  # after which an eviction or a patch is given up
 _LEAST_CALL_SECONDS: Final = 1.0  # for less no call is begun
 _PATIENCE_INTERVALS: Final = 5  # without a round, then the process counts as dead
+_ANSWER_SECONDS: Final = 5.0  # after which a call about a token is given up
 _UPKEEP_SECONDS: Final = 1.0
 _SAY_SECONDS: Final = 60.0  # between two log lines about the same trouble
 _ROUND_SECONDS: Final = 15.0  # for the calls that are under way
@@ -122,9 +127,9 @@ class Process:
         self._settings = settings
         self._runtime = runtime
         self._clock = clock = runtime.clock
-        # Watches, actions, reports and the Lease do not wait for one another.
-        self._clusters = [runtime.connect(settings.cluster) for _ in range(4)]
-        watched, self._called, reporting, leased = self._clusters
+        # Watches, actions, reports, the Lease and questions do not wait for one another.
+        self._clusters = [runtime.connect(settings.cluster) for _ in range(5)]
+        watched, self._called, reporting, leased, asked = self._clusters
         self._watch = ClusterWatch(watched, self._called, settings.scope.namespace, runtime)
         registry = new_registry()
         self._process_metrics = ProcessMetrics(registry, version("plumbline"))
@@ -154,9 +159,18 @@ class Process:
         campaign = Campaign(self._election, self._begin, self._end)
         self._campaign = runtime.loop("election", campaign.tick, at_end=campaign.close)
         app = probes(self._dead, self._watch.problem, lambda: render(registry))
-        add_decisions(app, self.decisions)
-        host, port = settings.loop.address
-        self._health = Server(app, bound(host, port, "--address"))
+        self._health = self._server(app, asked.within(_ANSWER_SECONDS))
+
+    def _server(self, app: FastAPI, cluster: Cluster) -> Server:
+        """Return what answers behind the port, decisions as well."""
+        settings, runtime = self._settings, self._runtime
+        guard = guard_of(settings.loop.address.host, settings.access, cluster, runtime.clock)
+        add_decisions(app, self.decisions, guard)
+        tls = FileTls.of(settings.access)
+        if tls is not None:
+            self._reporting.append(runtime.loop("certificate", tls.tick))
+        listener = bound(*settings.loop.address, "--address")
+        return Server(app, listener, tls.context if tls is not None else None)
 
     @property
     def decisions(self) -> DecisionLog:

@@ -75,13 +75,16 @@ def prometheus(folder: Path, logs: Logs, told: Json) -> Iterator[Prometheus]:
         program.kill()
 
 
-def jobs(installed: Installed, monitors: Sequence[Json]) -> list[Json]:
-    """Return what is to be scraped by monitors."""
-    return [job for monitor in monitors for job in _jobs(installed, monitor)]
+def jobs(installed: Installed, monitors: Sequence[Json], token: str) -> list[Json]:
+    """Return what is to be scraped by monitors, with a token where one is to be sent."""
+    return [job for monitor in monitors for job in _jobs(installed, monitor, token)]
 
 
-def _jobs(installed: Installed, monitor: Json) -> Iterator[Json]:
-    """Yield what the Prometheus operator makes of a monitor: a job for each endpoint."""
+def _jobs(installed: Installed, monitor: Json, token: str) -> Iterator[Json]:
+    """Yield what the Prometheus operator makes of a monitor: a job for each endpoint.
+
+    Tokens are sent over plain HTTP: the pods are on this machine, and have no certificates.
+    """
     chosen = ",".join(
         f"{key}={text}" for key, text in monitor["spec"]["selector"]["matchLabels"].items()
     )
@@ -90,6 +93,7 @@ def _jobs(installed: Installed, monitor: Json) -> Iterator[Json]:
             "job_name": f"{monitor['metadata']['name']}/{number}",
             "metrics_path": endpoint["path"],
             "honor_labels": endpoint["honorLabels"],
+            **({"authorization": {"credentials": token}} if "bearerTokenFile" in endpoint else {}),
             "static_configs": [
                 {"targets": [f"{pod['status']['podIP']}:{port}"], "labels": _labels(pod)}
                 for service in installed.admin.list(SERVICES, NAMESPACE, chosen)

@@ -37,6 +37,12 @@ CHARTS: Mapping[str, Sequence[str]] = {
         f"{process}.podDisruptionBudget.enabled=false"
         for process in ("admissionController", "recommender", "updater")
     ),
+    "policies": ("networkPolicies.enabled=true",),
+    "policies without Prometheus": (
+        "networkPolicies.enabled=true",
+        "networkPolicies.monitoringNamespaces=null",
+    ),
+    "TLS": ("recommender.tlsSecret=vpa-recommender-tls", "updater.tlsSecret=vpa-updater-tls"),
     "recommender only": ("admissionController.enabled=false", "updater.enabled=false"),
 }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ from tests.acceptance.templates import (
 )
 from tests.cases import cases
 
+DIGEST = f"sha256:{'0123456789abcdef' * 4}"
 CLUSTER_WIDE = {
     "ClusterRole",
     "ClusterRoleBinding",
@@ -43,6 +45,33 @@ def test_chart_is_the_base() -> None:
 
     assert set(chart) == set(wanted)
     assert [name for name, document in chart.items() if document != wanted[name]] == []
+
+
+@cases(
+    "component values made",
+    {
+        "policies": ("network-policies", CHARTS["policies"], {"NetworkPolicy"}),
+        "TLS": ("tls", CHARTS["TLS"], {"Deployment", "ServiceMonitor"}),
+    },
+)
+def test_chart_is_the_component(
+    tmp_path: Path, component: str, values: tuple[str, ...], made: set[str]
+) -> None:
+    """What a component adds to the base the chart gives where its values ask for it."""
+    home = os.path.relpath(DEPLOY, tmp_path)  # kustomize wants no absolute paths
+    overlay = {
+        "resources": [f"{home}/base", f"{home}/monitoring"],
+        "components": [f"{home}/components/{component}"],
+    }
+    (tmp_path / "kustomization.yaml").write_text(json.dumps(overlay), "utf-8")
+    watched = (*AS_THE_BASE, "monitoring.serviceMonitors=true", *values)
+    wanted, chart = (
+        {name: item for name, item in plain(found) if name[0] in made}
+        for found in (kustomized(tmp_path), charted(*watched))
+    )
+
+    assert {kind for kind, _, _ in wanted} == made
+    assert chart == wanted
 
 
 def test_namespace_may_be_chosen(tmp_path: Path) -> None:
@@ -179,3 +208,29 @@ def test_chart_refuses(value: str, words: str) -> None:
     with pytest.raises(subprocess.CalledProcessError) as caught:
         charted(value)
     assert words in caught.value.stderr
+
+
+@cases(
+    "values image",
+    {
+        "the usual one": ((), "plumbline:0.1.0"),
+        "by digest": ((f"image.digest={DIGEST}",), f"plumbline:0.1.0@{DIGEST}"),
+        "of this process": (("updater.image.tag=v2",), "plumbline:v2"),
+        "of this process, not by the digest of all": (
+            (f"image.digest={DIGEST}", "updater.image.tag=v2"),
+            "plumbline:v2",
+        ),
+        "of this process by digest": (
+            (f"updater.image.digest={DIGEST}",),
+            f"plumbline:0.1.0@{DIGEST}",
+        ),
+    },
+)
+def test_the_image_of_a_process(values: tuple[str, ...], image: str) -> None:
+    """It is that of all unless the process has one; a digest belongs to what it was given for."""
+    (found,) = (
+        item["spec"]["template"]["spec"]["containers"][0]["image"]
+        for item in charted(*values)
+        if item["kind"] == "Deployment" and item["metadata"]["name"] == "vpa-updater"
+    )
+    assert found == image

@@ -115,6 +115,19 @@ def test_nothing_is_in_it_to_build_with(image: Path) -> None:
     ] == []
 
 
+def test_it_lists_what_is_in_it(image: Path) -> None:
+    """Its bill of materials has each library of the image in its locked version, and no other."""
+    bill = orjson.loads((image / "sbom.cdx.json").read_bytes())
+    found = {one["name"]: one["version"] for one in bill["components"] if one["type"] == "library"}
+    folders = image.glob("lib/python*/site-packages/*.dist-info")
+    names = {re.sub(r"[-_.]+", "-", path.name.partition("-")[0]).lower() for path in folders}
+    lock = (ROOT / "requirements.lock").read_text("utf-8")
+    locked = set(re.findall(r"^([\w.-]+)==([^\s;]+)", lock, re.MULTILINE))
+
+    assert found.keys() == names - {"plumbline"}
+    assert found.items() <= locked
+
+
 def test_it_serves_without_writing(image: Path, tmp: Path) -> None:
     """The webhook answers over TLS; the image is the same afterwards."""
     before = contents(image)

@@ -14,6 +14,7 @@ from textwrap import dedent
 from urllib.parse import urlsplit
 
 import pytest
+import yaml
 
 from app.admission.certificates import issue
 from app.kube.manifests.registration import CONFIGURATION_NAME
@@ -114,7 +115,8 @@ def test_metrics_are_published(installed: Installed) -> None:
         lambda: skipped in installed.page("admission-controller", "/metrics"), "a pod is skipped"
     )
     pages = [installed.page(component, "/metrics") for component in COMPONENTS]
-    pages.append(installed.page("recommender", "/metrics/recommendations"))
+    token = installed.plane.admin_token
+    pages.append(installed.page("recommender", "/metrics/recommendations", token))
     published = {
         line.split()[2] for page in pages for line in page.splitlines() if line[:7] == "# TYPE "
     }
@@ -132,8 +134,7 @@ def test_panels_show_what_is_scraped(installed: Installed, tmp_path: Path, logs:
     space = new_space(installed.admin, WATCHED)
     space.vpa()
     space.deployment(Box(requests="100m/100Mi"))
-    monitors = kustomized(DEPLOY / "monitoring")
-    told = jobs(installed, [one for one in monitors if one["kind"] == "ServiceMonitor"])
+    told = jobs(installed, monitored(tmp_path), installed.plane.admin_token)
     with prometheus(tmp_path, logs, {"scrape_configs": told}) as found:
 
         def are_empty() -> set[str]:
@@ -149,6 +150,16 @@ def test_panels_show_what_is_scraped(installed: Installed, tmp_path: Path, logs:
             return True
 
         eventually(look, "the panels show something", seconds=SECONDS, every=1)
+
+
+def monitored(folder: Path) -> list[Json]:
+    """Return the monitors for processes that take tokens."""
+    overlay = {
+        "resources": [os.path.relpath(DEPLOY / "monitoring", folder)],
+        "components": [os.path.relpath(DEPLOY / "components/tls", folder)],
+    }
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(overlay), "utf-8")
+    return [one for one in kustomized(folder) if one["kind"] == "ServiceMonitor"]
 
 
 def filled(expression: str) -> str:

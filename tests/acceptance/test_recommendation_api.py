@@ -16,11 +16,11 @@ from typing import Final
 import httpx
 import pytest
 
-from app.kube.access_review import AccessReviews
+from app.kube.access_review import AUDIENCE, AccessReviews
 from app.kube.client import connect
 from app.kube.reach import Origin
-from app.ports import NAMESPACES, VPAS
-from app.runtime.access import Guard
+from app.ports import NAMESPACES, PODS, VPAS, Resource
+from app.runtime.access import Caller, Guard
 from app.runtime.clock import SystemClock
 from app.runtime.problems import Refusal
 from tests.acceptance.cluster import Cluster
@@ -38,6 +38,7 @@ HERE: Final = "/v1/namespaces/{here}/recommendations"
 POD: Final = "/v1/namespaces/{here}/pods/{pod}"
 ELSEWHERE: Final = "/v1/namespaces/default/recommendations"
 EVERYWHERE: Final = "/v1/recommendations"
+NUMBERS: Final = "/metrics/recommendations"
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +66,13 @@ def account(admin: Api, namespace: str, name: str, audience: str = "") -> str:
     return token(admin, namespace, name, **({"audiences": [audience]} if audience else {}))
 
 
-def allow_vpas(admin: Api, namespace: str, name: str, *names: str) -> None:
-    """Let an account get the VPAs of its namespace, or some of them."""
-    rule = {"apiGroups": [VPAS.group], "resources": [VPAS.plural], "verbs": ["get"]}
-    account = {"name": name, "namespace": namespace}
-    allow(admin, namespace, name, {**rule, "resourceNames": [*names]}, account)
+def allow_get(
+    admin: Api, namespace: str, name: str, *names: str, resource: Resource = VPAS
+) -> None:
+    """Let an account get the objects of a kind in its namespace, or some of them."""
+    rule = {"apiGroups": [resource.group], "resources": [resource.plural], "verbs": ["get"]}
+    account, role = {"name": name, "namespace": namespace}, f"{name}-{resource.plural}"
+    allow(admin, namespace, role, {**rule, "resourceNames": [*names]}, account)
 
 
 @pytest.fixture(scope="module")
@@ -105,14 +108,17 @@ def settled(space: Space, program: Program, url: str) -> Office:
     for name in ("vpa", "other"):
         space.vpa(name)
         space.recommend({APP: "200m/200Mi"}, name)
-    tokens = {name: account(admin, here, name) for name in ("reader", "one", "stranger", "late")}
-    for name in ("reader", "late"):
-        allow_vpas(admin, here, name)
-    allow_vpas(admin, here, "one", "vpa")
+    names = ("reader", "podless", "one", "stranger", "late")
+    tokens = {name: account(admin, here, name) for name in names}
+    for name in ("reader", "podless", "late"):
+        allow_get(admin, here, name)
+    allow_get(admin, here, "one", "vpa")
+    allow_get(admin, here, "reader", resource=PODS)
     tokens |= {
         "admin": admin.token,
         "nobody": "",
         "garbage": "abc.def.ghi",
+        "for us alone": account(admin, here, "reader", AUDIENCE),
         "misdirected": account(admin, here, "reader", "somebody-else"),
     }
     (pod,) = space.pods(1)
@@ -139,6 +145,11 @@ def settled(space: Space, program: Program, url: str) -> Office:
         ("reader", POD, 200),
         ("reader", ELSEWHERE, 403),
         ("reader", EVERYWHERE, 403),
+        ("for us alone", ONE, 200),
+        ("for us alone", POD, 200),
+        ("for us alone", ELSEWHERE, 403),
+        ("podless", ONE, 200),
+        ("podless", POD, 403),
         ("one", ONE, 200),
         ("one", OTHER, 403),
         ("one", HERE, 403),
@@ -148,17 +159,24 @@ def settled(space: Space, program: Program, url: str) -> Office:
         ("nobody", ONE, 401),
         ("garbage", ONE, 401),
         ("misdirected", ONE, 401),
+        ("admin", NUMBERS, 200),
+        ("reader", NUMBERS, 403),
+        ("nobody", NUMBERS, 401),
     ],
 )
 def test_who_may_see_what(office: Office, who: str, path: str, status: int) -> None:
-    """Who may get the VPAs of a namespace may ask there, and nobody else; all else is not told."""
+    """Who may get the VPAs of a namespace may ask there, and nobody else; all else is not told.
+
+    A token for us alone is good here, although the API server takes none like it for itself.
+    """
     answer = office.ask(path, who)
     assert answer.status_code == status, answer.text
     assert ("www-authenticate" in answer.headers) is (status == 401)
     if status == 200 and path == ONE:
         assert answer.json()["containers"][0]["target"] == {"cpu": "200m", "memory": "200Mi"}
     if status == 403:
-        assert f"system:serviceaccount:{office.space.name}:{who}" in answer.json()["detail"]
+        name = "reader" if who == "for us alone" else who
+        assert f"system:serviceaccount:{office.space.name}:{name}" in answer.json()["detail"]
 
 
 def test_what_is_not_there_is_told_to_those_who_may_know(office: Office) -> None:
@@ -179,7 +197,7 @@ def test_rights_and_accounts_that_go(office: Office) -> None:
     """A right that was taken away, and a token whose account is gone, soon count no more."""
     admin, here = office.space.admin, office.space.name
     assert office.ask(HERE, "late").status_code == 200
-    path = f"/apis/{GROUP}/v1/namespaces/{here}/rolebindings/late"
+    path = f"/apis/{GROUP}/v1/namespaces/{here}/rolebindings/late-{VPAS.plural}"
     admin.call("DELETE", path)
     until_told(office, 403)
     admin.delete(SERVICE_ACCOUNTS, here, "late")
@@ -202,7 +220,7 @@ def test_a_recommender_that_may_not_ask_who_asks(cluster: Cluster, tmp_path: Pat
     kube = connect(origin=Origin(str(kubeconfig)))
     guard = Guard(AccessReviews(kube.within(10), SystemClock()))
     with pytest.raises(Refusal, match=r"bind .* system:auth-delegator") as refused:
-        guard.admit(f"Bearer {cluster.admin.token}", "get", "default")
+        guard.admit(Caller(f"Bearer {cluster.admin.token}"), "get", "default")
     assert refused.value.status == 503
     kube.close()
     cluster.admin.delete(SERVICE_ACCOUNTS, "default", "without-rights")

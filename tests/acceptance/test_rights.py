@@ -45,7 +45,11 @@ VALUES: Final = {
     "recommender": {
         "extraArgs": ["--recommender-interval=1s", "--checkpoints-gc-interval=5s", GATES]
     },
-    "updater": {"extraArgs": ["--updater-interval=1s", GATES], "proveByTrial": True},
+    "updater": {
+        "extraArgs": ["--updater-interval=1s", GATES],
+        "proveByTrial": True,
+        "vpaSummaries": True,
+    },
 }
 ELSEWHERE: Final[Json] = {"recommenders": [{"name": "nobody"}]}  # what is recommended, a test says
 TRIPLED: Final = boost(type="Factor", factor=3, durationSeconds=10)
@@ -150,6 +154,8 @@ class Story:
                 return '"vpa"' in self.installed.page("recommender", path, token)
 
             self.until(is_answered, f"{pod} is told of")
+        decided = self.installed.page("updater", "/v1/decisions", self.installed.plane.admin_token)
+        assert "kinds" in decided
 
     def custom_controllers(self) -> None:
         """Let pods belong to a kind that is not the cluster's own."""
@@ -232,7 +238,7 @@ def test_each_right_is_needed(story: Story, component: str) -> None:
     """Whatever a process may do it has wanted to do, by verb, resource and name."""
     rights = [*RIGHTS[component]]
     if component == "updater":
-        rights.append(OPTIONS["trials"].right)
+        rights += [OPTIONS[name].right for name in ("trials", "summaries")]
 
     def look() -> bool:
         left = list(unused(rights, story.questions(component)))

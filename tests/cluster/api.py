@@ -163,7 +163,8 @@ def place(item: Json) -> tuple[Resource, str, str]:
     group, _, version = item["apiVersion"].rpartition("/")
     resource = _BY_KIND.get(item["kind"])
     if resource is None or (resource.group, resource.version) != (group, version):
-        plural = f"{item['kind'].lower()}s"
+        kind = item["kind"].lower()
+        plural = f"{kind[:-1]}ies" if kind.endswith("y") else f"{kind}s"
         resource = Resource(group, version, plural, item["kind"])
     return resource, metadata.get("namespace", ""), metadata.get("name", "")
 

@@ -177,6 +177,15 @@ def test_no_recommender() -> None:
         (RecommenderAccess("localhost:8942"), "--from takes a URL such as http://localhost:8942"),
         (RecommenderAccess("http://here:x"), "--from: "),
         (RecommenderAccess("http://localhost", Path("/no/token")), "--token-file: /no/token: "),
+        (
+            RecommenderAccess("http://recommender:8942", Path("/no/token")),
+            "--token-file: no token is sent to recommender over plain HTTP",
+        ),
+        (
+            RecommenderAccess("http://recommender", Path("/no/token"), sends_tokens_over_http=True),
+            "--token-file: /no/token: ",
+        ),
+        (RecommenderAccess("https://recommender", Path("/no/token")), "--token-file: /no/token: "),
         (RecommenderAccess("https://localhost", None, Path("/no/ca")), "--ca-file: /no/ca: "),
     ],
 )

@@ -109,8 +109,11 @@ OURS = {
         context dry-run prove useless-eviction-share update-concurrency vpa-summaries
         upscale-only-in-place in-place-deferred-resize-timeout in-place-resize-timeout
         namespace-eviction-rate-limit namespace-eviction-rate-burst
+        tls-cert-file tls-private-key tokens-over-http
     """,
-    RecommenderSettings: "context parity prometheus-ca-file",
+    RecommenderSettings: """
+        context parity prometheus-ca-file tls-cert-file tls-private-key tokens-over-http
+    """,
 }
 
 

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 from hypothesis import given
 
-from app.kube.access_review import BELIEVED_SECONDS, TOKEN_REVIEWS, AccessReviews
+from app.kube.access_review import AUDIENCE, BELIEVED_SECONDS, TOKEN_REVIEWS, AccessReviews
 from app.kube.client import connect
 from app.model.errors import ClusterError, Refused, Unavailable
 from app.model.review import Identity
@@ -20,7 +20,7 @@ from tests.cases import cases
 from tests.junk import ANYTHING
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
-from tests.runtime.authorities import Authorities
+from tests.runtime.authorities import Authorities, jwt
 
 JANE = Identity("jane", "uid-jane", ("dev", "system:authenticated"))
 
@@ -49,6 +49,42 @@ def test_who_it_is(access: AccessReviews) -> None:
     """A token belongs to a user, or is unknown."""
     assert access.who("token") == JANE
     assert access.who("other") is None
+
+
+def test_tokens_for_us_alone(access: AccessReviews, authorities: Authorities) -> None:
+    """One that is good nowhere else is accepted, one for somebody else, or a forged one, is not."""
+    for audience, expected in ((AUDIENCE, JANE), ("another", None)):
+        token, forged = jwt(aud=[audience]), jwt(aud=[audience], sub="forged")
+        authorities.know(token, "jane", "dev", "system:authenticated", audience=audience)
+        assert (access.who(token), access.who(forged)) == (expected, None)
+
+
+@cases(
+    "token claims_us",
+    {
+        "opaque": ("s3cret", False),
+        "a name": (jwt(aud=AUDIENCE), True),
+        "among others": (jwt(aud=["https://api", AUDIENCE]), True),
+        "of others": (jwt(aud=["https://api"]), False),
+        "of nobody": (jwt(), False),
+        "no object": ("e30.MQ.x", False),
+        "no base64": ("e30.?\xe4.x", False),
+        "no JSON": ("e30.e30e.x", False),
+    },
+)
+def test_the_audience_that_is_asked_for(
+    access: AccessReviews, authorities: Authorities, token: str, claims_us: bool
+) -> None:
+    """The server is asked whether a token is for us when that is what the token says."""
+    access.who(token)
+    (body,) = authorities.asked
+    assert body["spec"] == {"token": token} | ({"audiences": [AUDIENCE]} if claims_us else {})
+
+
+def test_a_server_that_knows_no_audiences(server: ApiServer, real: AccessReviews) -> None:
+    """Whom a token is for must be confirmed: a server that leaves that out has not looked."""
+    answered(server, {"authenticated": True, "user": {"username": "jane"}})
+    assert real.who(jwt(aud=AUDIENCE)) is None
 
 
 @cases(

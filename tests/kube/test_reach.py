@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from app.kube.packaged import packaged_reach
-from app.kube.reach import Origin, Reach, plain_reach
+from app.kube.reach import Origin, Reach, is_loopback, plain_reach
 from app.ports import Json
 from tests.cases import cases
 from tests.kube.connecting import kubeconfig, write
@@ -167,3 +167,26 @@ def test_namespace_of_a_pod(tmp_path: Path, files: tuple[str, ...], namespace: s
         (tmp_path / name).write_text("infra\n", "utf-8")
     environ = {"KUBERNETES_SERVICE_HOST": "10.0.0.1"}
     assert Origin(environ=environ, service_account=tmp_path).namespace() == namespace
+
+
+@cases(
+    "host expected",
+    {
+        "IPv4": ("127.0.0.1", True),
+        "another of these": ("127.8.9.10", True),
+        "IPv6": ("::1", True),
+        "in brackets": ("[::1]", True),
+        "IPv4 within IPv6": ("::ffff:127.0.0.1", True),
+        "by name": ("localhost", True),
+        "all": ("", False),
+        "all of IPv4": ("0.0.0.0", False),
+        "all of IPv6": ("::", False),
+        "another machine": ("10.0.0.1", False),
+        "another machine within IPv6": ("::ffff:10.0.0.1", False),
+        "a name like it": ("localhost.example.com", False),
+        "another name": ("recommender", False),
+    },
+)
+def test_loopback(host: str, expected: bool) -> None:
+    """Only addresses that no other machine reaches are exempt; names are not looked up."""
+    assert is_loopback(host) is expected

@@ -26,8 +26,6 @@ from app.recommender.metrics import RecommenderMetrics
 from app.recommender.process import (
     PastLoop,
     Process,
-    guard_of,
-    is_loopback,
     lease_holder,
     usage_source,
 )
@@ -35,6 +33,7 @@ from app.recommender.upstream.variant import UPSTREAM, as_upstream
 from app.recommender.usage_feed import ExternalUsage, PodMetricsUsage
 from app.recommender.variants import OURS
 from app.run.simulated import SharedCluster, SimulatedRuntime
+from app.runtime.access import guard_of
 from app.runtime.live import Connection, LiveRuntime
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
@@ -276,28 +275,6 @@ def test_external_metrics(caplog: pytest.LogCaptureFixture) -> None:
     assert "no external metric is named" in caplog.text
 
 
-@pytest.mark.parametrize(
-    ("host", "expected"),
-    [
-        ("127.0.0.1", True),
-        ("127.8.9.10", True),
-        ("::1", True),
-        ("[::1]", True),
-        ("localhost", True),
-        ("", False),
-        ("0.0.0.0", False),
-        ("::", False),
-        ("10.0.0.1", False),
-        ("::ffff:10.0.0.1", False),
-        ("localhost.example.com", False),
-        ("recommender", False),
-    ],
-)
-def test_loopback(host: str, expected: bool) -> None:
-    """Only addresses that no other machine reaches are exempt; names are not looked up."""
-    assert is_loopback(host) is expected
-
-
 @pytest.fixture(scope="module")
 def desk() -> Desk:
     """A recommender after a round; Jane may see a namespace."""
@@ -320,7 +297,7 @@ def desk() -> Desk:
 def test_tokens_are_asked_for(desk: Desk, host: str, token: str, status: int) -> None:
     """Where others can reach the port, only who may see VPAs is answered."""
     cluster = cast("Cluster", desk.authorities)
-    desk.app = desk.application(guard_of(host, cluster, desk.sandbox.clock))
+    desk.app = desk.application(guard_of(host, settings().access, cluster, desk.sandbox.clock))
     assert desk.ask(HERE, authorization=f"Bearer {token}").status_code == status
     assert desk.ask("/metrics").status_code == 200
 

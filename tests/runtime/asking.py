@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Iterator
 from typing import cast
 
 import httpx
@@ -13,8 +14,14 @@ from app.kube.access_review import AccessReviews
 from app.model.fields import Json
 from app.model.gates import parse_gates
 from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
 from app.ports import Cluster
-from app.recommender.api import Derivations, Recommendations, recommendations_app
+from app.recommender.api import (
+    Derivations,
+    Recommendations,
+    add_recommendation_metrics,
+    recommendations_app,
+)
 from app.recommender.core.rules import RecommenderRules
 from app.runtime.access import Guard
 from app.runtime.probes import probes
@@ -59,24 +66,36 @@ class Desk(Shown):
             namespace=self.namespace,
         )
         others = probes(lambda: "", lambda: "", lambda: b"vpa_up 1\n")
+        add_recommendation_metrics(others, self._vpas, guard)
         return recommendations_app(found, others)
 
-    def ask(self, path: str, *, method: str = "GET", **headers: str) -> httpx.Response:
+    def _vpas(self) -> Iterator[Vpa]:
+        for view in self.snapshot().namespaces.values():
+            yield from view.vpas.values()
+
+    def ask(self, path: str, *, method: str = "GET", **more: str) -> httpx.Response:
         """Ask a question; underscores in headers stand for dashes."""
-        (found,) = self.ask_all(path, method=method, **headers)
+        (found,) = self.ask_all(path, method=method, **more)
         return found
 
-    def ask_all(self, *paths: str, method: str = "GET", **headers: str) -> list[httpx.Response]:
-        """Ask several questions at once."""
+    def ask_all(
+        self,
+        *paths: str,
+        method: str = "GET",
+        url: str = "http://vpa",
+        client: str = "127.0.0.1",
+        **headers: str,
+    ) -> list[httpx.Response]:
+        """Ask several questions at once, from this machine or from another one."""
         named = {
             name.replace("_", "-").encode(): value.encode("latin-1")
             for name, value in headers.items()
         }
 
         async def exchange() -> list[httpx.Response]:
-            transport = httpx.ASGITransport(self.app)
-            async with httpx.AsyncClient(transport=transport, base_url="http://vpa") as client:
-                asked = (client.request(method, path, headers=named) for path in paths)
+            transport = httpx.ASGITransport(self.app, client=(client, 1))
+            async with httpx.AsyncClient(transport=transport, base_url=url) as caller:
+                asked = (caller.request(method, path, headers=named) for path in paths)
                 return await asyncio.gather(*asked)
 
         return asyncio.run(exchange())

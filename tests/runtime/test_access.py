@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import pytest
 
+from app.flags.shared import PortAccess
+from app.kube.access_review import AUDIENCE
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
+from app.ports import PODS, Cluster
+from app.runtime.access import guard_of
 from app.runtime.problems import MEDIA_TYPE
 from tests.cases import cases
 from tests.runtime.asking import Desk
+from tests.runtime.authorities import jwt
 
 ALL = "/v1/recommendations"
 HERE = "/v1/namespaces/default/recommendations"
@@ -15,6 +22,8 @@ WEB = f"{HERE}/web"
 GHOST = f"{HERE}/ghost"
 POD = "/v1/namespaces/default/pods/ghost"
 OTHER = "/v1/namespaces/other/recommendations"
+NUMBERS = "/metrics/recommendations"
+OUR_TOKEN, ANOTHERS_TOKEN = (jwt(aud=[audience]) for audience in (AUDIENCE, "another"))
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +41,11 @@ def asked() -> Desk:
     grant("admin", "list")
     grant("one", "get", "default", "web")
     grant("lister", "list", "default")
+    for who, place in (("jane", "default"), ("admin", "")):
+        grant(who, "get", place, resource=PODS)
+    known("podless-token", "podless", "dev")
+    known(OUR_TOKEN, "jane", "dev", audience=AUDIENCE)
+    known(ANOTHERS_TOKEN, "jane", "dev", audience="another")
     return found
 
 
@@ -47,11 +61,14 @@ def status(desk: Desk, path: str, token: str) -> int:
         "of all": ("admin-token", (200, 200, 200, 404, 404, 200)),
         "of one VPA": ("one-token", (403, 403, 200, 403, 403, 403)),
         "of another verb": ("lister-token", (403, 403, 403, 403, 403, 403)),
+        "of no pods": ("podless-token", (403, 200, 200, 404, 403, 403)),
+        "for us alone": (OUR_TOKEN, (403, 200, 200, 404, 404, 403)),
+        "for somebody else": (ANOTHERS_TOKEN, (401, 401, 401, 401, 401, 401)),
         "of no user": ("wrong-token", (401, 401, 401, 401, 401, 401)),
     },
 )
 def test_who_may_see_what(asked: Desk, token: str, statuses: tuple[int, ...]) -> None:
-    """Rights are those over VPAs; without one not even what is missing is told."""
+    """Rights are those over VPAs, and pods; without one not even what is missing is told."""
     found = tuple(status(asked, path, token) for path in (ALL, HERE, WEB, GHOST, POD, OTHER))
     assert found == statuses
 
@@ -67,6 +84,9 @@ def test_a_refusal_says_what_is_missing(asked: Desk) -> None:
     assert answer.json()["detail"].endswith("in namespace other")
     answer = asked.ask("/v1/namespaces/other/recommendations/x", authorization="Bearer jane-token")
     assert answer.json()["object"] == "VerticalPodAutoscaler other/x"
+    answer = asked.ask(POD, authorization="Bearer podless-token").json()
+    told = "user 'podless' may not get pods in namespace default"
+    assert (answer["object"], answer["detail"]) == ("Pod default/ghost", told)
 
 
 @cases(
@@ -131,3 +151,47 @@ def test_tags_are_no_way_in(asked: Desk) -> None:
     assert asked.ask(WEB, if_none_match=tag).status_code == 401
     answer = asked.ask(WEB, if_none_match=tag, authorization="Bearer lister-token")
     assert answer.status_code == 403
+
+
+def test_the_numbers_of_all_vpas(asked: Desk) -> None:
+    """Who scrapes what is recommended may list VPAs everywhere, as who reads it."""
+    assert asked.ask(NUMBERS).status_code == 401
+    assert status(asked, NUMBERS, "jane-token") == 403
+    answer = asked.ask(NUMBERS, authorization="Bearer admin-token")
+    assert 'plumbline_recommendation{namespace="default"' in answer.text
+
+
+@cases(
+    "flags url client code",
+    {
+        "over the network": ((), "http://vpa", "10.0.0.1", 403),
+        "over the network, as told": (("--tokens-over-http",), "http://vpa", "10.0.0.1", 200),
+        "without an address": ((), "http://vpa", "", 403),
+        "from this machine": ((), "http://vpa", "127.0.0.1", 200),
+        "from this machine, by a socket for both": ((), "http://vpa", "::ffff:127.0.0.1", 200),
+        "by TLS": ((), "https://vpa", "10.0.0.1", 200),
+    },
+)
+def test_tokens_that_others_can_read(
+    asked: Desk, flags: tuple[str, ...], url: str, client: str, code: int
+) -> None:
+    """They are refused unless a flag takes them; so is a request that might send one next."""
+    access = PortAccess(None, None, tokens_over_http=bool(flags))
+    cluster = cast("Cluster", asked.authorities)
+    desk_app, asked.app = (
+        asked.app,
+        asked.application(guard_of("", access, cluster, asked.sandbox.clock)),
+    )
+    before = len(asked.authorities.asked)
+    try:
+        answers = [
+            asked.ask(path, url=url, client=client, authorization=token)
+            for path in (WEB, NUMBERS)
+            for token in ("Bearer admin-token", "")
+        ]
+    finally:
+        asked.app = desk_app
+    assert [answer.status_code for answer in answers] == [code, 403 if code == 403 else 401] * 2
+    if code == 403:
+        assert "--tls-cert-file" in answers[0].json()["detail"]
+        assert len(asked.authorities.asked) == before

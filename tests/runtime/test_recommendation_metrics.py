@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from app.model.vpa import Vpa, read_vpa
 from app.recommender.api import add_recommendation_metrics
+from app.runtime.access import Guard
 from tests import make
 from tests.runtime.serving import asked
 
@@ -16,7 +17,7 @@ from tests.runtime.serving import asked
 def scraped(*vpas: Vpa) -> dict[tuple[str, ...], float]:
     """Return the values of a scrape by their labels."""
     app = FastAPI()
-    add_recommendation_metrics(app, lambda: vpas)
+    add_recommendation_metrics(app, lambda: vpas, Guard())
 
     (family,) = text_string_to_metric_families(asked(app, "/metrics/recommendations").text)
     assert (family.name, family.type) == ("plumbline_recommendation", "gauge")

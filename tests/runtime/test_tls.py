@@ -5,14 +5,16 @@ from __future__ import annotations
 import os
 import ssl
 import threading
+from contextlib import suppress
 from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
 
 from app.admission.certificates import issue
 from app.admission.core.rotation import CertificateSet
 from app.model.errors import BadObject, BadSetting
-from app.runtime.tls import ServerTls
+from app.runtime.tls import FileTls, ServerTls
 from tests.cases import cases
 from tests.kube.issuing import issued
 
@@ -154,3 +156,61 @@ def test_without_memory_files(monkeypatch: pytest.MonkeyPatch) -> None:
     """A system without files in memory gets by with a private folder."""
     monkeypatch.delattr(os, "memfd_create", raising=False)
     assert served(ServerTls(ONE.cert_pem, ONE.key_pem), ONE)
+
+
+# --- from files
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> FileTls:
+    """What serves a pair in files."""
+    write(tmp_path, ONE)
+    return FileTls(tmp_path / "tls.crt", tmp_path / "tls.key")
+
+
+def write(folder: Path, certificates: CertificateSet) -> None:
+    """Put a pair into a folder."""
+    folder.joinpath("tls.crt").write_text(certificates.cert_pem)
+    folder.joinpath("tls.key").write_text(certificates.key_pem)
+
+
+def seen(files: FileTls) -> str:
+    """Return the certificate that a client sees, whichever it trusts."""
+    for trusted in (ONE, TWO):
+        with suppress(ssl.SSLError):
+            shown = shake_hands(files.context, trusted).getpeercert(binary_form=True) or b""
+            return ssl.DER_cert_to_PEM_cert(shown)
+    return ""
+
+
+def test_files_are_read_again(tmp_path: Path, files: FileTls) -> None:
+    """A pair that was replaced is served from the next look on."""
+    assert seen(files) == ONE.cert_pem
+    write(tmp_path, TWO)
+    assert seen(files) == ONE.cert_pem
+    files.tick(NOW)
+    assert seen(files) == TWO.cert_pem
+
+
+@cases(
+    "file text",
+    {
+        "half of a pair": ("tls.crt", TWO.cert_pem),
+        "empty": ("tls.key", ""),
+        "gone": ("tls.key", None),
+    },
+)
+def test_files_that_cannot_be_served(
+    tmp_path: Path, files: FileTls, file: str, text: str | None
+) -> None:
+    """The pair before goes on until there is a whole one; at the start it is an error."""
+    path = tmp_path / file
+    path.unlink() if text is None else path.write_text(text)
+    with pytest.raises((BadObject, BadSetting)):
+        files.tick(NOW)
+    with pytest.raises((BadObject, BadSetting)):
+        FileTls(tmp_path / "tls.crt", tmp_path / "tls.key")
+    assert seen(files) == ONE.cert_pem
+    write(tmp_path, TWO)
+    files.tick(NOW)
+    assert seen(files) == TWO.cert_pem

@@ -5,16 +5,24 @@ from __future__ import annotations
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from typing import cast
 
 import httpx
 import pytest
 from fastapi import FastAPI
 
+from app.kube.access_review import AccessReviews
 from app.model.errors import Unavailable
 from app.model.fields import Json
+from app.ports import PODS, Cluster
+from app.runtime.access import Guard
+from app.sandbox.clock import SteppedClock
+from app.sandbox.sandbox import Sandbox
 from app.updater.api import add_decisions
 from app.updater.core.outcomes import Outcome
 from app.updater.report import DecisionLog
+from tests.cases import cases
+from tests.runtime.authorities import Authorities
 from tests.updater.core.scenes import NOW, Scene, container, running, several
 
 
@@ -31,15 +39,18 @@ def decision_log() -> DecisionLog:
     return log
 
 
-def answer(query: str = "", log: DecisionLog | None = None) -> httpx.Response:
+def answer(
+    query: str = "", log: DecisionLog | None = None, guard: Guard | None = None, token: str = ""
+) -> httpx.Response:
     """Ask a question."""
     app = FastAPI()
-    add_decisions(app, log or decision_log())
+    add_decisions(app, log or decision_log(), guard or Guard())
 
     async def exchange() -> httpx.Response:
         transport = httpx.ASGITransport(app)
         async with httpx.AsyncClient(transport=transport, base_url="http://updater") as client:
-            return await client.get(f"/v1/decisions{query}")
+            headers = {"authorization": f"Bearer {token}"} if token else {}
+            return await client.get(f"/v1/decisions{query}", headers=headers)
 
     return asyncio.run(exchange())
 
@@ -104,3 +115,33 @@ def test_old_actions_are_dropped() -> None:
 def test_wrong_questions() -> None:
     """A limit is a number that is not below zero."""
     assert answer("?limit=-1").status_code == 422
+
+
+@cases(
+    "token statuses",
+    {
+        "none": ("", (401, 401, 401)),
+        "unknown": ("wrong", (401, 401, 401)),
+        "of a namespace": ("jane-token", (403, 200, 403)),
+        "of all": ("admin-token", (200, 200, 200)),
+        "of VPAs alone": ("podless-token", (403, 403, 403)),
+        "of pods alone": ("blind-token", (403, 403, 403)),
+    },
+)
+def test_who_may_see_what(token: str, statuses: tuple[int, ...]) -> None:
+    """Who is told of decisions may see the VPAs and list the pods that they are about."""
+    clock = SteppedClock()
+    authorities = Authorities(Sandbox(clock).cluster)
+    for user in ("jane", "admin", "podless", "blind"):
+        authorities.know(f"{user}-token", user)
+    grant = authorities.grant
+    for user, namespace in (("jane", "default"), ("admin", ""), ("podless", "")):
+        grant(user, "list", namespace)
+        grant(user, "get", namespace)
+    for user, namespace in (("jane", "default"), ("admin", ""), ("blind", "")):
+        grant(user, "list", namespace, resource=PODS)
+    guard = Guard(AccessReviews(cast("Cluster", authorities), clock))
+
+    queries = ("", "?namespace=default", "?namespace=other")
+    found = tuple(answer(query, guard=guard, token=token).status_code for query in queries)
+    assert found == statuses

@@ -168,7 +168,7 @@ def test_an_event_of_a_long_name_has_a_name(name: str) -> None:
 @pytest.fixture
 def stage() -> Stage:
     """A cluster with two VPAs."""
-    found = Stage()
+    found = Stage("--vpa-summaries")
     found.apply(vpa("web"), vpa("db"))
     return found
 

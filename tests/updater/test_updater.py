@@ -217,7 +217,7 @@ def test_many_workers_do_the_same() -> None:
 
 def test_a_vpa_carries_a_summary() -> None:
     """What is done about its pods stands on the VPA until it changes, if only because all go."""
-    stage = staged("--prove=off")
+    stage = staged("--prove=off", "--vpa-summaries")
     stage.run(61)
     assert stage.summary() == "True, Evicted: 4 pods: 2 BudgetExhausted, 2 Evicted"
     stage.run(180)
@@ -230,9 +230,9 @@ def test_a_vpa_carries_a_summary() -> None:
     assert stage.summary() == "False, NoPods: no pods"
 
 
-def test_summaries_can_be_switched_off() -> None:
-    """Nothing is written to VPAs then."""
-    stage = staged("--vpa-summaries=false")
+def test_summaries_must_be_asked_for() -> None:
+    """Nothing is written to VPAs otherwise: it needs a right over all that is in them."""
+    stage = staged()
     stage.run(120)
     assert stage.summary() is None
 

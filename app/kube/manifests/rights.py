@@ -71,6 +71,19 @@ def _owners(verbs: tuple[str, ...]) -> tuple[Right, ...]:
     )
 
 
+def _callers(why: str) -> tuple[Right, Right]:
+    """Return the rights to ask about who calls."""
+    return (
+        Right(
+            "authentication.k8s.io",
+            ("tokenreviews",),
+            ("create",),
+            "know whose token a request carries",
+        ),
+        Right("authorization.k8s.io", ("subjectaccessreviews",), ("create",), why),
+    )
+
+
 def _own(create: Right, name: str, named_by: str = "") -> tuple[Right, Right]:
     """Return the right to create an object at home, and those on the object of this name."""
     create = replace(create, reach=RightScope.AT_HOME)
@@ -147,22 +160,11 @@ _RECOMMENDER: Final = (
     Right("", ("events",), _WATCH, "see evictions by a node that ran out of memory"),
     *_owners(_WATCH),
     Right("metrics.k8s.io", ("pods",), ("list",), "read usage"),
-    Right(
-        "authentication.k8s.io",
-        ("tokenreviews",),
-        ("create",),
-        "know whose token a request carries",
-    ),
-    Right(
-        "authorization.k8s.io",
-        ("subjectaccessreviews",),
-        ("create",),
-        "know whether this user may see recommendations",
-    ),
+    *_callers("know whether this user may see recommendations"),
     *_election("vpa-recommender-lease"),
 )
 _UPDATER: Final = (
-    Right(_VPA_GROUP, (_VPAS,), (*_WATCH, "patch"), "decide by them; sum up the decisions on them"),
+    Right(_VPA_GROUP, (_VPAS,), _WATCH, "decide by them"),
     Right("", ("pods",), _WATCH, "compare them with their recommendation"),
     Right("", ("pods",), ("get",), "see what became of one whose resize was refused, or lost"),
     Right("", ("pods",), ("patch",), "take back the notes of a start-up boost"),
@@ -173,6 +175,7 @@ _UPDATER: Final = (
     Right("policy", ("poddisruptionbudgets",), _WATCH, "know beforehand what may be disrupted"),
     *_owners(_READ),
     Right("", ("events",), ("create",), "tell what was done, and what is stuck"),
+    *_callers("know whether this user may see decisions"),
     Right(
         _LEASES,
         ("leases",),
@@ -201,6 +204,11 @@ class Option:
 
 
 OPTIONS: Final = {
+    "summaries": Option(
+        "updater",
+        "--vpa-summaries",
+        Right(_VPA_GROUP, (_VPAS,), ("patch",), "sum up on each VPA what is decided of its pods"),
+    ),
     "trials": Option(
         "updater",
         "--prove=dry-run",

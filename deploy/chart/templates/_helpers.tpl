@@ -35,6 +35,10 @@ labels:
 {{/* The image of a process: list of root and its values. */}}
 {{- define "plumbline.image" -}}
 {{- $root := index . 0 -}}
-{{- $image := mergeOverwrite (deepCopy $root.Values.image) (index . 1).image -}}
-{{ $image.repository }}:{{ default $root.Chart.AppVersion $image.tag }}
+{{- $own := (index . 1).image -}}
+{{- $image := mergeOverwrite (deepCopy $root.Values.image) $own -}}
+{{- if or $own.repository $own.tag -}}
+{{- $_ := set $image "digest" $own.digest -}}
+{{- end -}}
+{{ $image.repository }}:{{ default $root.Chart.AppVersion $image.tag }}{{ with $image.digest }}@{{ . }}{{ end }}
 {{- end -}}

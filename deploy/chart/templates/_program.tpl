@@ -1,12 +1,15 @@
 {{/*
 Everything of one process but what only the webhook has. Takes a dict: root, values, component,
-verb, port, and args, ports, volumes, mounts and pages of metrics beside those that all have.
+verb, port, and args, ports, volumes, mounts beside those that all have, and pages of metrics that
+ask for a token, which is sent by TLS, or where it was said that something else encrypts.
 */}}
 {{- define "plumbline.program" -}}
 {{- $root := .root -}}
 {{- $values := .values -}}
 {{- $name := printf "%s-%s" (include "plumbline.fullname" $root) .component -}}
 {{- $account := include "plumbline.account" . -}}
+{{- $tls := default "" $values.tlsSecret -}}
+{{- $reads := or $tls $values.tokensOverHttp -}}
 {{- if $values.serviceAccount.create }}
 ---
 apiVersion: v1
@@ -138,6 +141,13 @@ spec:
             {{- if $values.logLevel }}
             - --v={{ $values.logLevel }}
             {{- end }}
+            {{- if $tls }}
+            - --tls-cert-file=/etc/tls-certs/tls.crt
+            - --tls-private-key=/etc/tls-certs/tls.key
+            {{- end }}
+            {{- if $values.tokensOverHttp }}
+            - --tokens-over-http=true
+            {{- end }}
             {{- range $values.extraArgs }}
             - {{ . | quote }}
             {{- end }}
@@ -159,12 +169,20 @@ spec:
             httpGet:
               path: /livez
               port: prometheus
+              {{- if $tls }}
+              scheme: HTTPS
+              {{- end }}
             initialDelaySeconds: 5
+            timeoutSeconds: 5
           readinessProbe:
             httpGet:
               path: /readyz
               port: prometheus
+              {{- if $tls }}
+              scheme: HTTPS
+              {{- end }}
             periodSeconds: 5
+            timeoutSeconds: 5
           resources:
             {{- toYaml $values.resources | nindent 12 }}
           securityContext:
@@ -172,6 +190,11 @@ spec:
           volumeMounts:
             - name: tmp
               mountPath: /tmp
+            {{- if $tls }}
+            - name: tls-certs
+              mountPath: /etc/tls-certs
+              readOnly: true
+            {{- end }}
             {{- with .mounts }}
             {{- toYaml . | nindent 12 }}
             {{- end }}
@@ -180,6 +203,11 @@ spec:
           emptyDir:
             medium: Memory
             sizeLimit: 64Mi
+        {{- if $tls }}
+        - name: tls-certs
+          secret:
+            secretName: {{ $tls }}
+        {{- end }}
         {{- with .volumes }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -211,6 +239,7 @@ spec:
     matchLabels:
       app: {{ $name }}
 {{- end }}
+{{- include "plumbline.policy" (dict "root" $root "values" $values "component" .component "name" $name "ports" .ports) }}
 {{- if $root.Values.monitoring.serviceMonitors }}
 ---
 apiVersion: monitoring.coreos.com/v1
@@ -228,10 +257,22 @@ spec:
       app.kubernetes.io/part-of: vertical-pod-autoscaler
       app.kubernetes.io/instance: {{ $root.Release.Name }}
   endpoints:
-    {{- range concat (list "/metrics") (default list .pages) }}
+    {{- range $page := concat (list "/metrics") (ternary .pages list (and $reads .pages | empty | not)) }}
     - port: prometheus
-      path: {{ . }}
+      path: {{ $page }}
       honorLabels: true
+      {{- if $tls }}
+      scheme: https
+      tlsConfig:
+        ca:
+          secret:
+            name: {{ $tls }}
+            key: ca.crt
+        serverName: {{ $name }}-metrics
+      {{- end }}
+      {{- if ne $page "/metrics" }}
+      bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token
+      {{- end }}
     {{- end }}
 {{- end }}
 {{- end -}}
@@ -298,4 +339,75 @@ subjects:
 {{- end -}}
 {{- end -}}
 {{- toJson $args -}}
+{{- end -}}
+
+{{/*
+Who may reach the pods of a process, and whom they may reach. Takes a dict: root, values, component,
+name, and ports beside that of metrics. Pods in the network of their host have no policy.
+*/}}
+{{- define "plumbline.policy" -}}
+{{- $policies := .root.Values.networkPolicies -}}
+{{- if and $policies.enabled (not .values.hostNetwork) }}
+---
+apiVersion: networking.k8s.io/v1
+kind: NetworkPolicy
+metadata:
+  {{- include "plumbline.metadata" (list .root .component .name) | nindent 2 }}
+spec:
+  podSelector:
+    matchLabels:
+      app: {{ .name }}
+  policyTypes:
+    - Ingress
+    - Egress
+  ingress:
+    - from:
+        {{- range $policies.monitoringNamespaces }}
+        - namespaceSelector:
+            matchLabels:
+              kubernetes.io/metadata.name: {{ . }}
+        {{- end }}
+        - podSelector:
+            matchLabels:
+              app.kubernetes.io/name: plumbline
+      ports:
+        - port: prometheus
+    {{- range .ports }}
+    - ports:
+        - port: {{ .name }}
+      {{- with $policies.apiServers.cidrs }}
+      from:
+        {{- range . }}
+        - ipBlock:
+            cidr: {{ . }}
+        {{- end }}
+      {{- end }}
+    {{- end }}
+  egress:
+    - ports:
+        {{- range $policies.apiServers.ports }}
+        - port: {{ . }}
+        {{- end }}
+      {{- with $policies.apiServers.cidrs }}
+      to:
+        {{- range . }}
+        - ipBlock:
+            cidr: {{ . }}
+        {{- end }}
+      {{- end }}
+    {{- if eq .component "recommender" }}
+    {{- with $policies.monitoringNamespaces }}
+    - to:
+        {{- range . }}
+        - namespaceSelector:
+            matchLabels:
+              kubernetes.io/metadata.name: {{ . }}
+        {{- end }}
+    {{- end }}
+    - ports:
+        - port: 53
+        - port: 53
+          protocol: UDP
+    {{- end }}
+{{- end }}
 {{- end -}}

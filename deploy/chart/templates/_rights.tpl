@@ -268,7 +268,6 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   verbs:
   - list
   - watch
-  - patch
 - apiGroups:
   - ''
   resources:
@@ -361,6 +360,18 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   - events
   verbs:
   - create
+- apiGroups:
+  - authentication.k8s.io
+  resources:
+  - tokenreviews
+  verbs:
+  - create
+- apiGroups:
+  - authorization.k8s.io
+  resources:
+  - subjectaccessreviews
+  verbs:
+  - create
 {{- end -}}
 {{- define "plumbline.rules.updater.Role" -}}
 - apiGroups:
@@ -396,6 +407,14 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   - pods
   verbs:
   - create
+{{- end -}}
+{{- define "plumbline.rules.summaries.ClusterRole" -}}
+- apiGroups:
+  - autoscaling.k8s.io
+  resources:
+  - verticalpodautoscalers
+  verbs:
+  - patch
 {{- end -}}
 {{- define "plumbline.rules.external-metrics.ClusterRole" -}}
 - apiGroups:

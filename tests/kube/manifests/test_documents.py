@@ -14,6 +14,7 @@ import yaml
 from app.admission.flags import AdmissionSettings
 from app.flags.command_line import parse
 from app.kube.manifests.documents import NAMES, PROCESSES, objects, text
+from app.kube.manifests.rights import OPTIONS
 from app.ports import Json
 from app.recommender.flags import RecommenderSettings
 from app.updater.flags import UpdaterSettings
@@ -29,6 +30,7 @@ COPIES = {
     "crd.yaml": "crd",
     "chart/files/crd.yaml": "crd",
     "components/prove-by-trial/trials.yaml": "trials",
+    "components/vpa-summaries/summaries.yaml": "summaries",
     "components/external-metrics/rights.yaml": "external-metrics",
 }
 
@@ -107,9 +109,9 @@ def test_flags_are_read_by_the_process(name: str) -> None:
         assert settings.admission.namespace == "autoscaling"
     assert verb == name
     assert ports(name) == wanted
-    assert {
-        container[probe]["httpGet"]["port"] for probe in ("livenessProbe", "readinessProbe")
-    } == {"prometheus"}
+    probes = [container[probe] for probe in ("livenessProbe", "readinessProbe")]
+    assert {probe["httpGet"]["port"] for probe in probes} == {"prometheus"}
+    assert {probe["timeoutSeconds"] for probe in probes} == {5}  # a busy process is not a dead one
 
 
 @pytest.mark.parametrize("name", PROCESSES)
@@ -167,7 +169,8 @@ def test_what_belongs_together_finds_each_other(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("option", "name"), [("trials", "updater"), ("external-metrics", "recommender")]
+    ("option", "name"),
+    [("trials", "updater"), ("summaries", "updater"), ("external-metrics", "recommender")],
 )
 def test_options_are_for_their_process(option: str, name: str) -> None:
     """A right that a flag needs is bound to the account of the process with this flag."""
@@ -181,7 +184,7 @@ def test_options_are_for_their_process(option: str, name: str) -> None:
 
 def test_labels() -> None:
     """All but the definitions carries the labels by which it is found, and its process's name."""
-    for name in (*PROCESSES, "trials", "external-metrics"):
+    for name in (*PROCESSES, *OPTIONS):
         labels = [item["metadata"]["labels"] for item in objects(name)]
         assert all(each == labels[0] for each in labels)
         assert labels[0]["app.kubernetes.io/name"] == "plumbline"
@@ -200,7 +203,7 @@ def test_webhooks_carry_no_authority_yet() -> None:
 
 
 def test_monitors_find_the_processes() -> None:
-    """The Prometheus operator scrapes each process by the Service of its metrics."""
+    """The Prometheus operator scrapes each process by its Service, and sends no token in clear."""
     monitors = list(yaml.safe_load_all((DEPLOY / "monitoring/service-monitors.yaml").read_text()))
 
     assert len(monitors) == len(PROCESSES)
@@ -212,5 +215,22 @@ def test_monitors_find_the_processes() -> None:
         assert {endpoint["port"] for endpoint in monitor["spec"]["endpoints"]} == {
             service["spec"]["ports"][0]["name"]
         }
-        assert pages == ["/metrics", "/metrics/recommendations"][: len(pages)]
-        assert ("/metrics/recommendations" in pages) == (name == "recommender")
+        assert pages == ["/metrics"]
+        assert "bearer" not in str(monitor)
+
+
+def test_policies_are_about_the_processes() -> None:
+    """Each process has a policy that selects its pods; only API servers' port is open to all."""
+    path = DEPLOY / "components/network-policies/policies.yaml"
+    policies = list(yaml.safe_load_all(path.read_text()))
+
+    assert len(policies) == len(PROCESSES)
+    for name, policy in zip(PROCESSES, policies, strict=True):
+        spec, metadata = policy["spec"], pod(name)["metadata"]
+        assert spec["podSelector"]["matchLabels"].items() <= metadata["labels"].items()
+        assert spec["policyTypes"] == ["Ingress", "Egress"]
+        let_in = {rule["ports"][0]["port"]: rule.get("from") for rule in spec["ingress"]}
+        assert set(let_in) == set(ports(name))
+        assert [port for port, whom in let_in.items() if whom is None] == [
+            port for port in ports(name) if port == "https"
+        ]

@@ -32,6 +32,7 @@ def test_manifests_need_what_they_grant(process: str) -> None:
         "nothing": ((), []),
         "another value": (("--prove=canary",), []),
         "trials": (("--prove=dry-run", "--v=4"), ["trials"]),
+        "summaries": (("--vpa-summaries",), ["summaries"]),
         "a switch": ((METRICS,), ["external-metrics"]),
         "a switch, set": ((f"{METRICS}=true",), ["external-metrics"]),
         "a switch, off": ((f"{METRICS}=false",), []),
