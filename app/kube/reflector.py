@@ -23,12 +23,13 @@ from sys import intern
 from threading import Event, Thread
 from typing import Any
 
-from app.model.errors import ClusterError, Gone, Invalid, NotFound, Refused, Unavailable
+from app.model.errors import ClusterError, Gone, Invalid, NotFound, NotSent, Refused, Unavailable
 from app.ports import Clock, Cluster, Delta, EventType, Json, Page, Resource, Sink, WatchEvent
 
 FIRST_PAUSE_SECONDS = 0.2  # most watches that break can be resumed at once
 PAUSE_SECONDS = 0.5  # doubled with every failure in a row
 LONGEST_PAUSE_SECONDS = 10.0
+AWAY_PAUSE_SECONDS = 1.0  # while there is no server to be spared, so that its return is noticed
 LONGEST_ASKED_PAUSE_SECONDS = 300.0  # of Retry-After
 MISSING_PAUSE_SECONDS = 20.0  # until a resource that is not served is asked for again
 MISSES_TO_BELIEVE = 5  # a server that has just started may not know its custom resources yet
@@ -137,7 +138,10 @@ class ListWatch:
         """The step failed, a watch after so many seconds; return what that changes."""
         if lived_seconds >= SHORT_WATCH_SECONDS:
             self._failures = 0
-        self._stumbled()
+        if isinstance(error, NotSent):
+            self.pause_seconds = AWAY_PAUSE_SECONDS * (0.5 + 0.5 * self._jitter())
+        else:
+            self._stumbled()
         self.problem = str(error)
         is_refused = isinstance(error, Refused) and error.status == _FORBIDDEN
         self.refused_since = (self.refused_since or now) if is_refused else None

@@ -37,8 +37,8 @@ from app.model.errors import (
     Gone,
     Invalid,
     NotFound,
+    NotSent,
     Refused,
-    TooLate,
     TooMany,
     Unavailable,
 )
@@ -171,7 +171,7 @@ class Deadlines:
         """Return how long a request that is sent now may take to connect, and to be answered.
 
         Raises:
-            TooLate: it must not be sent any more.
+            NotSent: it must not be sent any more.
         """
         if self.not_after == inf:
             return Timeout(connect=self.connect_seconds, read=read_seconds)
@@ -254,7 +254,7 @@ class Transport:
     ) -> BaseHTTPResponse:
         self._pacer.wait(call, deadlines.not_after)
         if self._closed:
-            raise TooLate(f"{call}: not sent, for the connection is closed on our side")
+            raise NotSent(f"{call}: not sent, for the connection is closed on our side")
         session = self._access.session()
         response = self._open(session, call, deadlines, headers, read_seconds)
         if response.status == _UNAUTHORIZED and self._access.renew(session.generation):
@@ -343,8 +343,10 @@ def _translated(call: Call) -> Iterator[None]:
     try:
         yield
     except NewConnectionError as error:  # to urllib3 a kind of ConnectTimeoutError
-        raise Unavailable(f"{call}: no connection: {error}") from error
-    except (ConnectTimeoutError, ReadTimeoutError) as error:
+        raise NotSent(f"{call}: no connection: {error}") from error
+    except ConnectTimeoutError as error:
+        raise NotSent(f"{call}: no connection in time") from error
+    except ReadTimeoutError as error:
         raise Unavailable(f"{call}: no answer in time") from error
     except HTTPError as error:
         raise Unavailable(f"{call}: no connection: {error}") from error

@@ -12,7 +12,7 @@
         +-- Invalid       400, 422: the object or patch cannot be accepted
         +-- TooMany       429: slow down, or a disruption budget holds
         +-- Unavailable   5xx, broken connections, deadlines: try again later
-            +-- TooLate   it was not even sent, for its time was over
+            +-- NotSent   it was not even sent: no connection, or no time left
 
 Strategy: adapters translate errors of libraries; pure code never raises for users' mistakes, it
 returns errors and reasons as values. The text of an error is a sentence that names the object.
@@ -90,5 +90,5 @@ class Unavailable(ClusterError):
     """Nothing was decided: connection broken, deadline over, or the server is in trouble."""
 
 
-class TooLate(Unavailable):
-    """The call was not sent: the time in which it may begin was over before its turn."""
+class NotSent(Unavailable):
+    """The call was not sent: there was no connection, or its time was over before its turn."""

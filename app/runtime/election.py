@@ -22,7 +22,7 @@ from typing import Protocol
 
 from app.flags.shared import LeaderElection
 from app.kube.leases import lease, lease_spec, micro_time
-from app.model.errors import ClusterError, NotFound
+from app.model.errors import ClusterError, NotFound, NotSent
 from app.ports import LEASES, Clock, Cluster, Json, Ref
 from app.runtime.live import Connection
 
@@ -129,17 +129,17 @@ class Election:
     def step(self, now: datetime) -> Standing:
         """Try once; a failure is told in the standing."""
         began = self._clock.monotonic()
-        failed = False
+        failure: ClusterError | None = None
         try:
             reason = self._try(now)
         except ClusterError as err:
-            reason, failed = str(err) or type(err).__name__, True
+            reason, failure = str(err) or type(err).__name__, err
         if not reason:
             # From before the request: the Lease may have been renewed as early as that.
             self._renewed_at = began
         leading = self.is_leading()
         leader = str(lease_spec(self._seen).get("holderIdentity") or "")
-        pause = self._pause_seconds(leading=leading, failed=failed)
+        pause = self._pause_seconds(leading, failure)
         return Standing(leading, leader, pause, reason)
 
     def release(self, now: datetime) -> None:
@@ -227,14 +227,16 @@ class Election:
         except ValueError:
             return longest
 
-    def _pause_seconds(self, *, leading: bool, failed: bool) -> float:
+    def _pause_seconds(self, leading: bool, failure: ClusterError | None) -> float:
         if leading:
             return self._rules.retry_seconds
         self._steps += 1
         share = zlib.crc32(f"{self._identity}/{self._steps}".encode()) / 2**32
-        if failed:
-            return self._rules.retry_seconds * (1 + _SPREAD * share)
         pause = self._rules.retry_seconds * (_OFTEN + _OFTEN_SPREAD * share)
+        if isinstance(failure, NotSent):  # there is no server to be spared
+            return pause
+        if failure is not None:
+            return self._rules.retry_seconds * (1 + _SPREAD * share)
         return min(pause, max(self._alive_seconds(), _LEAST_SECONDS))
 
 

@@ -17,7 +17,7 @@ from datetime import datetime
 from functools import partial
 from typing import Final
 
-from app.model.errors import BadObject, ClusterError, Invalid, NotFound, TooLate, Unavailable
+from app.model.errors import BadObject, ClusterError, Invalid, NotFound, NotSent, Unavailable
 from app.model.fields import Object, object_at
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod, read_pod
@@ -58,7 +58,7 @@ _GONE: Final = CallResult(NotFound("the pod went meanwhile"), is_gone=True)
 class PodCalls:
     """Makes the calls; safe to use from many threads.
 
-    A call that was not sent, for its time was over, comes to nothing: it raises `TooLate`.
+    A call that was not sent, for its time was over, comes to nothing: it raises `NotSent`.
     """
 
     def __init__(self, cluster: Callable[[], Cluster]) -> None:
@@ -68,7 +68,7 @@ class PodCalls:
         """Ask for an eviction."""
         try:
             self._cluster().evict(pod.namespace, pod.name, uid=pod.uid)
-        except TooLate:
+        except NotSent:
             raise
         except ClusterError as error:
             refusal = eviction_refusal(error)
@@ -100,7 +100,7 @@ class PodCalls:
             )
         except (NotFound, Invalid) as error:  # the latter also when our own tests of the pod fail
             return CallResult(error, is_gone=self._is_gone(pod))
-        except TooLate:
+        except NotSent:
             raise
         except Unavailable as error:
             return self._after_silence(pod, change, error)
@@ -115,7 +115,7 @@ class PodCalls:
             self._cluster().patch(Ref(PODS, pod.namespace, pod.name), body, kind=PatchKind.MERGE)
         except (NotFound, Invalid) as error:  # the latter also when the uid is another one
             return CallResult(error, is_gone=self._is_gone(pod))
-        except TooLate:
+        except NotSent:
             raise
         except ClusterError as error:
             return CallResult(error)
@@ -127,7 +127,7 @@ class PodCalls:
             return
         try:
             error = self._marked(pod, change).error
-        except TooLate as too_late:
+        except NotSent as too_late:
             error = too_late
         if error is not None:
             extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(error)}
@@ -246,7 +246,7 @@ class UnconfirmedCalls:
             self._pending = [call for call in self._pending if call.pod.uid != pod.uid]
         try:
             yield
-        except TooLate:
+        except NotSent:
             with self._lock:
                 self._pending += before
             raise

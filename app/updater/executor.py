@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from app.model.errors import ClusterError, TooLate
+from app.model.errors import ClusterError, NotSent
 from app.model.snapshot import NamespaceView, Snapshot
 from app.updater.calls import PodCalls, UnconfirmedCalls, dry_run_pod
 from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
@@ -238,9 +238,10 @@ class Executor:
         try:
             skip = self._last_look(run, item)
             took_slot = skip is None and self._call(run, item)
-        except TooLate:
+        except NotSent as error:  # nor would the rest be
             took_slot = False
-            return _STOPPED
+            run.end = run.end or replace(_STOPPED, message=f"not sent: {error.message}")
+            return run.end
         else:
             return skip
         finally:

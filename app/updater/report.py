@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
@@ -208,6 +208,10 @@ class Reporter:
         if self._summaries is not None:
             for namespace, decisions in changed:
                 self._summaries.offer(snapshot.of(namespace).vpas, decisions)
+
+    def reasons(self) -> Collection[Reason]:
+        """Return the reasons that stand for any pod since the last round."""
+        return {Reason(found) for found in self._log.reasons()}
 
     def stand_by(self) -> None:
         """Report nothing any more, because another process leads."""

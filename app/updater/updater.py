@@ -1,8 +1,9 @@
 """Bring running pods to their recommendation, round by round: gather, decide, carry out.
 
 Strategy: a round takes one snapshot, makes one plan and carries it out as far as time and rates
-allow; the rest is decided again in the next one. Rounds begin one interval after each other and
-never overlap.
+allow; the rest is decided again in the next one. Rounds never overlap. They begin one interval
+after each other, or sooner as `core.pace` says; while the webhook is away its Lease is looked at
+between them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from app.model.workloads import Lookup, LookupResult
 from app.ports import Clock, Owners
 from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory
+from app.updater.core.pace import Pace
 from app.updater.core.plan import Plan, PlanOptions, Unplannable, plan
 from app.updater.core.rules import UpdateRules
 from app.updater.executor import Batch, BatchResult, Executor
@@ -37,6 +39,7 @@ plan_log = logging.getLogger("updater.plan")
 MOST_LEVELS: Final = 10  # of owners above each other
 _NAME: Final = "rounds"
 _LOOK_SECONDS: Final = 0.1  # until everything is known, or we lead
+_RETURN_SECONDS: Final = 1.0  # between two looks whether the webhook is back
 _SPREAD: Final = 0.05  # of the interval, by which a round may begin earlier
 _KEPT: Final = timedelta(minutes=10)  # then it is collected again which owners are needed
 _LOOKUP_SECONDS: Final = 3.0  # for all owners of one level together
@@ -68,6 +71,8 @@ class Updater:
         self._reporter = reporter
         self._rounds = 0
         self._is_standing_by = True
+        self._pace = Pace()
+        self._due = 0.0  # the next round, by the monotonic clock
         self.ended_at: float | None = None  # of the last round, by the monotonic clock
 
     def tick(self, now: datetime) -> float:
@@ -76,20 +81,28 @@ class Updater:
             if not self._is_standing_by and not self._context.leads():
                 self._is_standing_by = True
                 self._reporter.stand_by()
-            self.ended_at = self._clock.monotonic()
+            self.ended_at = self._due = self._clock.monotonic()
             return _LOOK_SECONDS
         if not self._context.is_known():
-            self.ended_at = self._clock.monotonic()
+            self.ended_at = self._due = self._clock.monotonic()
             return _LOOK_SECONDS
         began = self._clock.monotonic()
+        if self._pace.is_webhook_away and began < self._due and not self._webhook_is_back(now):
+            self.ended_at = began
+            return min(self._due - began, _RETURN_SECONDS)
         with self._timed(RoundStep.TOTAL):
             self._round(now, began)
         self._is_standing_by = False
         self.ended_at = self._clock.monotonic()
         self._rounds += 1
         share = self._rounds * 0.618 % 1  # differs from round to round
-        seconds = self._interval_seconds * (1 - _SPREAD * share)
-        return max(began + seconds - self.ended_at, 0.0)
+        self._due = began + self._pace.seconds(self._interval_seconds) * (1 - _SPREAD * share)
+        seconds = max(self._due - self.ended_at, 0.0)
+        return min(seconds, _RETURN_SECONDS) if self._pace.is_webhook_away else seconds
+
+    def _webhook_is_back(self, now: datetime) -> bool:
+        """Whether the webhook, which was away, gives a sign again."""
+        return self._lease.check(now).is_healthy
 
     def _round(self, now: datetime, began: float) -> None:
         # The labels of the steps are upstream's; RoundStep tells what each of them covers.
@@ -110,6 +123,11 @@ class Updater:
             batch = Batch(made.queues, snapshot, version, self._workers, until)
             result = BatchResult() if self._is_dry else self._executor.carry_out(batch)
         self._reporter.end_round(made, result.decisions, result.limited, snapshot)
+        self._pace = self._pace.after_round(
+            self._reporter.reasons(),
+            webhook_is_healthy=webhook.is_healthy,
+            has_acted=any(outcome.error is None for outcome in result.outcomes),
+        )
         self._log(made, result)
 
     def _log(self, made: Plan, result: BatchResult) -> None:

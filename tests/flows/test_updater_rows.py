@@ -397,7 +397,7 @@ def test_sx_26() -> None:
     """The numbers move with what is done."""
     stage = staged(replicas=3)
     stage.recommend("200m/200Mi = =")
-    stage.run(61)
+    stage.run(90)
     assert stage.metric("evicted_pods_total", vpa_name="web") >= 1
     assert stage.metric("controlled_pods_total", update_mode="Recreate") == 3
     assert stage.metric("execution_latency_seconds_count", step="EvictPods") >= 2

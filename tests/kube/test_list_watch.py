@@ -10,7 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.kube.reflector import (
+    AWAY_PAUSE_SECONDS,
     FAILURES_TO_LIST,
+    FIRST_PAUSE_SECONDS,
     LONGEST_PAUSE_SECONDS,
     MISSES_TO_BELIEVE,
     ListWatch,
@@ -21,6 +23,7 @@ from app.model.errors import (
     Gone,
     Invalid,
     NotFound,
+    NotSent,
     Refused,
     TooMany,
     Unavailable,
@@ -167,6 +170,19 @@ def test_a_watch_that_breaks_is_resumed(error: ClusterError) -> None:
 
     assert (changes, known.synced, known.problem) == ([], True, str(error))
     assert step(known) == ("watch", 0.2, "17")
+
+
+def test_while_the_server_is_away_pauses_stay_short() -> None:
+    """However long there was no server, its return is noticed soon, and the watch is resumed."""
+    known = watching("a")
+    pauses = set()
+    for _ in range(20):
+        known.failed(NotSent("no connection"), START)
+        pauses.add(known.pause_seconds)
+    assert pauses == {AWAY_PAUSE_SECONDS}
+    assert step(known) == ("watch", AWAY_PAUSE_SECONDS, "10")
+    known.failed(Unavailable("starting", status=503), START)
+    assert known.pause_seconds <= FIRST_PAUSE_SECONDS
 
 
 def test_pauses_grow_and_end() -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from app.kube.leases import lease
 from app.kube.pacing import Pacer
-from app.model.errors import TooLate
+from app.model.errors import NotSent
 from app.model.token_bucket import TokenBucket
 from app.ports import LEASES, Json, Ref
 from app.runtime.election import (
@@ -102,6 +102,8 @@ def test_follower(contest: Contest) -> None:
     assert standing.wait_seconds != contest.step(three).wait_seconds
     contest.cluster.failures = outage(1)
     assert 2 <= contest.step(two).wait_seconds <= 4.4
+    contest.cluster.failures = [NotSent("no connection")]
+    assert 1 <= contest.step(two, 60).wait_seconds <= 1.5
 
 
 def test_takeover(contest: Contest) -> None:
@@ -215,7 +217,7 @@ def test_no_call_of_a_deposed_leader_begins(
         if contest.step(two).leading:
             break
         for _ in range(calls if one.may_finish() else 0):
-            with suppress(TooLate):
+            with suppress(NotSent):
                 begins.append(clock.monotonic() + pacer.reserve("a call", one.calls_end_at))
     while not two.is_leading():
         contest.step(two, 0.1)

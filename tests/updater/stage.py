@@ -197,6 +197,10 @@ class Stage:
         self._watch(self.clock.now())
         self.parts.updater.tick(self.wall.now())
 
+    def beat(self) -> None:
+        """Renew the Lease now, as a webhook does that has just started."""
+        self._beat(self.clock.now())
+
     def _beat(self, now: datetime) -> float:
         """Renew the Lease as the webhook does."""
         renewed = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")

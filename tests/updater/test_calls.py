@@ -9,7 +9,7 @@ from typing import cast
 
 import pytest
 
-from app.model.errors import ClusterError, Invalid, Refused, TooLate, Unavailable
+from app.model.errors import ClusterError, Invalid, NotSent, Refused, Unavailable
 from app.model.kinds import ObjectKey, owner_key
 from app.model.pods import Pod
 from app.ports import PODS, REPLICA_SETS, Cluster, PatchKind, Ref
@@ -203,7 +203,7 @@ def test_a_call_that_is_not_made_replaces_no_unconfirmed_one(is_switched_off: bo
     if is_switched_off:
         stage.before_look = switch_off
     else:
-        stage.faults.order(Fault(TooLate("not sent"), "patch", PODS, name=name))
+        stage.faults.order(Fault(NotSent("not sent"), "patch", PODS, name=name))
     stage.round()
     assert (stage.carried.count("patch", "resize"), stage.reasons()[0]) == (0, "PlanOutdated")
     resize = Ref(PODS, "default", name, subresource="resize")
@@ -217,7 +217,7 @@ def test_a_call_that_is_not_made_replaces_no_unconfirmed_one(is_switched_off: bo
 def test_marks_without_time(caplog: pytest.LogCaptureFixture) -> None:
     """A resize that was accepted counts, also when its marks are not sent any more."""
     stage = one_by_one("--prove=off", mode="InPlaceOrRecreate", replicas=2)
-    stage.faults.order(Fault(TooLate("not sent"), "patch", PODS))
+    stage.faults.order(Fault(NotSent("not sent"), "patch", PODS))
     calls = PodCalls(lambda: stage.faults.before(stage.sandbox.cluster))
     calls.annotate(POD, PodChange(annotations=(("example.com/mark", ""),)))
     assert [record.message for record in caplog.records] == ["pod not marked"]

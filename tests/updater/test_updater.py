@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from app.ports import VPAS, Ref
+from app.ports import PODS, VPAS, Ref
 from app.runtime.exposition import render
 from tests.cases import cases
 from tests.sandbox_objects import pods_in
@@ -41,13 +41,13 @@ def test_the_first_round_comes_at_once() -> None:
 
 @pytest.mark.parametrize(("works", "counts"), [(True, [4, 18]), (False, [4, 4])])
 def test_after_a_start_few_pods_go_first(works: bool, counts: list[int]) -> None:
-    """Of however many workloads; when one of them came back right the others follow."""
+    """Of however many workloads; when one of them came back right the others follow soon."""
     names = [f"web-{number}" for number in range(14)]
     stage = workloads(*names)
     stage.webhook_works = works
     stage.restart()
     found = []
-    for seconds in (30, 60):
+    for seconds in (0.5, 10):
         stage.run(seconds)
         found.append(stage.carried.count("evict"))
     assert found == counts
@@ -282,3 +282,20 @@ def test_failures_are_shown_before_the_first(mode: str, evictions: int, resizes:
     for name, amount in (("eviction", evictions), ("in_place_update", resizes)):
         full = f"vpa_updater_failed_{name}_attempts_total{{"
         assert sum(line.startswith(full) for line in shown) == amount
+
+
+def test_what_an_outage_held_up_is_caught_up() -> None:
+    """A webhook that is back begins a round at once, and more follow as budgets allow."""
+    stage = workloads(*[f"web-{number}" for number in range(5)], replicas=20)
+    stage.run(200)
+    assert stage.requests() == ["200m"] * 100
+    stage.webhook_works = stage.webhook_beats = False
+    stage.run(70)
+    for pod in stage.pods():
+        stage.sandbox.cluster.delete(Ref(PODS, "default", pod["metadata"]["name"]))
+    stage.run(60)
+    assert stage.requests() == ["100m"] * 100
+    stage.webhook_works = stage.webhook_beats = True
+    stage.beat()
+    stage.run(10)
+    assert stage.requests() == ["200m"] * 100

@@ -14,8 +14,8 @@ from app.model.errors import (
     Conflict,
     Invalid,
     NotFound,
+    NotSent,
     Refused,
-    TooLate,
     TooMany,
     Unavailable,
 )
@@ -84,7 +84,7 @@ def test_an_eviction_that_fails(fault: Fault, in_first_round: int) -> None:
 def test_a_call_that_was_not_sent(mode: str) -> None:
     """It is no failure: nothing is read, counted or paused, and the next plan acts."""
     stage = unproven(mode=mode)
-    too_late = TooLate("not sent, for its time would be over")
+    too_late = NotSent("not sent, for its time would be over")
     stage.faults.order(Fault(too_late, resource=PODS, times=4))
     before = stage.asked.count("get")
     stage.round()
@@ -485,3 +485,14 @@ def test_marks_that_cannot_be_written() -> None:
     stage.run(300)
     assert stage.requests() == ["200m"] * 4
     assert stage.metric("in_place_updated_pods_total") == 4
+
+
+def test_without_a_connection_nothing_is_tried_in_vain() -> None:
+    """An API server that is away costs one call a worker, no pause, and soon all goes on."""
+    stage = unproven("--update-concurrency=1", replicas=10)
+    stage.restart()
+    stage.faults.order(Fault(NotSent("no connection"), "evict", times=1))
+    stage.run(0.5)
+    assert (stage.asked.count("evict"), stage.metric("failed_eviction_attempts_total")) == (1, 0)
+    stage.run(2)
+    assert len(stage.evicted()) == 5
