@@ -245,6 +245,7 @@ class PastLoop:
             whose.password,
             whose.token,
             whose.token_file,
+            whose.password_file,
             flags.ca_file,
             flags.insecure,
         )

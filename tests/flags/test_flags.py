@@ -110,7 +110,7 @@ OURS = {
         upscale-only-in-place in-place-deferred-resize-timeout in-place-resize-timeout
         namespace-eviction-rate-limit namespace-eviction-rate-burst
     """,
-    RecommenderSettings: "context parity prometheus-ca-file",
+    RecommenderSettings: "context parity prometheus-ca-file password-file",
 }
 
 
