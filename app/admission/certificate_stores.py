@@ -21,7 +21,7 @@ from typing import Any, Final
 
 from app.admission.certificates import issue, judge, pair_trouble
 from app.admission.core.rotation import CertificateSet, KeyRing, Material, StoredRing, pem_blocks
-from app.model.errors import BadSetting, NotFound
+from app.model.errors import BadSetting, NotFound, Refused
 from app.ports import SECRETS, Cluster, Json, Ref
 
 log = logging.getLogger("admission.certificates")
@@ -222,15 +222,27 @@ class SecretStore:
 
         Raises:
             Conflict: the Secret changed since, or exists by now.
+            Refused: there is none, and it is not ours to create.
         """
         changes = _changes(stored.ring, ring)
         if stored.origin is None:
-            self._cluster.create(Ref(SECRETS, self._namespace), self._fresh(changes))
+            self._create(changes)
             return
         body = deepcopy(stored.origin)
         merged = {**(body.get("data") or {}), **changes}
         body["data"] = {key: text for key, text in merged.items() if text is not None}
         self._cluster.replace(Ref(SECRETS, self._namespace, self._name), body)
+
+    def _create(self, changes: Mapping[str, str | None]) -> None:
+        try:
+            self._cluster.create(Ref(SECRETS, self._namespace), self._fresh(changes))
+        except Refused as error:
+            raise Refused(
+                f"Secret {self._namespace}/{self._name} is missing, and a webhook may only fill "
+                f"it: kubectl -n {self._namespace} create secret generic {self._name}",
+                status=error.status,
+                reason=error.reason,
+            ) from error
 
     def poll(self) -> Material | None:
         """Return the newest generation in use that can be served; None before the first."""

@@ -18,7 +18,6 @@ from app.ports import Clock
 
 _CHECK_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.5
-_ANSWER_SECONDS: Final = 2.0
 _LONGEST_SECONDS: Final = 60.0  # without an answer, until we are started again
 _QUESTION: Final = b"GET /mutate HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n"
 
@@ -26,13 +25,21 @@ _QUESTION: Final = b"GET /mutate HTTP/1.1\r\nHost: localhost\r\nConnection: clos
 class PortCheck:
     """Looks every few seconds; may be asked from any thread."""
 
-    def __init__(self, address: tuple[str, int], waits: Callable[[], bool], clock: Clock) -> None:
+    def __init__(
+        self,
+        address: tuple[str, int],
+        waits: Callable[[], bool],
+        clock: Clock,
+        *,
+        patience_seconds: float = 2.0,
+    ) -> None:
         """`waits` tells that no answer can be expected yet, or any more."""
         self.port = address[1]
         self.problem = "the TLS port was not tried yet"  # empty if it answers
         self._address = address
         self._waits = waits
         self._clock = clock
+        self._patience_seconds = patience_seconds  # for one answer
         self._alive_at = clock.monotonic()
 
     def tick(self, _now: datetime) -> float:
@@ -67,7 +74,7 @@ class PortCheck:
         # We ask ourselves; whom others trust is another question.
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
         with (
-            socket.create_connection(self._address, _ANSWER_SECONDS) as plain,
+            socket.create_connection(self._address, self._patience_seconds) as plain,
             context.wrap_socket(plain) as secure,
         ):
             secure.sendall(_QUESTION)

@@ -25,6 +25,7 @@ from app.admission.flags import AdmissionSettings
 from app.admission.knowledge import LiveKnowledge, RecordedKnowledge, review_rules
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, Tell
+from app.model.errors import BadSetting
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import LimitMetrics, render
 from app.runtime.garbage import Loading
@@ -81,10 +82,18 @@ class ReviewServer:
         self._open()
 
     def _open(self) -> None:
-        """Open the port if there is nothing left to wait for."""
+        """Open the port if there is nothing left to wait for.
+
+        Raises:
+            BadSetting: another program listens there by now.
+        """
         with self._opening:
             if self._tls is None or self._server is not None or self._objects.problem():
                 return
+            try:
+                self._listener.listen()
+            except OSError as error:  # another program was faster; else uvicorn's thread would end
+                raise BadSetting(f"--port: cannot listen: {error.strerror}") from None
             server = Server(self._app, self._listener, self._tls.context, at_once=self._app.at_once)
             server.start("reviews")
             self._server = server

@@ -250,6 +250,7 @@ class PastLoop:
             whose.password,
             whose.token,
             whose.token_file,
+            whose.password_file,
             flags.ca_file,
             flags.insecure,
         )

@@ -1,9 +1,10 @@
 """Asks a Prometheus, or whatever speaks like one, over HTTP.
 
 Strategy: every failure becomes an error of `app.model.errors`, told without any secret. A token
-in a file is read again for each question, for such tokens change. Questions are posted; a server
-that does not take that is asked with GET from then on. An answer has a deadline as a whole and
-may not be larger than memory can bear: status 413 then says so, as 504 says that time was over.
+or password in a file is read again for each question, for such files change. Questions are
+posted; a server that does not take that is asked with GET from then on. An answer has a deadline
+as a whole and may not be larger than memory can bear: status 413 then says so, as 504 says that
+time was over.
 """
 
 from __future__ import annotations
@@ -43,6 +44,7 @@ class PrometheusConnection:
     password: str = field(default="", repr=False)
     token: str = field(default="", repr=False)
     token_file: str = ""
+    password_file: str = ""
     ca_file: str = ""
     is_insecure: bool = False
 
@@ -62,6 +64,7 @@ class PrometheusServer:
         self._observe = observe
         self._largest = largest_answer
         self._name = f"Prometheus at {url.host}:{url.port or url.scheme}"
+        self._url = url
         self._root = url.copy_with(username=None, password=None, query=None, fragment=None)
         self._method = "POST"
         seconds = access.timeout_seconds
@@ -69,7 +72,6 @@ class PrometheusServer:
             verify=_trust(access) if url.scheme == "https" else False,
             timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
             follow_redirects=True,
-            auth=_user(access, url),
         )
 
     def close(self) -> None:
@@ -104,6 +106,7 @@ class PrometheusServer:
     ) -> tuple[int, httpx.Headers, bytes]:
         url = self._root.copy_with(path=f"{self._root.path.rstrip('/')}/api/v1/{verb}")
         posts = self._method == "POST"
+        user = self._user(call)
         request = self._client.build_request(
             self._method,
             url,
@@ -113,7 +116,7 @@ class PrometheusServer:
         )
         began = time.monotonic()
         with _translated(call):
-            response = self._client.send(request, stream=True)
+            response = self._client.send(request, stream=True, auth=user)
             try:
                 body = self._body(call, response, began + self._access.timeout_seconds)
             finally:
@@ -137,15 +140,30 @@ class PrometheusServer:
     def _authorization(self, call: str) -> dict[str, str]:
         token, path = self._access.token, self._access.token_file
         if path:
-            try:
-                token = Path(path).read_text("utf-8").strip()
-            except (OSError, ValueError) as error:
-                raise Refused(f"{call}: the token in {path} cannot be read: {error}") from None
+            token = _read_secret(call, "token", path)
         if not token and not path:
             return {}
         if not token.isascii() or not token.isprintable() or not token:
             raise Refused(f"{call}: the token{f' in {path}' if path else ''} is none")
         return {"Authorization": f"Bearer {token}"}
+
+    def _user(self, call: str) -> httpx.BasicAuth | None:
+        access, url = self._access, self._url
+        if access.token or access.token_file:
+            return None
+        if not access.username:
+            return httpx.BasicAuth(url.username, url.password) if url.username else None
+        password = access.password
+        if access.password_file:
+            password = _read_secret(call, "password", access.password_file)
+        return httpx.BasicAuth(access.username, password)
+
+
+def _read_secret(call: str, what: str, path: str) -> str:
+    try:
+        return Path(path).read_text("utf-8").strip()
+    except (OSError, ValueError) as error:
+        raise Refused(f"{call}: the {what} in {path} cannot be read: {error}") from None
 
 
 def _url(address: str) -> httpx.URL:
@@ -169,14 +187,6 @@ def _trust(access: PrometheusConnection) -> ssl.SSLContext:
     if access.is_insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
-
-
-def _user(access: PrometheusConnection, url: httpx.URL) -> httpx.BasicAuth | None:
-    if access.token or access.token_file:
-        return None
-    if access.username:
-        return httpx.BasicAuth(access.username, access.password)
-    return httpx.BasicAuth(url.username, url.password) if url.username else None
 
 
 def _read(body: bytes) -> Json | None:

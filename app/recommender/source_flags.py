@@ -108,6 +108,10 @@ class PrometheusAccessFlags:
     password: Annotated[str, Flag("password", TEXT, "", "password", "PROMETHEUS_PASSWORD")] = field(
         repr=False
     )
+    password_file: Annotated[
+        str,
+        Flag("password-file", TEXT, "", "file with the password; outranks the password"),
+    ]
     token: Annotated[str, Flag("prometheus-bearer-token", TEXT, "", "token")] = field(repr=False)
     token_file: Annotated[
         str,

@@ -10,7 +10,9 @@ from tests.cluster.api import SERVICE_ACCOUNTS, Api
 
 NAMESPACE: Final = "kube-system"
 GROUP: Final = "rbac.authorization.k8s.io"
-_KINDS: Final = {"ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}
+_KINDS: Final = {
+    *("ServiceAccount", "ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "Secret")
+}
 _TOKEN_SECONDS: Final = 7200
 
 
@@ -21,7 +23,7 @@ def _account(verb: str) -> str:
 
 
 def prepare(admin: Api) -> None:
-    """Give all accounts their rights."""
+    """Give all accounts their rights, and what they may only fill."""
     for verb in PROCESSES:
         for item in objects(verb):
             if item["kind"] in _KINDS:

@@ -39,6 +39,7 @@ from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.scraped import jobs, prometheus
 from tests.acceptance.space import Box, Space, bare_pod, item_of, new_space
 from tests.acceptance.templates import AS_THE_BASE, CHARTS, DEPLOY, charted, kustomized, tool
+from tests.acceptance.webhook import SECRET
 from tests.cluster.foreign import foreign
 from tests.cluster.programs import eventually
 from tests.kube.manifests.monitored import (
@@ -89,6 +90,17 @@ def wait_until_well(installed: Installed) -> None:
         return {one["check"] for one in found} >= {"Metrics", "Rights", "Webhook", "Leases"}
 
     eventually(look, "all is well", seconds=SECONDS, every=2)
+
+
+def test_secret_outlives_an_upgrade(installed: Installed) -> None:
+    """What the webhook put into its Secret stays when all is applied again."""
+    before = installed.admin.get(SECRETS, NAMESPACE, SECRET)["data"]
+    for documents in (charted(*AS_THE_BASE), kustomized(DEPLOY / "base")):
+        (empty,) = (item for item in documents if item["kind"] == SECRETS.kind)
+        installed.admin.apply(empty)
+
+    assert before
+    assert installed.admin.get(SECRETS, NAMESPACE, SECRET)["data"] == before
 
 
 @pytest.mark.parametrize("component", COMPONENTS)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import os
 import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -116,6 +117,19 @@ def test_a_dead_worker_is_replaced(admin: Api, webhook: Webhook) -> None:
 
     assert not set(before) & set(webhook.workers())
     eventually(lambda: refusal_of_nonsense(admin), "the API server calls the new worker")
+
+
+def test_a_worker_that_hangs_is_replaced(webhook: Webhook) -> None:
+    """A worker that does nothing any more is followed by another one within 30 s."""
+    hung, *others = webhook.workers()
+    os.kill(hung, signal.SIGSTOP)
+
+    def is_replaced() -> bool:
+        found = set(webhook.workers())
+        return len(found) > len(others) and hung not in found and webhook.problem() == "OK"
+
+    eventually(is_replaced, "a new worker answers", seconds=30, every=0.5)
+    assert set(others) <= set(webhook.workers())
 
 
 MIRROR = {"kubernetes.io/config.mirror": "x", "kubernetes.io/config.source": "file"}

@@ -36,12 +36,13 @@ _LOOKS: Final = 4  # at a number that must stay the same
 
 
 def clean(admin: Api) -> None:
-    """Take away whatever a webhook leaves in a cluster."""
+    """Take away whatever a webhook leaves in a cluster; its Secret stays, empty."""
     for resource in (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS):
         admin.delete(resource, "", CONFIGURATION_NAME)
     for name in (HEARTBEAT, ELECTION):
         admin.delete(LEASES, NAMESPACE, name)
-    admin.delete(SECRETS, NAMESPACE, SECRET)
+    admin.apply(item_of(SECRETS, SECRET, NAMESPACE))
+    admin.merge(SECRETS, NAMESPACE, SECRET, {"data": None})
 
 
 class Webhook(Process):

@@ -29,6 +29,13 @@ def refusing() -> Iterator[socket.socket]:
 
 
 @contextmanager
+def hanging() -> Iterator[socket.socket]:
+    """A port whose connections the kernel takes, and nobody else."""
+    with bound("127.0.0.1", 0, "--port") as listener:
+        yield listener
+
+
+@contextmanager
 def closing_all() -> Iterator[socket.socket]:
     """A port that takes no more connections than it has."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -57,10 +64,21 @@ def answering() -> Iterator[socket.socket]:
 class Scene:
     """A check of a port, after which time passes."""
 
-    def __init__(self, listener: socket.socket, *, waits: bool = False) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        *,
+        waits: bool = False,
+        patience_seconds: float = WAIT_SECONDS,
+    ) -> None:
         self.clock = SteppedClock()
         self.waits = waits
-        self.check = PortCheck(listener.getsockname(), lambda: self.waits, self.clock)
+        self.check = PortCheck(
+            listener.getsockname(),
+            lambda: self.waits,
+            self.clock,
+            patience_seconds=patience_seconds,
+        )
 
     def tick(self, after_seconds: float) -> float:
         """Let time pass, and the check look."""
@@ -83,6 +101,16 @@ def test_silence(port: Port, waits: bool, problem: str, dead: str) -> None:
         scene.tick(61)
 
         assert (scene.check.problem, scene.check.dead()) == (problem, dead)
+
+
+def test_a_process_that_hangs_is_dead() -> None:
+    """A connection that the kernel takes, and nobody else, is no sign of life."""
+    with hanging() as listener:
+        scene = Scene(listener, patience_seconds=0.05)
+        scene.tick(61)
+
+        assert scene.check.problem.endswith("timed out")
+        assert scene.check.dead() == f"no review can be answered since 61 s: {scene.check.problem}"
 
 
 def test_a_full_house_is_not_dead() -> None:

@@ -10,7 +10,7 @@ import pytest
 from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import issue
 from app.admission.core.rotation import CertificateSet, KeyRing, Material
-from app.model.errors import Conflict
+from app.model.errors import Conflict, Refused
 from app.ports import SECRETS, Json, Ref
 from tests.cases import cases
 from tests.cluster_in_memory import ClusterInMemory
@@ -51,6 +51,27 @@ def secret(data: dict[str, str]) -> Json:
 def in_cluster(cluster: ClusterInMemory) -> Json:
     """The Secret as it is."""
     return cluster.get(Ref(SECRETS, "kube-system", "vpa-tls-certs"))
+
+
+def test_nothing_to_fill(cluster: ClusterInMemory, store: SecretStore) -> None:
+    """A Secret that is missing, and may not be created, is told with what creates it."""
+    found = store.read()
+    cluster.failures = [Refused("secrets is forbidden", status=403)]
+    with pytest.raises(Refused) as caught:
+        store.write(found, FULL)
+    command = "kubectl -n kube-system create secret generic vpa-tls-certs"
+    assert str(caught.value) == (
+        "Secret kube-system/vpa-tls-certs is missing, and a webhook may only fill it: " + command
+    )
+
+
+def test_empty_secret(cluster: ClusterInMemory, store: SecretStore) -> None:
+    """One that is shipped empty is filled, and keeps what else it has."""
+    cluster.create(Ref(SECRETS, "kube-system"), {**secret({}), "data": None})
+    assert store.poll() is None
+    store.write(store.read(), KeyRing(ONE))
+    assert store.poll() == Material(1, ONE)
+    assert in_cluster(cluster)["metadata"]["labels"] == {"by": "x"}
 
 
 def test_round_trip(cluster: ClusterInMemory, store: SecretStore) -> None:

@@ -176,6 +176,10 @@ def test_nobody_there() -> None:
     {
         "nobody": ({}, None),
         "a user": ({"username": "user", "password": "pass"}, BASIC),
+        "and a file": (
+            {"username": "user", "password": "no", "password_file": "p"},
+            BASIC,
+        ),
         "a token comes first": ({"token": "abc", "username": "user"}, "Bearer abc"),
         "a file before it": ({"token": "abc", "token_file": "t"}, "Bearer file"),
     },
@@ -187,8 +191,9 @@ def test_who_we_are(
     told: dict[str, Any],
     header: str | None,
 ) -> None:
-    """A token outranks a user, a token in a file both."""
+    """A token outranks a user, a token in a file both, a password in a file one in a flag."""
     monkeypatch.chdir(tmp_path)
+    Path("p").write_text("pass\n")
     Path("t").write_text(" file\n")
     with Client(server.url, **told) as asker:
         asker.query("up", AT)
@@ -224,6 +229,20 @@ def test_token_that_changes(server: Server, tmp_path: Path) -> None:
             asker.query("up", AT)
 
     assert [one.headers["Authorization"] for one in server.asked] == ["Bearer one", "Bearer two"]
+
+
+def test_password_that_changes(server: Server, tmp_path: Path) -> None:
+    """The file is read for each question; one that cannot be read is a sentence."""
+    file = tmp_path / "password"
+    with Client(server.url, username="user", password_file=str(file)) as asker:
+        for content in ("one", "pass"):
+            file.write_text(content)
+            asker.query("up", AT)
+        file.unlink()
+        with pytest.raises(Refused, match=r"the password in .* cannot be read"):
+            asker.query("up", AT)
+    first, second = (one.headers["Authorization"] for one in server.asked)
+    assert first != second == BASIC
 
 
 def test_redirects_keep_secrets(server: Server) -> None:

@@ -65,7 +65,7 @@ def _certificate_fix(about: str, facts: Facts) -> str:
         return f"kubectl -n {facts.namespace} describe {about}"
     namespace, process = place_of(ADMISSION, facts)
     return (
-        f"kubectl -n {facts.namespace} delete {about} && "
+        f"kubectl -n {facts.namespace} patch {about} --type=merge -p '{{\"data\":null}}' && "
         f"kubectl -n {namespace} rollout restart {process}"
     )
 

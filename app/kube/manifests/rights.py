@@ -138,9 +138,15 @@ _ADMISSION: Final = (
         ("vpa-admission-controller-rotation",),
         RightScope.AT_HOME,
     ),
-    *_own(
-        Right("", ("secrets",), ("create",), "share certificates", not_with="--tls-cert-dir"),
-        "vpa-tls-certs",
+    # It is shipped empty: who may create Secrets may have a token of any account made for them.
+    Right(
+        "",
+        ("secrets",),
+        _RENEW,
+        "share certificates",
+        ("vpa-tls-certs",),
+        RightScope.AT_HOME,
+        not_with="--tls-cert-dir",
     ),
 )
 _ANSWER: Final = "answer what a pod would get"

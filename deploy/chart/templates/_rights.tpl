@@ -107,12 +107,6 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   - ''
   resources:
   - secrets
-  verbs:
-  - create
-- apiGroups:
-  - ''
-  resources:
-  - secrets
   resourceNames:
   - vpa-tls-certs
   verbs:

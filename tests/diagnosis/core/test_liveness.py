@@ -36,11 +36,13 @@ def test_certificates(certificate: Generation | None, level: Level, word: str) -
 
 
 def test_who_renews_a_certificate() -> None:
-    """Ours is made again when it is gone; one that is given must not be deleted."""
+    """Ours is made again when its Secret is empty; one that is given must not be touched."""
     facts = replace(FACTS, certificate=generation(days=3))
     (ours,) = of_certificate(facts)
     (given,) = of_certificate(replace(facts, secret="plumbline-webhook", is_given=True))
-    assert ours.fix.startswith("kubectl -n kube-system delete secret/vpa-tls-certs && ")
+    assert ours.fix.startswith(
+        "kubectl -n kube-system patch secret/vpa-tls-certs --type=merge -p '{\"data\":null}' && "
+    )
     assert given.about == "secret/plumbline-webhook"
     assert given.fix == "kubectl -n kube-system describe secret/plumbline-webhook"
 

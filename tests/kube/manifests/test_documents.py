@@ -191,6 +191,11 @@ def test_labels() -> None:
         assert labels[0]["app.kubernetes.io/part-of"] == "vertical-pod-autoscaler"
 
 
+def test_secret_is_empty() -> None:
+    """It says nothing of data or type, so applying it again keeps what is in it, of any type."""
+    assert one("admission", "Secret").keys() == {"apiVersion", "kind", "metadata"}
+
+
 def test_webhooks_carry_no_authority_yet() -> None:
     """The configurations carry no CA: the webhook writes its own, and applying again keeps it.
 
