@@ -3,12 +3,12 @@
 Strategy: each review path is a FastAPI operation, which reads the body within its limit, hands it
 to the reviewer and answers. FastAPI's way to an operation takes several times as long as a review,
 so a server that has the whole request already asks the operation for its answer at once; anything
-not answered there goes through FastAPI. Only a review that needs a look-up, or is so large that
-others would have to wait for it, leaves the event loop.
+not answered there goes through FastAPI. Only a review that needs a look-up, or is so much work
+that others would have to wait for it, leaves the event loop, and waits for its turn in a lane.
 
-The models describe an AdmissionReview for people who read the API. Reviews are not read with them:
-what this service does not need may be anything, and a review that cannot be read is still answered
-with one that lets the object pass.
+A lane has some places in threads. Of these a namespace may take only a share, so that whatever
+comes from one namespace, the next review of another one waits for few before it. A review leaves
+its line when its client has gone or its time is over.
 """
 
 from __future__ import annotations
@@ -17,110 +17,39 @@ import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import Any, Final, Literal
+from typing import Any, Final, TypeVar
 
-from anyio import CapacityLimiter, to_thread
+from anyio import CancelScope, CapacityLimiter, create_task_group, move_on_after, to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
-from pydantic import BaseModel, ConfigDict, Field, JsonValue
-from pydantic.alias_generators import to_camel
 from starlette.types import Receive
 
 from app.admission.core.validate import Phase
-from app.admission.metrics import Step
-from app.admission.reviews import Pending, Reviewer
+from app.admission.metrics import Drop, Step
+from app.admission.review_models import AdmissionReview
+from app.admission.reviews import Costly, Pending, Reviewer
 from app.runtime.protocol import Write
+from app.sizing.matching import LookupNeeded
+
+T = TypeVar("T")
 
 MOST_BYTES: Final = 5 * 1024 * 1024
-_LONG_BYTES: Final = 32 * 1024  # a VPA of this size may hold thousands of flaws to find
-_LARGE_BYTES: Final = 256 * 1024
-_MOST_LONG_REVIEWS: Final = 4  # at the same time, so that the loop gets its turn among them
-_MOST_WAITING_REVIEWS: Final = 64  # in threads, for look-ups; others wait before that
+_AT_ONCE: Final = 64  # units of effort, some milliseconds
+_LARGE_BYTES: Final = 128 * 1024
+_LOOKUPS: Final = 64  # reviews of pods that may wait for look-ups in threads
+_VPAS: Final = 16  # reviews of VPAs that may wait for others of their namespace
 _DEFAULT_SECONDS: Final = 10.0
 _MOST_SECONDS: Final = 30.0
 _RESERVE: Final = 0.8  # of the API server's time-out; the rest is for the way
 _TIMEOUT: Final = re.compile(rb"(?:^|&)timeout=([0-9]{1,4}(?:\.[0-9]{1,9})?)s(?:&|$)")
 
+_HEAD_BYTES: Final = 4096
+_UID: Final = re.compile(rb'"uid":"([\w-]{1,64})"', re.ASCII)
+_NAMESPACE: Final = re.compile(rb'"namespace":"([\w.-]{1,64})"', re.ASCII)
+
 _JSON: Final = b"application/json"
 _NOT_JSON: Final = "the content type must be application/json"
 _TOO_LARGE: Final = "the payload is larger than 5 MiB"
-
-API_VERSION: Final = "admission.k8s.io/v1"
-
-_EXAMPLE: Final[JsonValue] = {
-    "apiVersion": API_VERSION,
-    "kind": "AdmissionReview",
-    "request": {
-        "uid": "1",
-        "kind": {"group": "", "version": "v1", "kind": "Pod"},
-        "resource": {"group": "", "version": "v1", "resource": "pods"},
-        "operation": "CREATE",
-        "namespace": "shop",
-        "object": {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "web-0"}},
-    },
-}
-
-
-class _Wire(BaseModel):
-    model_config = ConfigDict(extra="allow", alias_generator=to_camel)
-
-
-class GroupVersionKind(_Wire):
-    """What kind of object is reviewed."""
-
-    group: str = ""
-    version: str
-    kind: str
-
-
-class GroupVersionResource(_Wire):
-    """Which resource was called."""
-
-    group: str = ""
-    version: str
-    resource: str = Field(description="`pods` or `verticalpodautoscalers`; others pass unchanged")
-
-
-class ReviewRequest(_Wire):
-    """What the API server asks."""
-
-    uid: str = Field(description="comes back in the answer")
-    kind: GroupVersionKind
-    resource: GroupVersionResource
-    request_kind: GroupVersionKind | None = None
-    sub_resource: str = ""
-    operation: Literal["CREATE", "UPDATE", "DELETE", "CONNECT"]
-    namespace: str = ""
-    name: str = ""
-    dry_run: bool = False
-    object: dict[str, Any] | None = Field(None, description="as it shall be")
-    old_object: dict[str, Any] | None = Field(None, description="as it is")
-
-
-class ReviewResponse(_Wire):
-    """The answer."""
-
-    uid: str
-    allowed: bool = Field(description="false for a VPA that is refused; pods are always allowed")
-    status: dict[str, Any] | None = Field(None, description="why it is refused: a metav1 Status")
-    patch: str | None = Field(None, description="a JSON patch (RFC 6902), base64")
-    patch_type: Literal["JSONPatch"] | None = None
-    audit_annotations: dict[str, str] | None = Field(
-        None, description="the reason, and the VPA; the API server's audit log has them"
-    )
-    warnings: list[str] | None = Field(None, description="shown by kubectl")
-
-
-class AdmissionReview(_Wire):
-    """A question with its `request`, an answer with its `response`."""
-
-    model_config = ConfigDict(json_schema_extra={"examples": [_EXAMPLE]})
-
-    api_version: Literal["admission.k8s.io/v1"] = API_VERSION
-    kind: Literal["AdmissionReview"] = "AdmissionReview"
-    request: ReviewRequest | None = None
-    response: ReviewResponse | None = None
-
 
 _TITLE: Final = "Plumbline admission webhook"
 _ABOUT: Final = (
@@ -214,6 +143,54 @@ async def _other_method(_request: Request, _error: Exception) -> Response:
     return _text(405, "POST an AdmissionReview here", {"allow": "POST"})
 
 
+class Lane:
+    """Places for one sort of reviews; belongs to one event loop."""
+
+    def __init__(self, places: int, share: int) -> None:
+        self._places = CapacityLimiter(places)
+        self._share = share
+        self._shares: dict[str, CapacityLimiter] = {}  # of namespaces that have any work
+
+    async def run(self, namespace: str, work: Callable[[], T]) -> T:
+        """Do some work in a thread, when it is its turn."""
+        share = self._shares.get(namespace)
+        if share is None:
+            share = self._shares[namespace] = CapacityLimiter(self._share)
+        me = object()
+        try:
+            await share.acquire_on_behalf_of(me)
+            try:
+                return await to_thread.run_sync(work, limiter=self._places)
+            finally:
+                share.release_on_behalf_of(me)
+        finally:
+            found = share.statistics()
+            if not found.borrowed_tokens and not found.tasks_waiting:
+                self._shares.pop(namespace, None)
+
+
+async def while_wanted(
+    receive: Receive, seconds: float, work: Callable[[], Awaitable[T]]
+) -> T | Drop:
+    """Return what comes of some work, or why nothing did; a thread at work is waited for."""
+    found: list[T] = []
+    drop = Drop.TIME_OVER
+
+    async def watch(scope: CancelScope) -> None:
+        nonlocal drop
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        drop = Drop.CLIENT_GONE
+        scope.cancel()
+
+    with move_on_after(max(seconds, 0.0)):
+        async with create_task_group() as group:
+            group.start_soon(watch, group.cancel_scope)
+            found.append(await work())
+            group.cancel_scope.cancel()
+    return found[0] if found else drop
+
+
 class ReviewOperation:
     """Answers POSTed AdmissionReviews."""
 
@@ -223,10 +200,12 @@ class ReviewOperation:
         self._time_read = reviewer.timer(Step.READ_REQUEST)
         self._time_write = reviewer.timer(Step.WRITE_RESPONSE)
         self._time_total = reviewer.timer(Step.TOTAL)
-        self._lookup_limiter = CapacityLimiter(_MOST_WAITING_REVIEWS)
-        self._long_limiter = CapacityLimiter(_MOST_LONG_REVIEWS)
-        # One after the other: what a few MB of JSON grow to is bearable once.
-        self._large_limiter = CapacityLimiter(1)
+        self._lookups = Lane(_LOOKUPS, share=_LOOKUPS // 4)
+        self._vpas = Lane(_VPAS, share=_VPAS // 4)
+        # One after the other: threads share one core, and the event loop needs its turn as well.
+        self._costly = Lane(1, share=1)
+        # What a few MB of JSON grow to is bearable once, and kept until the answer is there.
+        self._large = Lane(1, share=1)
 
     async def answer(self, request: Request) -> Response:
         """Answer an AdmissionReview; one that cannot be read or decided lets the object pass."""
@@ -243,7 +222,9 @@ class ReviewOperation:
         except _Gone:
             return Response(status_code=499)  # goes nowhere
         read = self._reviewer.now()
-        found = await self._reviewed(body, request.scope["query_string"], began)
+        found = await self._reviewed(request, body, began)
+        if isinstance(found, Drop):
+            return Response(status_code=499)  # goes nowhere
         answered = self._reviewer.now()
         # Headers in the order in which the answer at once has them.
         response = Response(
@@ -259,11 +240,11 @@ class ReviewOperation:
         """
         if scope["method"] != "POST" or not _is_json(dict(scope["headers"])):
             return
-        if len(body) > _LONG_BYTES:
+        if len(body) > _LARGE_BYTES:
             return
         read = self._reviewer.now()
-        answer = self._reviewer.begin(body, self._phase)
-        if not isinstance(answer, Pending):
+        answer = self._reviewer.begin_within(_AT_ONCE, body, self._phase)
+        if isinstance(answer, bytes):
             answered = self._reviewer.now()
             write(answer)
             self._time(began, read, answered)
@@ -275,24 +256,49 @@ class ReviewOperation:
             self._time_write(now - answered)
             self._time_total(now - began)
 
-    async def _reviewed(self, body: bytes, query: bytes, began: float) -> bytes:
-        begin = partial(self._reviewer.begin, body, self._phase)
-        if len(body) > _LONG_BYTES:
-            found = await to_thread.run_sync(begin, limiter=self._limiter(len(body)))
-        else:
-            found = begin()
+    async def _reviewed(self, request: Request, body: bytes, began: float) -> bytes | Drop:
+        found: bytes | Pending | Costly = Costly(*_head(body))
+        if len(body) <= _LARGE_BYTES:
+            found = self._reviewer.begin_within(_AT_ONCE, body, self._phase)
+        if isinstance(found, bytes):
+            return found
+        until = began + _timeout_seconds(request.scope["query_string"]) * _RESERVE
+        work = partial(self._in_turn, found, body, until)
+        answer = await while_wanted(request.receive, until - self._reviewer.now(), work)
+        if isinstance(answer, Drop):
+            self._reviewer.dropped(answer)
+        if answer is Drop.TIME_OVER:
+            uid = found.request.uid if isinstance(found, Pending) else found.uid
+            return self._reviewer.answer_late(uid)
+        return answer
+
+    async def _in_turn(self, found: Pending | Costly, body: bytes, until: float) -> bytes:
+        """Answer when it is the turn of a review; `until` is a time of the reviewer's clock."""
+        begun: bytes | Pending | Costly = found
+        if isinstance(begun, Costly):
+            namespace, begin = begun.namespace, partial(self._reviewer.begin, body, self._phase)
+            if len(body) > _LARGE_BYTES:
+                work = partial(self._finished_from, begin, until)
+                return await self._large.run(namespace, work)
+            begun = await self._costly.run(namespace, begin)
+        if isinstance(begun, bytes):
+            return begun
+        lane = self._lookups if isinstance(begun.wants, LookupNeeded) else self._vpas
+        finish = partial(self._reviewer.finish, begun, until - begun.began)
+        return await lane.run(begun.request.namespace, finish)
+
+    def _finished_from(self, begin: Callable[[], bytes | Pending], until: float) -> bytes:
+        found = begin()
         if isinstance(found, Pending):
-            waited = found.began - began  # for its turn, while the API server's time ran
-            deadline = _timeout_seconds(query) * _RESERVE - waited
-            finish = partial(self._reviewer.finish, found, deadline)
-            found = await to_thread.run_sync(finish, limiter=self._limiter(len(body)))
+            return self._reviewer.finish(found, until - found.began)
         return found
 
-    def _limiter(self, size_bytes: int) -> CapacityLimiter:
-        """Pick the concurrency limiter for a review of this size."""
-        if size_bytes > _LARGE_BYTES:
-            return self._large_limiter
-        return self._long_limiter if size_bytes > _LONG_BYTES else self._lookup_limiter
+
+def _head(body: bytes) -> tuple[str, str]:
+    """Return uid and namespace of a large review as API servers write them: before the object."""
+    head = body[:_HEAD_BYTES]
+    uid, namespace = (pattern.search(head) for pattern in (_UID, _NAMESPACE))
+    return uid[1].decode() if uid else "", namespace[1].decode() if namespace else ""
 
 
 def _is_json(headers: Mapping[bytes, bytes]) -> bool:

@@ -21,6 +21,13 @@ class Step(StrEnum):
     TOTAL = "total"
 
 
+class Drop(StrEnum):
+    """Why nothing was done about a review."""
+
+    CLIENT_GONE = "ClientGone"
+    TIME_OVER = "TimeOver"
+
+
 class AdmissionMetrics:
     """What the webhook counts and times; failures start at 0, so alerts see the first one."""
 
@@ -55,6 +62,11 @@ class AdmissionMetrics:
         refused = families.counter(
             "refused_vpas_total", "VPAs that were refused, by reason.", "reason"
         )
+        dropped = families.counter(
+            "dropped_reviews_total",
+            "Reviews that were not worked on: their client had gone, or their time was over.",
+            "reason",
+        )
         self._unsettled: list[Count | Tally] = []
         self._pods = {True: self._count(pods, "true"), False: self._count(pods, "false")}
         self._latency = lru_cache(lambda *labels: self._tally(latency.labels(*labels), ANSWER))
@@ -62,6 +74,7 @@ class AdmissionMetrics:
         self._skipped = lru_cache(partial(self._count, skipped))
         self._failed_open = lru_cache(partial(self._count, failed_open))
         self._refused = lru_cache(refused.labels)
+        self._dropped = {drop: dropped.labels(drop.value) for drop in Drop}
         for reason in failures:  # these start at 0, so that the first failure is a visible increase
             self._failed_open(reason)
 
@@ -99,6 +112,10 @@ class AdmissionMetrics:
     def pod_failed_open(self, reason: str) -> None:
         """Count a pod that went through unchanged because something was wrong."""
         self._failed_open(reason).add()
+
+    def review_dropped(self, reason: Drop) -> None:
+        """Count a review that nothing was done about."""
+        self._dropped[reason].inc()
 
     def vpa_refused(self, reason: str) -> None:
         """Count a VPA that was refused."""

@@ -18,10 +18,11 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
+from app.admission.core.effort import effort
 from app.admission.core.mutate import FAILED_OPEN, PodAdmission, PodReason, PodRules, PodVerdict
 from app.admission.core.overlap import Disjointness, SiblingsWanted, needs_siblings
 from app.admission.core.validate import Phase, VpaVerdict, review_vpa
-from app.admission.metrics import AdmissionMetrics, Step
+from app.admission.metrics import AdmissionMetrics, Drop, Step
 from app.admission.target_locks import TargetLocks
 from app.model.errors import BadObject
 from app.model.fields import Json
@@ -53,6 +54,14 @@ class Pending:
     phase: Phase
     wants: LookupNeeded | SiblingsWanted
     began: float  # on the clock's monotonic scale
+
+
+@dataclass(frozen=True, slots=True)
+class Costly:
+    """A review that is more work than was asked for; it was not begun."""
+
+    uid: str
+    namespace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,22 +113,34 @@ class Reviewer:
 
     def begin(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
         """Answer a review at once, or say what must be looked up first."""
+        found = self.begin_within(inf, body, phase)
+        assert not isinstance(found, Costly)
+        return found
+
+    def begin_within(
+        self, most_effort: float, body: bytes, phase: Phase = Phase.MUTATING
+    ) -> bytes | Pending | Costly:
+        """Do the same for a review that is not too much work; one that is was not begun."""
         began = self.now()
         try:
             review = orjson.loads(body)
-        except orjson.JSONDecodeError as error:
+            request = read_review(review)
+        except (orjson.JSONDecodeError, BadObject) as error:
             return self.answer_unreadable(str(error), began)
-        return self.begin_read(review, phase, began)
+        if most_effort < inf and effort(review, len(body)) > most_effort:
+            return Costly(request.uid, request.namespace)
+        return self._begin(request, phase, began)
 
-    def begin_read(
-        self, review: object, phase: Phase = Phase.MUTATING, began: float | None = None
-    ) -> bytes | Pending:
+    def begin_read(self, review: object, phase: Phase = Phase.MUTATING) -> bytes | Pending:
         """Do the same for a review that has been read as JSON already."""
-        began = self.now() if began is None else began
+        began = self.now()
         try:
             request = read_review(review)
         except BadObject as error:
             return self.answer_unreadable(str(error), began)
+        return self._begin(request, phase, began)
+
+    def _begin(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
         try:
             return self._dispatch(request, phase, began)
         except Exception:
@@ -134,6 +155,16 @@ class Reviewer:
             now = self.now()
             self._metrics.review("error", "unknown", now - (now if began is None else began))
         return _allowed("")
+
+    def answer_late(self, uid: str) -> bytes:
+        """Answer a review for which there was no turn in time."""
+        return _allowed(uid, auditAnnotations={"reason": Drop.TIME_OVER})
+
+    def dropped(self, why: Drop) -> None:
+        """Count a review that nothing was done about."""
+        self._metrics.review_dropped(why)
+        if self._is_due(why):
+            log.warning("review dropped", extra={"reason": why})
 
     def finish(self, pending: Pending, deadline_seconds: float) -> bytes:
         """Answer a review that needs look-ups, so many seconds after it began at the latest."""

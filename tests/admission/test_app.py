@@ -15,8 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from app.admission.app import MOST_BYTES, AdmissionReview, Webhook, description
+from app.admission.app import MOST_BYTES, Webhook, description
 from app.admission.metrics import Step
+from app.admission.review_models import AdmissionReview
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
@@ -314,6 +315,29 @@ def test_warnings_come_last() -> None:
     assert response["warnings"][0].startswith("spec.updatePolicy: ")
 
 
+def client_app(client: httpx.AsyncClient) -> Webhook:
+    """Return the application behind a client."""
+    transport = client._transport
+    assert isinstance(transport, httpx.ASGITransport)
+    assert isinstance(transport.app, Webhook)
+    return transport.app
+
+
+async def leave(app: Webhook, body: bytes) -> None:
+    """Send a review, and go before it is answered."""
+    messages: list[Message] = [{"type": "http.request", "body": body}, {"type": "http.disconnect"}]
+
+    async def receive() -> Message:
+        return messages.pop(0)
+
+    async def send_(_message: Message) -> None:
+        """Go nowhere."""
+
+    headers = [(b"content-type", b"application/json")]
+    scope = {"type": "http", "method": "POST", "headers": headers, "query_string": b""}
+    await app(scope | {"path": "/mutate"}, receive, send_)
+
+
 class Patient:
     """Owners that note how long somebody would wait for them."""
 
@@ -333,7 +357,6 @@ class Patient:
         "half a second": ("?timeout=0.5s", 0.4),
         "beside others": ("?a=b&timeout=30s", 24.0),
         "more than API servers wait": ("?timeout=9000s", 24.0),
-        "no time": ("?timeout=0s", 0.0),
         "none": ("", 8.0),
         "no number": ("?timeout=nans", 8.0),
         "for ever": ("?timeout=infs", 8.0),
@@ -439,19 +462,76 @@ def test_a_look_up_holds_nobody_else_up() -> None:
     }
 
 
-@pytest.mark.parametrize("size", [40_000, 300_000])
-def test_large_bodies_leave_the_event_loop(size: int) -> None:
-    """What takes long to read is read beside the reviews of others."""
+def with_notes(size: int) -> Json:
+    """Return the pod review with so many bytes that nobody looks at."""
+    return make.with_value(POD, "request.object.metadata.annotations", {"a": "x" * size})
+
+
+def of_containers(count: int, namespace: str = "default") -> Json:
+    """Return the review of a pod with so many containers."""
+    names = ["app", *(f"c{index}" for index in range(count - 1))]
+    pod = make.pod_json(*(make.container_json(name, cpu="100m") for name in names))
+    return make.with_value(make.review_json(pod), "request.namespace", namespace)
+
+
+@cases(
+    "review is_beside",
+    {
+        "a usual one": (POD, False),
+        "much that is not looked at": (with_notes(100_000), False),
+        "much to read": (with_notes(300_000), True),
+        "few containers": (of_containers(50), False),
+        "many containers": (of_containers(100), True),
+    },
+)
+def test_costly_reviews_leave_the_event_loop(review: Json, is_beside: bool) -> None:
+    """What takes long is done beside the reviews of others, whatever its bytes."""
     threads: set[str] = set()
 
     def snapshot() -> Snapshot:
         threads.add(threading.current_thread().name)
         return make.snapshot(*WEB)
 
-    large = make.with_value(POD, "request.object.metadata.annotations", {"a": "x" * size})
-    for review in (POD, large):
-        assert "patch" in response_of(send(desk(snapshot=snapshot), review))
-    assert len(threads) == 2
+    assert "patch" in response_of(send(desk(snapshot=snapshot), review))
+    assert (threads != {"MainThread"}) is is_beside
+
+
+@pytest.mark.parametrize("review", [POD, of_containers(100), with_notes(300_000)])
+def test_a_review_without_time_is_dropped(review: Json) -> None:
+    """When the time of the API server is over while a review waits, nothing is done about it."""
+    owners = Patient()
+    at = desk(make.vpa_json(), owners=owners)
+    response = response_of(send(at, review, path="/mutate?timeout=0s"))
+    assert response == {**ALLOWED, "auditAnnotations": {"reason": "TimeOver"}}
+    assert at.numbers.seen == [("dropped", "TimeOver")]
+    assert not owners.seconds
+
+
+def test_a_client_that_leaves_while_it_waits() -> None:
+    """A review that waits for its turn is dropped when its client has gone."""
+    is_inside, may_leave = threading.Event(), threading.Event()
+    namespaces = []
+
+    def snapshot() -> Snapshot:
+        is_inside.set()
+        assert may_leave.wait(30)
+        namespaces.append("")
+        return make.snapshot(*WEB)
+
+    at = desk(snapshot=snapshot)
+
+    async def exchange() -> None:
+        async with client_of(at) as client:
+            body = orjson.dumps(of_containers(100))
+            first = asyncio.create_task(client.post("/mutate", content=body))
+            await asyncio.to_thread(is_inside.wait, 30)
+            await leave(client_app(client), body)
+            may_leave.set()
+            await first
+
+    asyncio.run(exchange())
+    assert len(namespaces) == 1
+    assert ("dropped", "ClientGone") in at.numbers.seen
 
 
 def test_large_bodies_come_one_after_the_other() -> None:

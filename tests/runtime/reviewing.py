@@ -12,7 +12,7 @@ import orjson
 from prometheus_client import CollectorRegistry
 
 from app.admission.core.validate import Phase
-from app.admission.metrics import AdmissionMetrics
+from app.admission.metrics import AdmissionMetrics, Drop
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
@@ -53,6 +53,10 @@ class Counted(AdmissionMetrics):
     def pod_failed_open(self, reason: str) -> None:
         """Note a pod that was not decided about."""
         self.seen.append(("failed open", reason))
+
+    def review_dropped(self, reason: Drop) -> None:
+        """Note a review that nothing was done about."""
+        self.seen.append(("dropped", reason))
 
     def vpa_refused(self, reason: str) -> None:
         """Note a refusal."""
