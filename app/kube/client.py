@@ -7,6 +7,7 @@ reached. Names from outside go into a path only if an API server could have acce
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from urllib.parse import quote
 
 import orjson
@@ -32,6 +33,10 @@ class KubeCluster:
     def within(self, seconds: float) -> KubeCluster:
         """Return the same cluster, its calls given up after so many seconds."""
         return KubeCluster(self._transport, self._deadlines.within(seconds))
+
+    def server_now(self) -> datetime | None:
+        """Return the time by the clock of the API server, None as long as it has not told."""
+        return self._transport.server_now()
 
     def close(self) -> None:
         """End all watches and close all connections."""

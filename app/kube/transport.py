@@ -12,6 +12,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from threading import Lock
 from typing import Any
 from urllib.parse import urlencode
@@ -168,6 +170,18 @@ class Transport:
         self._lock = Lock()
         self._streams: dict[BaseHTTPResponse, bool] = {}  # whether a thread waits for it now
         self._closed = False
+        self._date: tuple[str, float] | None = None  # the newest Date, and when it came
+
+    def server_now(self) -> datetime | None:
+        """Return the time by the server's clock, None if no answer has told it."""
+        if self._date is None:
+            return None
+        text, at = self._date
+        try:
+            told = parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        return told.astimezone(UTC) + timedelta(seconds=time.monotonic() - at)
 
     def call(self, call: Call, deadlines: Deadlines) -> Json:
         """Send a request and return its answer."""
@@ -243,6 +257,8 @@ class Transport:
         if response.status == _UNAUTHORIZED and self._access.renew(session.generation):
             response.close()
             response = self._open(self._access.session(), call, timeout, headers)
+        if date := response.headers.get("Date"):
+            self._date = (date, time.monotonic())
         if response.status >= 300:
             with self._closing(call, response):
                 body = _read(call, response, time.monotonic() + (timeout.read_timeout or 0))

@@ -63,6 +63,9 @@ class SharedCluster:
         """Return the same."""
         return self
 
+    def server_now(self) -> None:
+        """Return nothing: the cluster has the clock that all have."""
+
     def close(self) -> None:
         """Do nothing: others use the cluster too."""
 
