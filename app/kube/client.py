@@ -7,6 +7,7 @@ reached. Names from outside go into a path only if an API server could have acce
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from datetime import datetime
 from urllib.parse import quote
 
 import orjson
@@ -40,6 +41,10 @@ class KubeCluster:
         The moment is one of the monotonic clock, and counts the wait for a token too.
         """
         return KubeCluster(self._transport, self._deadlines.until(moment))
+
+    def server_now(self) -> datetime | None:
+        """Return the time by the clock of the API server, None as long as it has not told."""
+        return self._transport.server_now()
 
     def close(self) -> None:
         """End all watches and close all connections."""

@@ -14,6 +14,8 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import parsedate_to_datetime
 from math import inf
 from threading import Lock
 from typing import Any
@@ -192,6 +194,18 @@ class Transport:
         self._lock = Lock()
         self._streams: dict[BaseHTTPResponse, bool] = {}  # whether a thread waits for it now
         self._closed = False
+        self._date: tuple[str, float] | None = None  # the newest Date, and when it came
+
+    def server_now(self) -> datetime | None:
+        """Return the time by the server's clock, None if no answer has told it."""
+        if self._date is None:
+            return None
+        text, at = self._date
+        try:
+            told = parsedate_to_datetime(text)
+        except ValueError:
+            return None
+        return told.astimezone(UTC) + timedelta(seconds=time.monotonic() - at)
 
     def call(self, call: Call, deadlines: Deadlines) -> Json:
         """Send a request and return its answer."""
@@ -261,6 +275,8 @@ class Transport:
             response.close()
             session = self._access.session()
             response = self._open(session, call, deadlines, headers, read_seconds)
+        if date := response.headers.get("Date"):
+            self._date = (date, time.monotonic())
         if response.status >= 300:
             with self._closing(call, response):
                 body = _read(call, response, time.monotonic() + read_seconds)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from typing import Final
 
 from app.model.errors import BadSetting
@@ -64,6 +65,7 @@ class RecommenderContext:
     metrics: RecommenderMetrics
     show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
     past: PastReader | None = None  # instead of checkpoints
+    server_now: Callable[[], datetime | None] = lambda: None  # the time by the API server's clock
 
 
 def round_rules(settings: RecommenderSettings) -> RoundRules:

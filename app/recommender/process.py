@@ -30,6 +30,7 @@ from app.recommender.api import (
 )
 from app.recommender.configuration import (
     RecommenderContext,
+    RoundRules,
     has_past,
     past_rules,
     round_rules,
@@ -98,8 +99,7 @@ class Process:
         metrics = RecommenderMetrics(registry)
         self._report = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
         self._rules, self._clock = round_rules(settings), clock
-        history = self._rules.variant.history
-        self._past = PastLoop(settings, history, place, metrics) if has_past(settings) else None
+        self._past = past_loop(settings, self._rules, place, metrics)
         self._context = RecommenderContext(
             cluster=written,
             snapshot=self._snapshot,
@@ -109,6 +109,7 @@ class Process:
             metrics=metrics,
             show=self._report.show,
             past=self._past.reader if self._past is not None else None,
+            server_now=written.server_now,
         )
         elected = election(settings.election, leased, clock)
         self._is_elected = settings.election.is_on
@@ -269,6 +270,15 @@ class PastLoop:
         """End, as soon as the question that is asked just now has been answered or given up."""
         self.reader.end()
         self._task.stop(1.0)
+
+
+def past_loop(
+    settings: RecommenderSettings, rules: RoundRules, place: Runtime, metrics: RecommenderMetrics
+) -> PastLoop | None:
+    """Return what reads the past, if it is read at all."""
+    if not has_past(settings):
+        return None
+    return PastLoop(settings, rules.variant.history, place, metrics)
 
 
 def usage_source(

@@ -13,7 +13,7 @@ import logging
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final, Protocol
 
 from app.model.errors import BadObject, ClusterError
@@ -38,6 +38,7 @@ log = logging.getLogger("recommender.rounds")
 
 _HEARING_SECONDS: Final = 0.2  # how long a kill may wait
 _MOST_HEARD: Final = 10_000
+_WRONG_CLOCK: Final = timedelta(minutes=1)
 _FEW_NAMESPACES: Final = 10  # whose checkpoints are read alone
 _ROW_MINUTES: Final = 60  # in which every row may be written once
 
@@ -140,7 +141,8 @@ class Recommender:
         self._usage.recall(now)
         self._samples = self._sample(now)
         with self._timed(RoundPhase.UPDATE_VPAS):
-            self._publisher.publish(self.model.tick(now))
+            server_now = self._server_now(now)
+            self._publisher.publish(self.model.tick(now, expiry_now=server_now))
         self._context.show(self.model)
         if self._rules.keeps_checkpoints:
             with self._timed(RoundPhase.MAINTAIN_CHECKPOINTS):
@@ -213,8 +215,20 @@ class Recommender:
         with self.model.skipped.guard("event", event, name=_shown):
             self.model.killed(self._variant.evicted(event), now)
 
+    def _server_now(self, now: datetime) -> datetime:
+        """Return the time by the API server's clock, or ours while that is not known."""
+        server_now = self._context.server_now() or now
+        ahead = now - server_now
+        if abs(ahead) > _WRONG_CLOCK:
+            extra = {"ahead_seconds": round(ahead.total_seconds())}
+            log.warning("our clock differs from the API server's", extra=extra)
+        return server_now
+
     def _restore(self, now: datetime) -> None:
-        """Read checkpoints for VPAs that came; what cannot be read now is read in a later round."""
+        """Read checkpoints for VPAs that came; what cannot be read now is read in a later round.
+
+        They are from the future only by both clocks, ours and the API server's.
+        """
         waiting = set(self.model.awaited())
         if self._is_restored and not waiting:
             return
@@ -227,6 +241,7 @@ class Recommender:
             except ClusterError as error:
                 log.warning("checkpoints not read", extra={"error": str(error)})
                 return
+        now = max(now, self._context.server_now() or now)
         if self._is_restored:
             mine = [one for one in found if (one.namespace, one.vpa) in waiting]
             problems = self.model.restore(mine, now, only=waiting, lost=lost & waiting)

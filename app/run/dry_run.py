@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from datetime import datetime
 from threading import Lock
 
 from app.flags.shared import ClusterAccess
@@ -102,6 +103,10 @@ class ReadOnlyCluster:
     def until(self, moment: float, /) -> Connection:
         """Return the same, its calls over at a moment of the monotonic clock, or not begun."""
         return ReadOnlyCluster(self._cluster.until(moment), self._report)
+
+    def server_now(self) -> datetime | None:
+        """Return the time by the clock of the API server, None if it is not known."""
+        return self._cluster.server_now()
 
     def close(self) -> None:
         """End all watches and close all that is open."""

@@ -67,6 +67,9 @@ class SharedCluster:
         """Return the same: a call begins at once."""
         return self
 
+    def server_now(self) -> None:
+        """Return nothing: the cluster has the clock that all have."""
+
     def close(self) -> None:
         """Do nothing: others use the cluster too."""
 

@@ -32,6 +32,10 @@ class Connection(Cluster, Protocol):
         """Return the same, its calls over at a moment of the monotonic clock, or not begun."""
         ...
 
+    def server_now(self) -> datetime | None:
+        """Return the time by the clock of the API server, None if it is not known."""
+        ...
+
     def close(self) -> None:
         """End all watches and close all that is open."""
         ...

@@ -91,6 +91,10 @@ class Handler(BaseHTTPRequestHandler):
         headers = {key.lower(): value for key, value in self.headers.items()}
         return Request(self.command, parts.path, dict(parse_qsl(parts.query)), headers, body)
 
+    def date_time_string(self, timestamp: float | None = None) -> str:
+        """Return the time that the server believes it is."""
+        return self.api.date or super().date_time_string(timestamp)
+
     def _fault(self) -> Fault | None:
         fault = next((one for one in self.api.faults if one.hits(self._asked)), None)
         if fault and not fault.gate:

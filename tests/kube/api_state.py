@@ -86,6 +86,7 @@ class ApiState:
         self.compacted = 0
         self.rests: dict[str, tuple[str, list[Json]]] = {}  # of lists, by continue token
         self.token = ""  # what clients must send, if anything
+        self.date = ""  # what the server believes it is, if not the real time
         self.faults: list[Fault] = []
         self.requests: list[Request] = []
         self.watches: list[Watch] = []

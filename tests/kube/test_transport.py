@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -138,6 +139,24 @@ def test_unknown_to_the_server() -> None:
                 cluster.list(PODS)
 
         assert len(server.requests) == 4
+
+
+def test_the_time_by_the_server() -> None:
+    """Answers and refusals tell the time by the server's clock, unless it cannot be read."""
+    with serving(PODS) as server, connected(server) as cluster:
+        before = cluster.server_now()
+        server.date = "Mon, 05 Jan 2026 10:00:00 GMT"
+        server.fail("/pods", 503)
+        with pytest.raises(Unavailable):
+            cluster.list(PODS)
+        told = cluster.server_now()
+        server.date = "tomorrow"
+        cluster.list(PODS)
+        nonsense = cluster.server_now()
+
+    assert (before, nonsense) == (None, None)
+    assert told is not None
+    assert timedelta(0) <= told - datetime(2026, 1, 5, 10, tzinfo=UTC) < timedelta(minutes=5)
 
 
 def test_within_shortens_only() -> None:

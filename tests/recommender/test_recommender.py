@@ -12,7 +12,8 @@ from app.model.errors import ClusterError, NotFound, TooMany, Unavailable
 from app.ports import POD_METRICS, VPAS, Cluster, Json, Ref
 from app.sandbox.sandbox import Sandbox
 from tests.flows.test_recommender_rows import orphan
-from tests.recommender.scenes import Scene
+from tests.recommender.scenes import LOAD, Scene
+from tests.sandbox.worlds import deployment
 
 
 @pytest.fixture
@@ -101,6 +102,29 @@ def test_time_that_runs_backwards(scene: Scene, hours: int) -> None:
     scene.rounds(1)
     assert scene.recommended()["app"]["target"] == before
     assert scene.recommender.model.tally.cpu >= 3
+
+
+@pytest.mark.parametrize("days", [9, -9])
+def test_a_clock_that_is_wrong_from_the_start(
+    scene: Scene, days: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """History without pods is neither deleted nor refused by a clock that is days ahead or behind.
+
+    Both clocks, ours and the API server's, have to agree that its time is over, or to come.
+    """
+    scene.rounds(2)
+    samples = scene.checkpoints()["web-app"]["status"]["totalSamplesCount"]
+    scene.apply(deployment("web", load=LOAD, replicas=0))
+    scene.sandbox.advance(60)
+    scene.around = replace(scene.around, server_now=scene.clock.now)
+    recommender = scene.started()
+    for _ in range(3):
+        recommender.round(scene.clock.now() + timedelta(days=days))
+        scene.sandbox.advance(3600)
+
+    assert recommender.model.row_count == 1
+    assert scene.checkpoints()["web-app"]["status"]["totalSamplesCount"] == samples > 0
+    assert {"our clock differs from the API server's"} == {one.message for one in caplog.records}
 
 
 def test_orphans_are_deleted_after_complete_lists_only(scene: Scene) -> None:

@@ -97,8 +97,11 @@ class RecommenderModel(Protocol):
     def not_dropped(self, namespace: str, name: str) -> None:
         """Note that an abandoned checkpoint could not be deleted."""
 
-    def tick(self, now: datetime) -> list[Publication]:
-        """Return the statuses that are worth a write."""
+    def tick(self, now: datetime, *, expiry_now: datetime | None = None) -> list[Publication]:
+        """Return the statuses that are worth a write.
+
+        History expires by the earlier of the two times, so that a clock that is ahead costs none.
+        """
 
     def urgent(self, now: datetime) -> list[Publication]:
         """Return the statuses that kills since the last tick have made worth a write."""
@@ -228,8 +231,11 @@ class Model:
 
     # --- asking
 
-    def tick(self, now: datetime) -> list[Publication]:
-        """Return the statuses that are worth a write."""
+    def tick(self, now: datetime, *, expiry_now: datetime | None = None) -> list[Publication]:
+        """Return the statuses that are worth a write.
+
+        History expires by the earlier of the two times, so that a clock that is ahead costs none.
+        """
         now_ns = nanoseconds(now)
         self._oom_kills.count_held(now_ns)
         self.members.give_up_broken(now_ns)
@@ -237,7 +243,7 @@ class Model:
         if not 0 <= now_ns - self._tidied_ns < HOUR:
             self._tidied_ns = now_ns
             with self.skipped.guard("upkeep", "of every hour"):
-                self._history.tidy(now_ns)
+                self._history.tidy(min(now_ns, nanoseconds(expiry_now or now)))
         return self._selector.select(now)
 
     def urgent(self, now: datetime) -> list[Publication]:

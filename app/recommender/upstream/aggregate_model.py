@@ -172,8 +172,9 @@ class UpstreamModel:
 
     # --- asking
 
-    def tick(self, now: datetime) -> list[Publication]:
+    def tick(self, now: datetime, *, expiry_now: datetime | None = None) -> list[Publication]:
         """Go through one loop, and return the statuses that differ from what stands."""
+        del expiry_now  # no checkpoint is deleted
         cluster = self._cluster
         if self._has_looped:
             cluster.collect()

@@ -538,6 +538,18 @@ def test_expiry(cpu: int, memory: int, days: float, left: int) -> None:
     assert gone_for(days, cpu=cpu, memory=memory).model.row_count == left
 
 
+def test_history_expires_by_the_earlier_of_two_clocks() -> None:
+    """A clock that is far ahead expires nothing as long as the other one says it is early."""
+    scene = gone_for(7.9)
+    scene.go(30 * 1440)
+    scene.model.tick(scene.now, expiry_now=scene.at(7.9 * 1440))
+    early = scene.model.row_count
+    scene.go(30 * 1440 + 61)
+    scene.model.tick(scene.now, expiry_now=scene.at(8.1 * 1440))
+
+    assert (early, scene.model.row_count) == (1, 0)
+
+
 def test_a_mistake_of_ours_in_the_upkeep() -> None:
     """Rows that were dropped before it are gone as a whole, so the next upkeep ends well."""
     scene = Scene(EAGER)
