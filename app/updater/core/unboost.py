@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 from app.model.kinds import Condition
 from app.model.pods import BOOST_ANNOTATION, Container, Pod, original_resources
 from app.model.quantity import CPU, Quantities, Quantity
-from app.model.times import believed, doubled, later, rfc3339
+from app.model.times import LATEST, believed, doubled, later, rfc3339
 from app.model.vpa import Vpa
 from app.sizing.sizing import CappedRecommendation, Sizes, sizes
 from app.updater.core.decisions import Action, ContainerChange, Decision, PodChange, Reason
@@ -45,6 +45,7 @@ from app.updater.core.resize_state import (
     is_stuck,
     resize_state,
 )
+from app.updater.core.rules import UpdateRules
 from app.updater.core.targets import OwnerTargets, container_change
 
 _MOMENT: Final = timedelta(milliseconds=1)
@@ -90,6 +91,16 @@ def boost_ends(pod: Pod, vpa: Vpa, now: datetime) -> BoostEnds:
             else:
                 moments.append(later(since, lasts + _MOMENT))
     return BoostEnds(frozenset(names), min(moments, default=None))
+
+
+def overdue_at(pod: Pod, vpa: Vpa, rules: UpdateRules) -> datetime:
+    """Return when a boost has lasted too long to be in order: it is stuck, or its mark is forged.
+
+    It counts from the pod's start, which nobody can write as they can its annotations.
+    """
+    lasts = max((boost_lasts(vpa, name) for name in boosted_containers(pod)), default=timedelta())
+    start = pod.started or pod.created
+    return LATEST if start is None else later(start, lasts + rules.boost_patience)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,7 +215,10 @@ def _assess_boosted(context: PodContext, ends: BoostEnds) -> Assessment:
     pod, names, until = context.pod, ends.containers, ends.until
     if not names or pod.phase == "Pending":
         message = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
-        return context.assessed(Action.WAIT, Reason.BOOST_RUNNING, message, until=until)
+        waiting = context.assessed(Action.WAIT, Reason.BOOST_RUNNING, message, until=until)
+        overdue = overdue_at(pod, context.vpa, context.rules)
+        is_to_come = until is None and context.inputs.now < overdue
+        return replace(waiting, until=overdue) if is_to_come else waiting
     if context.remembered.resized is not None:
         return _wait(context, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
     back, resize = _boost_return(pod, names, context.targets), _ongoing_resize(context)
