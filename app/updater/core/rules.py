@@ -43,6 +43,7 @@ class UpdateRules:
     proof_pause: timedelta = timedelta(minutes=5)  # after an eviction that did not help, doubling
     trial_pause: timedelta = timedelta(seconds=10)  # after a useless trial, which disturbed no pod
     longest_proof_pause: timedelta = timedelta(hours=6)
+    before_outage: timedelta = timedelta(seconds=30)  # the webhook may have failed by then
     # After a start, in the whole cluster, until one helped; `breaker_least` in each namespace.
     first_evictions: int = 10
     breaker_share: float = 0.5  # of useless evictions, above which those of a namespace stop
