@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from app.kube.leases import lease, lease_spec, micro_time
-from app.model.errors import Conflict, NotFound, TooMany, Unavailable
+from app.model.errors import BadObject, Conflict, NotFound, TooMany, Unavailable
+from app.model.fields import time_at
 from app.ports import LEASES, Clock, Cluster, Json, Ref
 
 log = logging.getLogger("admission.heartbeat")
@@ -43,6 +44,7 @@ class Heartbeat:
         self._ready = ready
         self._clock = clock
         self._withheld: str | None = "not started"
+        self._was_away = False  # since the last beat
 
     def tick(self, now: datetime) -> float:
         """Beat if ready; return the seconds until the next beat is due.
@@ -51,6 +53,8 @@ class Heartbeat:
             ClusterError: the API server did not take the beat.
         """
         reason = self._ready()
+        if reason and self._withheld == "":
+            self._was_away = True
         if reason != self._withheld:
             log.info("heartbeat withheld" if reason else "heartbeat sent", extra={"reason": reason})
             self._withheld = reason
@@ -77,11 +81,24 @@ class Heartbeat:
             found = self._cluster.get(Ref(LEASES, rules.namespace, rules.name))
         except NotFound:
             return self._create(fresh)
-        found["spec"] = {**lease_spec(found), **fresh}
+        before = lease_spec(found)
+        if self._was_away or self._is_late(before, now):
+            fresh["acquireTime"] = fresh["renewTime"]  # evictions before it prove nothing
+        found["spec"] = {**before, **fresh}
         try:
             self._cluster.replace(Ref(LEASES, rules.namespace, rules.name), found)
+            self._was_away = False
         except Conflict:
             log.debug("another replica renewed the heartbeat")
+
+    def _is_late(self, spec: Json, now: datetime) -> bool:
+        """Whether beats were missed before this one."""
+        try:
+            renewed = time_at(spec, "renewTime", "spec")
+        except BadObject:
+            return False
+        seconds = 2 * self._rules.interval_seconds
+        return renewed is not None and (now - renewed).total_seconds() > seconds
 
     def _create(self, fresh: Json) -> None:
         rules = self._rules

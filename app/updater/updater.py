@@ -25,6 +25,7 @@ from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory
 from app.updater.core.pace import Pace
 from app.updater.core.plan import Plan, PlanOptions, Unplannable, plan
+from app.updater.core.proof import Outage
 from app.updater.core.rules import UpdateRules
 from app.updater.executor import Batch, BatchResult, Executor
 from app.updater.flags import UpdaterSettings
@@ -114,7 +115,9 @@ class Updater:
             snapshot = self._context.snapshot()
             memory, version = self._state.begin_plan(_NAME)
         with self._timed(RoundStep.FILTER_PODS):
-            made = self._planner.plan(snapshot, memory, now, webhook_is_healthy=webhook.is_healthy)
+            made = self._planner.plan(
+                snapshot, memory, now, webhook_is_healthy=webhook.is_healthy, outage=webhook.outage
+            )
             self._state.finish_plan(made.memory)
         with self._timed(RoundStep.ADMISSION_INIT):
             self._reporter.begin_round(made, snapshot)
@@ -179,12 +182,13 @@ class OwnerLookupPlanner:
         now: datetime,
         *,
         webhook_is_healthy: bool = True,
+        outage: Outage | None = None,
         only: frozenset[tuple[str, str]] | None = None,
     ) -> Plan:
         """Return the plan for all pods, or for some of them by namespace and name."""
         if self._needed_since is None or now - self._needed_since >= _KEPT:
             self._needed, self._needed_since = {}, now
-        options = PlanOptions(webhook_is_healthy, {}, self._before, only)
+        options = PlanOptions(webhook_is_healthy, outage, {}, self._before, only)
         for _ in range(MOST_LEVELS):
             options = replace(options, looked_up=self._looked_up(only))
             made = self._plan_without_failing_namespaces(snapshot, memory, now, options)

@@ -10,15 +10,16 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from math import inf
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.model.errors import BadObject, ClusterError, TooMany, Unavailable
 from app.model.fields import object_at, time_at
 from app.model.times import later
 from app.ports import LEASES, Clock, Cluster, Json, Ref
+from app.updater.core.proof import Outage
 from app.updater.core.rules import is_fresh
 from app.updater.flags import AdmissionCheck
 from app.updater.metrics import LeaseTrouble
@@ -36,6 +37,7 @@ class WebhookHealth:
 
     trouble: LeaseTrouble | None = None
     message: str = ""
+    outage: Outage | None = None  # the latest that was seen to end
 
     @property
     def is_healthy(self) -> bool:
@@ -46,20 +48,32 @@ class WebhookHealth:
 HEALTHY: Final = WebhookHealth()
 
 
-def _lease_times(lease: Json) -> tuple[datetime | None, datetime | None]:
-    """Return when a Lease was created and last renewed.
+class _LeaseTimes(NamedTuple):
+    """When a Lease was created, last renewed, and since when it is renewed without a gap."""
+
+    created: datetime | None = None
+    renewed: datetime | None = None
+    acquired: datetime | None = None
+
+
+def _lease_times(lease: Json) -> _LeaseTimes:
+    """Return the times of a Lease.
 
     Raises:
         BadObject: a time is none.
     """
-    created = time_at(object_at(lease, "metadata", ""), "creationTimestamp", "metadata")
-    return created, time_at(object_at(lease, "spec", ""), "renewTime", "spec")
+    spec = object_at(lease, "spec", "")
+    return _LeaseTimes(
+        time_at(object_at(lease, "metadata", ""), "creationTimestamp", "metadata"),
+        time_at(spec, "renewTime", "spec"),
+        time_at(spec, "acquireTime", "spec"),
+    )
 
 
 def webhook_health(lease: Json, rules: AdmissionCheck, now: datetime) -> WebhookHealth:
     """Return what a Lease says of the webhook."""
     try:
-        created, renewed = _lease_times(lease)
+        created, renewed, _ = _lease_times(lease)
     except BadObject as error:
         return WebhookHealth(LeaseTrouble.INVALID, f"Lease {rules.namespace}/{rules.name}: {error}")
     if is_fresh(created, renewed, rules.timeout, now):
@@ -79,6 +93,9 @@ class WebhookLease:
         self._lock = threading.Lock()
         self._checked = (HEALTHY, -inf)
         self._beat: tuple[datetime, float] | None = None  # the latest, and since when it is seen
+        self._last = _LeaseTimes()  # when it was fresh
+        self._away_since: datetime | None = None
+        self._outage: Outage | None = None
 
     def is_fresh(self) -> bool:
         """Whether the webhook lives, as far as was seen within the last seconds."""
@@ -95,8 +112,13 @@ class WebhookLease:
         try:
             lease = self._read()
             health = webhook_health(lease, self._rules, max(now, self._by_its_clock(lease)))
+            if health.is_healthy:
+                self._note_beat(_lease_times(lease), now)
         except ClusterError as error:
             health = WebhookHealth(LeaseTrouble.ERROR, str(error))
+        if not health.is_healthy:
+            self._away_since = self._away_since or self._last.renewed or now
+        health = replace(health, outage=self._outage)
         self._checked = (health, self._clock.monotonic())
         if health.message != self._said:
             self._said = health.message
@@ -106,11 +128,19 @@ class WebhookLease:
                 log.warning("the webhook gives no sign", extra={"reason": health.message})
         return health
 
+    def _note_beat(self, times: _LeaseTimes, now: datetime) -> None:
+        """Note an outage that is over, also a short one of which the webhook itself tells."""
+        before, self._last = self._last, times
+        if self._away_since is not None:
+            self._outage, self._away_since = Outage(self._away_since, now), None
+        elif before.renewed and times.acquired and times.acquired != before.acquired:
+            self._outage = Outage(before.renewed, times.acquired)
+
     def _by_its_clock(self, lease: Json) -> datetime:
         """Return the time of day by the clock that renews the Lease, or earlier."""
         seconds = self._clock.monotonic()
         try:
-            created, renewed = _lease_times(lease)
+            created, renewed, _ = _lease_times(lease)
             beat = renewed or created or _NEVER
         except BadObject:
             beat = _NEVER

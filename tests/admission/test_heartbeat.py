@@ -14,6 +14,8 @@ from tests.cases import cases
 from tests.cluster_in_memory import outage
 from tests.stepped_clock import START
 
+START_TEXT = "2026-03-01T12:00:00.000000Z"
+
 
 def test_first_beat() -> None:
     """The first beat comes at once and is a whole one."""
@@ -53,6 +55,33 @@ def test_no_beat_without_reason_to_believe() -> None:
     scene.reason = "certificate lost"
     assert scene.beat() == 1.0
     assert (scene.lease() or {})["renewTime"] == "2026-03-01T12:00:00.000000Z"
+
+
+@cases(
+    "reasons renewed acquired",
+    {
+        "beat after beat": (("", ""), None, None),
+        "one that was withheld": (("", "lost", ""), None, "2026-03-01T12:00:20.000000Z"),
+        "the first one of this process": (("not ready", ""), None, None),
+        "the Lease was not renewed for long": ((), "2026-03-01T11:59:39Z", START_TEXT),
+        "the Lease was renewed not long ago": ((), "2026-03-01T11:59:41Z", None),
+        "nothing tells when it was renewed": ((), "soon", None),
+    },
+)
+def test_an_interruption_is_told(
+    reasons: tuple[str, ...], renewed: str | None, acquired: str | None
+) -> None:
+    """Beats that were missed, here or by all replicas, leave the time since when they come."""
+    scene = Replica()
+    if renewed is not None:
+        lease = {"metadata": {"name": BEATS.name}, "spec": {"renewTime": renewed}}
+        scene.cluster.create(Ref(LEASES, BEATS.namespace), lease)
+        scene.beat()
+    for reason in reasons:
+        scene.reason = reason
+        scene.beat()
+        scene.clock.wait(10)
+    assert (scene.lease() or {}).get("acquireTime") == acquired
 
 
 def test_log(caplog: pytest.LogCaptureFixture) -> None:

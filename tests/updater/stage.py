@@ -48,6 +48,7 @@ from tests.updater.core.scenes import recommended
 from tests.updater.set_clock import SetClock
 
 LEASE: Final = "vpa-admission-controller"
+_MICRO: Final = "%Y-%m-%dT%H:%M:%S.%fZ"
 _WATCH_SECONDS: Final = 0.1
 
 
@@ -128,6 +129,7 @@ class Stage:
         self.webhook_works = True
         self.unsized = frozenset[str]()  # namespaces whose pods the webhook leaves as they are
         self.webhook_beats = True
+        self.acquired: datetime | None = None  # since when it beats without a gap, if it says so
         self.leads = True
         words = ["--feature-gates=AllAlpha=true", *flags]
         self.settings = parse(UpdaterSettings, words, {})
@@ -203,12 +205,13 @@ class Stage:
 
     def _beat(self, now: datetime) -> float:
         """Renew the Lease as the webhook does."""
-        renewed = now.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        renewed = now.strftime(_MICRO)
+        since = {} if self.acquired is None else {"acquireTime": self.acquired.strftime(_MICRO)}
         if self.webhook_beats:
             metadata = {"name": LEASE, "namespace": "kube-system"}
             self.apply({
                 "apiVersion": "coordination.k8s.io/v1", "kind": "Lease", "metadata": metadata,
-                "spec": {"holderIdentity": "webhook", "renewTime": renewed},
+                "spec": {"holderIdentity": "webhook", "renewTime": renewed, **since},
             })  # fmt: skip
         return 10.0
 

@@ -8,6 +8,7 @@ from datetime import datetime, timedelta
 from app.kube.leases import lease, micro_time
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
 from app.ports import LEASES, Ref
+from app.updater.core.proof import Outage
 from app.updater.flags import AdmissionCheck
 from app.updater.metrics import LeaseTrouble
 from app.updater.webhook_lease import WebhookLease
@@ -111,3 +112,38 @@ def test_a_beat_from_a_clock_ahead() -> None:
     body = lease("kube-system", "webhook", {"renewTime": micro_time(ahead + timedelta(seconds=20))})
     cluster.create(Ref(LEASES, "kube-system"), body)
     assert found.check(clock.now()).is_healthy
+
+
+@cases(
+    "beats expected",
+    {
+        "all the time": ([(0, None), (10, None), (20, None)], None),
+        "stale, then fresh again": ([(0, None), (None, None), (20, None)], (0, 20)),
+        "never fresh before": ([(None, None), (10, None)], (0, 10)),
+        "a gap of which the webhook tells": ([(0, -60), (10, 8)], (0, 8)),
+        "the same gap again": ([(0, -60), (10, 8), (20, 8)], (0, 8)),
+        "a gap before our time": ([(0, -60), (10, -60)], None),
+    },
+)
+def test_an_outage_is_over(
+    beats: list[tuple[float | None, float | None]], expected: tuple[float, float] | None
+) -> None:
+    """From the last beat before it to the first one after it, one look every ten seconds."""
+    clock, cluster = SteppedClock(), ClusterInMemory(lambda: START - timedelta(hours=1))
+    webhook = WebhookLease(lambda: cluster, RULES, clock)
+    cluster.create(Ref(LEASES, "kube-system"), lease("kube-system", "webhook", {}))
+    for renewed, acquired in beats:
+        times = {"renewTime": -60 if renewed is None else renewed, "acquireTime": acquired}
+        spec = {
+            key: micro_time(START + timedelta(seconds=at))
+            for key, at in times.items()
+            if at is not None
+        }
+        place = Ref(LEASES, "kube-system", "webhook")
+        cluster.replace(place, cluster.get(place) | {"spec": spec})
+        health = webhook.check(clock.now())
+        clock.wait(10)
+    outage = (
+        None if expected is None else Outage(*(START + timedelta(seconds=at) for at in expected))
+    )
+    assert health.outage == outage

@@ -34,11 +34,20 @@ class QueueStep:
     # VPA generation and template that the canary's result is valid for.
     proof_version: ProofVersion
     allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
+    holds_slot: bool = False  # the pod counts as down already, for a resize that may restart it
 
     @property
     def is_eviction(self) -> bool:
         """Whether the pod goes."""
         return self.decision.action is Action.EVICT
+
+    def fits(self, budget: OwnerBudget) -> bool:
+        """Whether there is a slot for it, if it needs one."""
+        return not self.needs_slot or budget.has_slot(broken=self.is_broken, held=self.holds_slot)
+
+    def counted(self, budget: OwnerBudget, down: int) -> OwnerBudget:
+        """Return the budget after its slot was taken, or given back where `down` is -1."""
+        return budget.after(down, broken=self.is_broken, held=self.holds_slot)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,16 +103,13 @@ class QueueCursor:
         self.budget = replace(
             self.budget, running=planned.running - stopped, alive=planned.alive - unready
         )
-        if not step.needs_slot:
-            return True
-        before = self.budget.after(-1, broken=step.is_broken)
-        return before.has_slot(broken=step.is_broken)
+        return step.fits(step.counted(self.budget, -1))
 
     def came_to_nothing(self, step: QueueStep) -> None:
         """Give back what a step took, because its call failed or was not made."""
         self._taken.discard(step.pod.uid)
         if step.needs_slot:
-            self.budget = self.budget.after(-1, broken=step.is_broken)
+            self.budget = step.counted(self.budget, -1)
         if step.is_eviction:
             self._canaries.discard(step.decision.vpa)
 
@@ -158,11 +164,11 @@ class QueueCursor:
     def _fits(self, step: QueueStep) -> bool:
         if self._held(step) is not None:
             return False
-        return not step.needs_slot or self.budget.has_slot(broken=step.is_broken)
+        return step.fits(self.budget)
 
     def _take(self, step: QueueStep) -> None:
         if step.needs_slot:
             self._taken.add(step.pod.uid)
-            self.budget = self.budget.after(1, broken=step.is_broken)
+            self.budget = step.counted(self.budget, 1)
         if step.is_eviction:
             self._canaries.add(step.decision.vpa)

@@ -30,7 +30,7 @@ from app.updater.core.plan_state import Assessment, Need, PlanInputs, PodContext
 from app.updater.core.resize import by_eviction, in_place, not_needed
 from app.updater.core.resize_state import resize_state
 from app.updater.core.targets import OwnerTargets, PodTarget
-from app.updater.core.unboost import assess_boosted, boost_ends
+from app.updater.core.unboost import assess_boosted, boost_ends, overdue_at
 
 Allocatable = Mapping[str, Quantity] | None
 
@@ -74,7 +74,11 @@ def assess(
 
 
 def _boosted(context: PodContext) -> Assessment:
-    """Assess a pod with a boost; one that was OOM-killed in it is updated like any other."""
+    """Assess a pod with a boost.
+
+    One that was OOM-killed in it is updated like any other, and one whose boost should long be
+    over is evicted like any other.
+    """
     pod, now = context.pod, context.inputs.now
     ends = boost_ends(pod, context.vpa, now)
     is_running = not ends.containers and context.remembered.unboost_tried_at is None
@@ -82,6 +86,12 @@ def _boosted(context: PodContext) -> Assessment:
         assessed = _ordinary(context, boosted_containers(pod))
         if assessed.proposal is not None:
             return replace(assessed, until=ends.until)
+    if now >= overdue_at(pod, context.vpa, context.rules):
+        # What its boosted cpu is does not count, unless the next pod is not boosted.
+        still = frozenset(name for name in boosted_containers(pod) if context.vpa.boost(name))
+        assessed = _ordinary(context, still)
+        if assessed.proposal is not None and assessed.proposal.action is Action.EVICT:
+            return assessed
     return assess_boosted(context, ends)
 
 

@@ -24,6 +24,7 @@ from app.updater.core.owners import (
     configured_size,
     is_broken,
     is_running,
+    is_unready,
     ongoing_rollout,
     required_replicas,
 )
@@ -88,13 +89,15 @@ def _proposals(assessments: Iterable[Assessment]) -> list[tuple[Assessment, Prop
 
 def _step(assessed: Assessment, proposal: Proposal, checks: OwnerChecks) -> QueueStep | Decision:
     """Return what is to be done for a pod, or the decision that it has to wait."""
-    blocker = checks.blocker(assessed, proposal)
+    blocker, change = checks.blocker(assessed, proposal), proposal.revert_change
     if blocker is None:
-        return checks.step(assessed, proposal)
-    if proposal.revert_change is None:
+        step = checks.step(assessed, proposal)
+        if change is None or not step.holds_slot or checks.has_slot(step):
+            return step
+        blocker = Reason.BUDGET_EXHAUSTED, "its owner can spare no pod"
+    elif change is None or not assessed.vpa.allows.may_resize:
         return assessed.decided(Action.WAIT, *blocker)
     message = f"{proposal.message}; taken back, for it may not be evicted: {blocker[1]}"
-    change = proposal.revert_change
     revert = replace(
         proposal, action=Action.RESIZE, message=message, needs_slot=False, change=change
     )
@@ -142,15 +145,16 @@ class OwnerChecks:
 
     def __init__(self, group: OwnerPods, state: PlanState) -> None:
         self.group, self.inputs, self._state = group, state.inputs, state
-        gone, disturbed = set(), set()
+        gone, disturbed = set[str](), set[str]()
         for pod in group.pods:
             remembered = self.inputs.memory.pods.get(pod.uid)
             if remembered is not None and remembered.evicted is not None:
                 gone.add(pod.uid)
             if remembered is not None and remembered.resized is not None:
                 disturbed.add(pod.uid)
-            if may_restart(pod) and resize_state(pod).is_ongoing:
+            if may_restart(pod) and resize_state(pod).may_begin:
                 disturbed.add(pod.uid)
+        self._disturbed = frozenset(disturbed)
         self._there = sum(bool(pod.node) and pod.uid not in gone for pod in group.pods)
         self.size = configured_size(group.key, group.owner, len(group.pods))
         self.budget = budget_of(
@@ -191,11 +195,12 @@ class OwnerChecks:
             proposal.rank,
             self._version(vpa),
             self._state.allocatable(pod),
+            holds_slot=pod.uid in self._disturbed and not is_unready(pod),
         )
 
     def has_slot(self, step: QueueStep) -> bool:
         """Whether a step could be taken if it were the only one."""
-        return not step.needs_slot or self.budget.has_slot(broken=step.is_broken)
+        return step.fits(self.budget)
 
     # --- one pod
 

@@ -24,7 +24,7 @@ from app.model.snapshot import Snapshot
 from app.model.times import doubled, later
 from app.updater.core.decisions import Pair, Reason
 from app.updater.core.patching import has_boost_annotations
-from app.updater.core.proof import Breaker, Breakers, Proof
+from app.updater.core.proof import Breaker, Breakers, Outage, Proof
 from app.updater.core.resize_state import resize_state
 from app.updater.core.rules import UpdateRules
 
@@ -137,6 +137,15 @@ def after_absence(memory: Memory) -> Memory:
         if proof.has_failed
     }
     return Memory(proofs=proofs, breakers=memory.breakers.after_absence())
+
+
+def after_outage(memory: Memory, outage: Outage, rules: UpdateRules) -> Memory:
+    """Return the memory after the webhook is back; doing it again changes nothing.
+
+    Pauses that began while it was away, or just before, are over: one new trial of each workload.
+    """
+    proofs = {key: proof.after_outage(outage, rules) for key, proof in memory.proofs.items()}
+    return replace(memory, proofs=proofs, breakers=memory.breakers.after_outage(outage, rules))
 
 
 def with_pods(memory: Memory, changes: Mapping[str, PodMemory]) -> Memory:

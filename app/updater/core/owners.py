@@ -273,18 +273,24 @@ class OwnerBudget:
         """How many pods may be down."""
         return int(self.configured * self.tolerance)
 
-    def has_slot(self, *, broken: bool = False) -> bool:
-        """Whether one more pod may go down."""
+    def has_slot(self, *, broken: bool = False, held: bool = False) -> bool:
+        """Whether one more pod may go down.
+
+        Args:
+            broken: it is judged by how many run, not by how many are ready.
+            held: it counts as down already, for a resize that may restart it.
+        """
         up, taken = (self.running, self.taken_running) if broken else (self.alive, self.taken_alive)
+        up += held and not broken
         if up - taken > self.configured - self.tolerated:
             return True
         is_untouched = self.taken_running == 0 and up == self.configured
         return self.tolerated == 0 and is_untouched
 
-    def after(self, down: int, *, broken: bool = False) -> OwnerBudget:
+    def after(self, down: int, *, broken: bool = False, held: bool = False) -> OwnerBudget:
         """Return the budget after so many more pods went down; less than zero gives slots back."""
         return replace(
             self,
             taken_running=self.taken_running + down,
-            taken_alive=self.taken_alive + (0 if broken else down),
+            taken_alive=self.taken_alive + (0 if broken or held else down),
         )

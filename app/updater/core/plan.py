@@ -25,9 +25,10 @@ from app.updater.core.action_queue import ActionQueue
 from app.updater.core.assess import assess
 from app.updater.core.blockers import plan_owner
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.memory import Memory, NamespacedName, observed
+from app.updater.core.memory import Memory, NamespacedName, after_outage, observed
 from app.updater.core.owners import Matcher, Overlap, by_owner, is_live
 from app.updater.core.plan_state import Assessment, OwnerPods, PlanInputs, PlanState
+from app.updater.core.proof import Outage
 from app.updater.core.rules import UpdateRules
 from app.updater.core.targets import OwnerTargets
 
@@ -75,6 +76,7 @@ class PlanOptions:
     """What a plan may take into account beside the cluster's objects."""
 
     webhook_is_healthy: bool = True
+    outage: Outage | None = None  # the latest of the webhook
     looked_up: Mapping[str, LookedUp] = field(default_factory=dict)  # by namespace
     before: Plan | None = None  # whose unchanged parts are taken over
     only: frozenset[NamespacedName] | None = None  # the pods to decide about, None for all
@@ -106,8 +108,11 @@ def plan(
         Unplannable: one namespace spoils the whole; it can be left out.
     """
     memory = observed(memory, snapshot, rules, now)
+    outage = options.outage if options.webhook_is_healthy else None
+    if outage is not None:
+        memory = after_outage(memory, outage, rules)
     is_partial = options.only is not None
-    inputs = PlanInputs(rules, gates, memory, now, options.webhook_is_healthy, is_partial)
+    inputs = PlanInputs(rules, gates, memory, now, options.webhook_is_healthy, is_partial, outage)
     state = PlanState(inputs, snapshot.nodes)
     touched = memory.namespaces()
     before = _comparable(options.before, rules, gates, now)

@@ -37,7 +37,7 @@ from app.updater.core.memory import (
 )
 from app.updater.core.need import Rank
 from app.updater.core.owners import OngoingRollout
-from app.updater.core.proof import Proof
+from app.updater.core.proof import Outage, Proof
 from app.updater.core.resize_state import ResizeStage, ResizeState
 from app.updater.core.rules import Prove, UpdateRules
 from app.updater.core.targets import OwnerTargets, PodTarget
@@ -62,6 +62,7 @@ class PlanInputs:
     now: datetime
     webhook_is_healthy: bool = True
     is_partial: bool = False  # only some pods are decided about
+    outage: Outage | None = None  # the latest of the webhook, over by now
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,18 @@ _MOST_VERDICTS: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
+class Outage:
+    """A time in which the webhook gave no sign of life; it is over."""
+
+    began: datetime  # the last sign before it
+    ended: datetime
+
+    def explains(self, moment: datetime | None, rules: UpdateRules) -> bool:
+        """Whether a pod that was evicted or judged then says nothing about the webhook now."""
+        return moment is not None and self.began - rules.before_outage <= moment <= self.ended
+
+
+@dataclass(frozen=True, slots=True)
 class ProofVersion:
     """What a proof holds for: a change of the VPA's or the template's spec needs a new one."""
 
@@ -84,6 +96,12 @@ class Proof:
     def without(self, uid: str) -> Proof:
         """Return the proof when a pod was not evicted after all."""
         return replace(self, awaited=tuple(other for other in self.awaited if other != uid))
+
+    def after_outage(self, outage: Outage, rules: UpdateRules) -> Proof:
+        """Return the proof after the webhook is back: what failed for want of it is tried again."""
+        if self.until is None or not outage.explains(self.since, rules):
+            return self
+        return replace(self, until=None)
 
     def without_answer(self) -> Proof:
         """Return the proof when no replacement will come: the owner has all its pods."""
@@ -144,6 +162,7 @@ class Breaker:
     canary: str = ""  # the uid of the pod whose replacement decides, empty if none is out
     until: datetime | None = None  # no canary before; nor another one, if one is out
     failures: int = 0
+    since: datetime | None = None  # the latest verdict that opened it or kept it open
 
     def after(
         self, verdict: bool, rules: UpdateRules, now: datetime, *, evicted: Collection[str] = ()
@@ -182,7 +201,7 @@ class Breaker:
 
     def opened(self, rules: UpdateRules, now: datetime) -> Breaker:
         """Return the breaker after too many evictions did not help."""
-        return replace(self, is_open=True, until=now + rules.proof_pause, failures=1)
+        return replace(self, is_open=True, until=now + rules.proof_pause, failures=1, since=now)
 
     def after_canary(
         self, rules: UpdateRules, now: datetime, *, helped: bool, evicted: Collection[str]
@@ -194,7 +213,7 @@ class Breaker:
             return Breaker(self.verdicts[-1:])
         failures = self.failures + 1
         pause = doubled(rules.proof_pause, failures, rules.longest_proof_pause)
-        return replace(self, canary="", until=now + pause, failures=failures)
+        return replace(self, canary="", until=now + pause, failures=failures, since=now)
 
     def allows(self, now: datetime) -> bool:
         """Whether a pod may be evicted: any while closed, one canary at a time while open.
@@ -211,6 +230,13 @@ class Breaker:
         failures = self.failures + bool(self.canary)
         pause = doubled(rules.proof_pause, failures, rules.longest_proof_pause)
         return replace(self, canary=uid, until=now + pause, failures=failures)
+
+    def after_outage(self, outage: Outage, rules: UpdateRules) -> Breaker:
+        """Return the breaker without what was judged while the webhook was away."""
+        if self.is_open and outage.explains(self.since, rules):
+            return Breaker()
+        kept = tuple(item for item in self.verdicts if not outage.explains(item[0], rules))
+        return self if len(kept) == len(self.verdicts) else replace(self, verdicts=kept)
 
     def without_canary(self) -> Breaker:
         """Return the breaker when its canary will get no answer: another one may go."""
@@ -293,6 +319,12 @@ class Breakers:
         if self.canaries.isdisjoint(uids):
             return self
         return self._each(lambda one: one.without_canary() if one.canary in uids else one)
+
+    def after_outage(self, outage: Outage, rules: UpdateRules) -> Breakers:
+        """Return the breakers after the webhook is back; where one is closed nothing is trusted."""
+        found = self._each(lambda one: one.after_outage(outage, rules))
+        was_closed = set(self.stopped()) - set(found.stopped())
+        return replace(found, is_trusted=False) if was_closed else found
 
     def after_absence(self) -> Breakers:
         """Return the breakers after a start, or after another process acted."""

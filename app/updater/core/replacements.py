@@ -34,7 +34,8 @@ def _judge(group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: Pla
         if pod.uid in proof.known or not proof.awaited:
             continue
         helped = _helped(assessed, before.expected, inputs.rules)
-        state.note_replacement(group.namespace, proof.known, helped=helped)
+        if inputs.outage is None or not inputs.outage.explains(proof.since, inputs.rules):
+            state.note_replacement(group.namespace, proof.known, helped=helped)
         proof = proof.after_replacement(pod.uid, helped=helped, rules=inputs.rules, now=inputs.now)
     is_late = proof.since is not None and inputs.now - proof.since >= inputs.rules.watch_lag
     if proof is before and is_late:

@@ -62,6 +62,8 @@ def by_eviction(context: PodContext, need: Need) -> Assessment:
         base, since = _dated(context, need.state, base)
         if not is_stuck(need.state, since, context.rules, context.inputs.now):
             return base.waiting(RESIZE_REASONS[stage], f"a resize is {stage}")
+        revert = _revert_change(context, need.state, since)
+        proposal = _evict(context, need, need.message, revert)
     return replace(base, proposal=proposal)
 
 

@@ -48,6 +48,11 @@ class ResizeState:
         return self.stage is not ResizeStage.NONE
 
     @property
+    def may_begin(self) -> bool:
+        """Whether there is one that the kubelet carries out, or may at any moment."""
+        return self.stage not in (ResizeStage.NONE, ResizeStage.INFEASIBLE)
+
+    @property
     def text(self) -> str:
         """The state for people."""
         return f"the resize is {self.stage}{': ' if self.message else ''}{self.message}"

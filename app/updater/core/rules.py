@@ -33,6 +33,7 @@ class UpdateRules:
     deferred_timeout: timedelta = timedelta(minutes=5)  # before eviction
     resize_timeout: timedelta = timedelta(hours=1)  # before eviction
     revert_after: timedelta = timedelta(hours=1)  # a resize that does not come about
+    boost_patience: timedelta = timedelta(hours=6)  # then its marks keep off no other eviction
     infeasible_expiry: timedelta = timedelta(hours=6)
     rollout_patience: timedelta = timedelta(minutes=10)  # then a rollout counts as stuck
     unready_patience: timedelta = timedelta(minutes=10)  # then a pod counts as broken
@@ -42,6 +43,7 @@ class UpdateRules:
     proof_pause: timedelta = timedelta(minutes=5)  # after an eviction that did not help, doubling
     trial_pause: timedelta = timedelta(seconds=10)  # after a useless trial, which disturbed no pod
     longest_proof_pause: timedelta = timedelta(hours=6)
+    before_outage: timedelta = timedelta(seconds=30)  # the webhook may have failed by then
     # After a start, in the whole cluster, until one helped; `breaker_least` in each namespace.
     first_evictions: int = 10
     breaker_share: float = 0.5  # of useless evictions, above which those of a namespace stop

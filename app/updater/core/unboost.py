@@ -18,9 +18,9 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from app.model.kinds import Condition
-from app.model.pods import BOOST_ANNOTATION, Pod, original_resources
-from app.model.quantity import CPU
-from app.model.times import believed, doubled, later, rfc3339
+from app.model.pods import BOOST_ANNOTATION, Container, Pod, original_resources
+from app.model.quantity import CPU, Quantities, Quantity
+from app.model.times import LATEST, believed, doubled, later, rfc3339
 from app.model.vpa import Vpa
 from app.sizing.sizing import CappedRecommendation, Sizes, sizes
 from app.updater.core.decisions import Action, ContainerChange, Decision, PodChange, Reason
@@ -45,6 +45,7 @@ from app.updater.core.resize_state import (
     is_stuck,
     resize_state,
 )
+from app.updater.core.rules import UpdateRules
 from app.updater.core.targets import OwnerTargets, container_change
 
 _MOMENT: Final = timedelta(milliseconds=1)
@@ -92,6 +93,16 @@ def boost_ends(pod: Pod, vpa: Vpa, now: datetime) -> BoostEnds:
     return BoostEnds(frozenset(names), min(moments, default=None))
 
 
+def overdue_at(pod: Pod, vpa: Vpa, rules: UpdateRules) -> datetime:
+    """Return when a boost has lasted too long to be in order: it is stuck, or its mark is forged.
+
+    It counts from the pod's start, which nobody can write as they can its annotations.
+    """
+    lasts = max((boost_lasts(vpa, name) for name in boosted_containers(pod)), default=timedelta())
+    start = pod.started or pod.created
+    return LATEST if start is None else later(start, lasts + rules.boost_patience)
+
+
 @dataclass(frozen=True, slots=True)
 class BoostReturn:
     """What brings a pod back, and what hinders it."""
@@ -108,7 +119,7 @@ def _boost_return(pod: Pod, names: frozenset[str], targets: OwnerTargets) -> Boo
     for index, container in enumerate(pod.containers):
         if container.name not in names:
             continue
-        wanted = _sizes_after_boost(pod, container.name, target.amounts, targets)
+        wanted = _sizes_after_boost(pod, container, target.amounts, targets)
         if wanted is None:
             lost.append(container.name)
             continue
@@ -119,16 +130,45 @@ def _boost_return(pod: Pod, names: frozenset[str], targets: OwnerTargets) -> Boo
 
 
 def _sizes_after_boost(
-    pod: Pod, name: str, amounts: Mapping[str, CappedRecommendation], targets: OwnerTargets
+    pod: Pod,
+    container: Container,
+    amounts: Mapping[str, CappedRecommendation],
+    targets: OwnerTargets,
 ) -> Sizes | None:
-    """Return what a container goes back to, None if nothing tells it."""
-    original, capped, vpa = original_resources(pod, name), amounts.get(name), targets.vpa
-    if not vpa.is_off and capped is not None and capped.is_own and CPU in capped.target:
-        return sizes(capped, original or targets.bases(pod)[name], vpa, targets.limits)
-    original = original or targets.template(pod).get(name)
+    """Return what a container goes back to, None if nothing tells it.
+
+    Only a recommendation raises anything: the mark is an annotation, which others may write.
+    """
+    name, vpa, has = container.name, targets.vpa, container.resources
+    original, recommended = original_resources(pod, name), amounts.get(name)
+    if not vpa.is_off and recommended and recommended.is_own and CPU in recommended.target:
+        usual = sizes(recommended, targets.bases(pod)[name], vpa, targets.limits)
+        if original is None:
+            return usual
+        wanted = sizes(recommended, original, vpa, targets.limits)
+        highest = max(filter(None, (has.limit(CPU), usual.limits.get(CPU))), default=None)
+        return replace(wanted, limits=_cpu_up_to(highest, wanted.limits))
+    template = targets.template(pod).get(name)
+    original = original or template
     if original is None or original.request(CPU) is None:
         return None
-    return Sizes(original.requests or {}, original.limits or {}, ())
+    highest = has.request(CPU)
+    if (most := _most_allowed(vpa, name)) and template is not None and highest is not None:
+        # The template's author may have asked for more than the policy allows.
+        highest = min(highest, max(most, template.request(CPU) or most))
+    requests = _cpu_up_to(highest, original.requests or {})
+    return Sizes(requests, _cpu_up_to(has.limit(CPU), original.limits or {}), ())
+
+
+def _cpu_up_to(highest: Quantity | None, amounts: Quantities) -> Quantities:
+    """Return the cpu of some amounts, no more than the highest; None leaves it as it is."""
+    cpu = amounts.get(CPU)
+    return {} if cpu is None or highest is None else {CPU: min(cpu, highest)}
+
+
+def _most_allowed(vpa: Vpa, container: str) -> Quantity | None:
+    policy = vpa.policy(container)
+    return policy.max_allowed.get(CPU) if policy is not None and policy.max_allowed else None
 
 
 def _unboost_change(context: PodContext, names: frozenset[str], back: BoostReturn) -> PodChange:
@@ -175,7 +215,10 @@ def _assess_boosted(context: PodContext, ends: BoostEnds) -> Assessment:
     pod, names, until = context.pod, ends.containers, ends.until
     if not names or pod.phase == "Pending":
         message = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
-        return context.assessed(Action.WAIT, Reason.BOOST_RUNNING, message, until=until)
+        waiting = context.assessed(Action.WAIT, Reason.BOOST_RUNNING, message, until=until)
+        overdue = overdue_at(pod, context.vpa, context.rules)
+        is_to_come = until is None and context.inputs.now < overdue
+        return replace(waiting, until=overdue) if is_to_come else waiting
     if context.remembered.resized is not None:
         return _wait(context, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
     back, resize = _boost_return(pod, names, context.targets), _ongoing_resize(context)

@@ -19,6 +19,7 @@ from tests.make import NO_GATES
 from tests.updater.core.boosts import (
     AT,
     BOOST,
+    BOOSTS,
     BUSY,
     SECOND,
     UNBOOSTED,
@@ -28,6 +29,8 @@ from tests.updater.core.boosts import (
     scene,
 )
 from tests.updater.core.scenes import (
+    EVICTED,
+    HOUR,
     MINUTE,
     NOW,
     amounts,
@@ -108,6 +111,77 @@ def test_a_stale_webhook_does_not_matter() -> None:
     """Nobody is recreated."""
     around = PlanOptions(webhook_is_healthy=False)
     assert scene(boosted()).told(around) == UNBOOSTED
+
+
+def aged(pod: Json, age: timedelta) -> Json:
+    """Return the pod as one that started so long ago."""
+    return pod | {"status": pod["status"] | {"startTime": make.time(age)}}
+
+
+OF_OLD = aged(boosted(since=None), 7 * HOUR)  # never ready
+FORGED = aged(asks_for_less(MINUTE, [resize_condition("Pending", "Deferred", ago=600)]), 7 * HOUR)
+MORE_MEMORY, MORE_CPU = "200m/200Mi", "900m/100Mi"
+
+
+@cases(
+    "pod startup wanted mode expected",
+    {
+        "never ready": (OF_OLD, BOOSTS, MORE_MEMORY, "Recreate", EVICTED),
+        "never ready, but young": (
+            aged(boosted(since=None), HOUR),
+            BOOSTS,
+            MORE_MEMORY,
+            "Recreate",
+            BUSY,
+        ),
+        "for the boosted cpu": (OF_OLD, BOOSTS, MORE_CPU, "Recreate", BUSY),
+        "for the cpu, as no pod is boosted any more": (
+            OF_OLD,
+            None,
+            MORE_CPU,
+            "Recreate",
+            EVICTED,
+        ),
+        "within the VPA's time": (OF_OLD, boost(7200), MORE_MEMORY, "Recreate", BUSY),
+        "in a mode that evicts none": (OF_OLD, BOOSTS, MORE_MEMORY, "Off", BUSY),
+        "a resize back that never comes about": (
+            FORGED,
+            BOOSTS,
+            MORE_MEMORY,
+            "Recreate",
+            EVICTED,
+        ),
+        "due again and again": (
+            aged(boosted(since=MINUTE), 7 * HOUR),
+            BOOSTS,
+            MORE_MEMORY,
+            "Recreate",
+            EVICTED,
+        ),
+    },
+)
+def test_marks_keep_no_pod_for_ever(
+    pod: Json,
+    startup: Json | None,
+    wanted: str,
+    mode: str,
+    expected: tuple[Action, Reason],
+) -> None:
+    """Six hours after the pod's start and the VPA's time it is evicted for what else is wrong."""
+    pods = [pod, *several(running(container("app", wanted)), 4)[1:]]
+    advice = [recommended(f"{wanted} = =")]
+    found = scene(*pods, startup=startup, recommendation=advice, mode=mode)
+    assert found.told() == expected
+
+
+def test_a_pod_that_never_gets_ready_is_looked_at_again() -> None:
+    """Its turn comes although neither pod nor VPA change."""
+    found = scene(aged(boosted(since=None), HOUR)).plan().namespaces["default"]
+    assert found.until == NOW + 5 * HOUR
+    undated = boosted(since=None)
+    del undated["status"]["startTime"]
+    undated["metadata"].pop("creationTimestamp", None)
+    assert scene(undated).told() == BUSY
 
 
 @cases(

@@ -11,6 +11,7 @@ from app.updater.core.decisions import Pair
 from app.updater.core.proof import (
     Breaker,
     Breakers,
+    Outage,
     Proof,
     ProofVersion,
     current_proof,
@@ -208,8 +209,7 @@ def judged(breakers: Breakers, *verdicts: str, now: datetime = NOW) -> Breakers:
 def test_each_namespace_has_one_vote(verdicts: list[str], expected: bool, stopped: str) -> None:
     """All stop for three namespaces, if they are more than half of those that were heard."""
     found = judged(Breakers(), *verdicts)
-    assert found.cluster.is_open is expected
-    assert "".join(name for name, one in found.namespaces.items() if one.is_open) == stopped
+    assert list(found.stopped()) == [""] * expected + list(stopped)
 
 
 def test_namespaces_that_were_heard_long_ago_have_no_vote() -> None:
@@ -271,3 +271,39 @@ def test_one_eviction_that_helped_is_trusted_for_all() -> None:
     fresh = Breakers().after_absence()
     assert not judged(fresh, "a--").is_trusted
     assert judged(fresh, "a-+-").is_trusted
+
+
+OUTAGE = Outage(NOW, NOW + 2 * MINUTE)
+BACK = NOW + 3 * MINUTE
+
+
+@cases(
+    "since explained",
+    {
+        "long before": (NOW - MINUTE, False),
+        "just before": (NOW - MINUTE / 2, True),
+        "meanwhile": (NOW + MINUTE, True),
+        "at its end": (NOW + 2 * MINUTE, True),
+        "afterwards": (BACK, False),
+    },
+)
+def test_pauses_that_began_in_an_outage_end_with_it(since: datetime, explained: bool) -> None:
+    """Of a workload, a namespace and the cluster; what was judged then does not count."""
+    failed = Proof(VERSION).after_eviction("a", PODS, {}, since)
+    failed = failed.after_replacement("b", helped=False, rules=OURS, now=since)
+    again = failed.after_outage(OUTAGE, OURS)
+    assert again.allows(OURS, since) is explained
+    assert again.after_outage(OUTAGE, OURS) == again
+    stopped = judged(Breakers(), "a----", "b----", "c--", now=since)
+    going = stopped.after_outage(OUTAGE, OURS)
+    assert list(going.stopped()) == ([] if explained else list(stopped.stopped()))
+    assert going.of("c") == (Breaker() if explained else stopped.of("c"))
+    assert going.is_trusted is not explained
+    assert going.after_outage(OUTAGE, OURS) == going
+
+
+def test_an_outage_ends_no_pause_that_is_over() -> None:
+    """Nor does it say anything about what was never evicted."""
+    assert not OUTAGE.explains(None, OURS)
+    fresh = Proof(VERSION)
+    assert fresh.after_outage(OUTAGE, OURS) is fresh

@@ -16,7 +16,7 @@ from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, ProofKey
 from app.updater.core.outcomes import Outcome, after_useless_trial, is_useless, learn, needs_trial
 from app.updater.core.plan import Plan, PlanOptions, plan
-from app.updater.core.proof import Breaker, Breakers, Proof, ProofVersion
+from app.updater.core.proof import Breaker, Breakers, Outage, Proof, ProofVersion
 from app.updater.core.rules import Prove, UpdateRules
 from tests import make
 from tests.cases import cases
@@ -441,3 +441,16 @@ def test_a_useless_trial_stops_the_workload() -> None:
     (proof,) = again.proofs.values()
     assert proof.failures == 2
     assert not proof.allows(RULES, NOW + timedelta(seconds=19))
+
+
+def test_what_was_evicted_in_an_outage_is_tried_once_more() -> None:
+    """At once, and its verdict counts against neither its namespace nor the cluster."""
+    story = Story(several(OLD, 4))
+    story.round(OLD)
+    around = PlanOptions(outage=Outage(NOW - MINUTE, NOW + MINUTE / 2))
+    judged = story.scene.plan(around)
+    assert judged.memory.breakers == Breakers()
+    story.memory = judged.memory
+    assert (evicted(story.scene.plan()), evicted(story.scene.plan(around))) == (0, 1)
+    away = replace(around, webhook_is_healthy=False)
+    assert evicted(story.scene.plan(away)) == 0

@@ -210,6 +210,78 @@ def test_what_it_goes_back_to(
     }
 
 
+HUGE = mark("64", "64")
+FORGED = boosted(LIMITED, marks={"app": HUGE})
+STOLEN = boosted(LIMITED, marks={"app": mark("1m", "64")})
+OFF = {"mode": "Off"}
+
+
+@cases(
+    "pod arguments template expected",
+    {
+        "more than it has": (FORGED, OFF, "100m", {}),
+        "in a policy that is off": (
+            FORGED,
+            {"policies": [make.policy_json("app", mode="Off")]},
+            "100m",
+            {},
+        ),
+        "no request to begin with": (
+            boosted(container("app", "-/100Mi"), marks={"app": HUGE}),
+            OFF,
+            "100m",
+            {},
+        ),
+        "more than the policy allows": (
+            FORGED,
+            OFF | {"policies": [make.policy_json("app", max_allowed=make.amounts("150m"))]},
+            "100m",
+            {"app.requests.cpu": "150m"},
+        ),
+        "more than it allows, which the template does as well": (
+            boosted(LIMITED, marks={"app": mark("250m")}),
+            OFF | {"policies": [make.policy_json("app", max_allowed=make.amounts("150m"))]},
+            "250m",
+            {"app.requests.cpu": "250m"},
+        ),
+        "more than it allows, beside an unknown template": (
+            boosted(LIMITED, marks={"app": mark("250m")}),
+            OFF | {"policies": [make.policy_json("app", max_allowed=make.amounts("150m"))]},
+            "",
+            {"app.requests.cpu": "250m"},
+        ),
+        "a ratio that nobody asked for": (
+            STOLEN,
+            {},
+            "100m",
+            {"app.requests.cpu": "200m"},
+        ),
+        "a ratio that nobody asked for, as the limit rises": (
+            STOLEN,
+            {"recommendation": [recommended("700m/100Mi = =")]},
+            "100m 200m",
+            {"app.requests.cpu": "700m", "app.limits.cpu": "1400m"},
+        ),
+        "a limit where there is none": (
+            boosted(marks={"app": mark("1m", "64")}),
+            {},
+            "100m",
+            {"app.requests.cpu": "200m"},
+        ),
+    },
+)
+def test_a_forged_mark_raises_nothing(
+    pod: Json, arguments: Mapping[str, Any], template: str, expected: Mapping[str, str]
+) -> None:
+    """Whoever may write annotations gets no more cpu by them, request or limit."""
+    request, _, limit = template.partition(" ")
+    pods = [container("app" if template else "other", f"{request}/100Mi", limit or "-")]
+    owner = make.workload_json(replicas=1, containers=pods)
+    decision = replace(scene(pod, **arguments), owner=owner).decision()
+    assert decision.action is Action.UNBOOST
+    assert written(decision) == expected
+
+
 def test_a_usual_limit_of_the_namespace_follows() -> None:
     """A limit that a LimitRange gave is scaled like any other."""
     limits = make.limit_range_json(default=make.amounts("1"))

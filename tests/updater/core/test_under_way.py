@@ -7,6 +7,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.model.fields import Json
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.plan import PlanOptions
 from tests import make
@@ -36,6 +37,7 @@ from tests.updater.core.scenes import (
     UNPROVEN,
     amounts,
     container,
+    named,
     pending,
     recommended,
     resize_condition,
@@ -44,6 +46,18 @@ from tests.updater.core.scenes import (
     with_status,
     written,
 )
+
+
+def with_condition(pod: Json, kind: str, status: str) -> Json:
+    """Return the pod with the status of one condition replaced."""
+    conditions = [
+        item | {"status": status, "lastTransitionTime": make.time(MINUTE)}
+        if item["type"] == kind
+        else item
+        for item in pod["status"]["conditions"]
+    ]
+    return pod | {"status": pod["status"] | {"conditions": conditions}}
+
 
 BACK = {"app.requests.cpu": "100m", "app.requests.memory": "100Mi"}
 REVERTED = (Action.RESIZE, Reason.RESIZE_DEFERRED)
@@ -79,6 +93,56 @@ def test_evicting_a_stuck_pod_takes_a_place() -> None:
     """With one of three pods missing a stuck one has to wait."""
     pods = [waits("Pending", "Infeasible"), CALM[0], pending(running(SMALL, name="new"))]
     assert scene(pods).told() == NO_SLOT
+
+
+def may_restart(pod: Json, count: int) -> list[Json]:
+    """Return so many pods in the same resize, each of which may restart for it."""
+    (box,) = pod["spec"]["containers"]
+    policies = [{"resourceName": "memory", "restartPolicy": "RestartContainer"}]
+    spec = pod["spec"] | {"containers": [box | {"resizePolicy": policies}]}
+    return several(pod | {"spec": spec}, count)
+
+
+LONG, LONGER = waits("Pending", "Deferred", ago=HOUR), waits("Pending", "Deferred", ago=2 * HOUR)
+HOPELESS = waits("Pending", "Infeasible")
+OTHERS = [named(CALM[0], "x"), named(CALM[1], "y")]
+
+
+@cases(
+    "pods replicas mode gone back",
+    {
+        "the only one": (may_restart(LONG, 1), 1, EITHER, 1, 0),
+        "one of two": ([*may_restart(LONG, 1), CALM[0]], 2, EITHER, 1, 0),
+        "one of three": ([*may_restart(LONG, 1), *CALM], 3, EITHER, 1, 0),
+        "one of three, another is missing": ([*may_restart(LONG, 1), CALM[0]], 3, EITHER, 0, 0),
+        "two of four": ([*may_restart(LONG, 2), *OTHERS], 4, EITHER, 2, 0),
+        "three of four": ([*may_restart(LONG, 3), OTHERS[0]], 4, EITHER, 0, 0),
+        "all, for an hour": (may_restart(LONGER, 3), 3, EITHER, 0, 3),
+        "the only one, which is not ready": (
+            may_restart(with_condition(LONG, "Ready", "False"), 1),
+            1,
+            EITHER,
+            0,
+            0,
+        ),
+        "Recreate, the only one": (may_restart(LONG, 1), 1, "Recreate", 1, 0),
+        "Recreate, all": (may_restart(LONG, 3), 3, "Recreate", 0, 0),
+        "Recreate, all, for an hour": (may_restart(LONGER, 3), 3, "Recreate", 0, 3),
+        "no node ever does it": (may_restart(HOPELESS, 3), 3, EITHER, 1, 0),
+    },
+)
+def test_what_may_restart_holds_its_slot(
+    pods: list[Json], replicas: int, mode: str, gone: int, back: int
+) -> None:
+    """A stuck pod that counts as down goes with its own slot; without one it is taken back."""
+    found = scene(pods, mode, replicas=replicas, min_replicas=1)
+    assert (found.count(Action.EVICT), found.count(Action.RESIZE)) == (gone, back)
+
+
+def test_recreate_takes_nothing_back_that_is_blocked() -> None:
+    """Somebody else asked for the resize, and it takes no slot from other pods."""
+    pods = may_restart(HOPELESS, 1)
+    assert scene(pods, "Recreate", replicas=1).told() == TOO_FEW
 
 
 def test_time_counts_from_the_accepted_patch() -> None:
