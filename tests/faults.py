@@ -92,10 +92,11 @@ class _Faulty:
 
     def __getattr__(self, verb: str) -> Callable[..., object]:
         method: Callable[..., object] = getattr(self._cluster, verb)
+        takes = signature(method)
 
         @wraps(method)
         def call(*args: object, **kwargs: object) -> object:
-            arguments = signature(method).bind(*args, **kwargs).arguments
+            arguments = takes.bind(*args, **kwargs).arguments
             fault = self._faults.take(verb, arguments)
             if fault is not None and (verb == "watch" or not fault.too_late):
                 return _broken(fault.error) if verb == "watch" else _raise(fault.error)

@@ -34,7 +34,7 @@ MOST_MB: Final = 20.0  # at the end, beside what there was at a third
 OWNERS: Final = share(300, 40)  # of a pod; few of them are large, many are small
 POLICIES: Final = share(300, 60)  # of a VPA
 BATCH: Final = 50  # pods that are there at a time
-SETTLE_SECONDS: Final = share(2, 30)
+SETTLE_SECONDS: Final = share(2, 10)
 LONG: Final = "x" * 40
 
 CONTROLLER: Final = make.owner_json("StatefulSet/web")
