@@ -92,10 +92,11 @@ class _Faulty:
 
     def __getattr__(self, verb: str) -> Callable[..., object]:
         method: Callable[..., object] = getattr(self._cluster, verb)
+        takes = signature(method)
 
         @wraps(method)
         def call(*args: object, **kwargs: object) -> object:
-            arguments = signature(method).bind(*args, **kwargs).arguments
+            arguments = takes.bind(*args, **kwargs).arguments
             fault = self._faults.take(verb, arguments)
             if fault is not None and (verb == "watch" or not fault.too_late):
                 return _broken(fault.error) if verb == "watch" else _raise(fault.error)
@@ -106,10 +107,10 @@ class _Faulty:
 
 
 def _raise(error: ClusterError) -> object:
-    raise error
+    raise error.with_traceback(None)  # else it would keep all that was under way when it was raised
 
 
 def _broken(error: ClusterError) -> Iterator[object]:
     """A watch that breaks when somebody reads it."""
     yield from ()
-    raise error
+    raise error.with_traceback(None)

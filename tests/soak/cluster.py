@@ -8,15 +8,15 @@ from typing import Final
 from app.admission.core.validate import Phase
 from app.kube.manifests import documents
 from app.kube.manifests.registration import Registration, webhook_configurations
-from app.ports import PODS, VPAS, Json, PatchKind, Ref
+from app.ports import PODS, Json, PatchKind, Ref
 from app.sandbox.clock import SteppedClock
+from app.sandbox.objects import is_deleted, labels_of
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import NodeSize
 from app.sandbox.webhook_client import CallFailed
 from tests import make
 from tests.sandbox.in_process import InProcess
 from tests.sandbox.worlds import container, deployment
-from tests.sandbox_objects import pods_in
 from tests.soak.replicas import PROCESSES, Replica, UnreliableRuntime, WebhookProcess
 
 NAMESPACE: Final = "default"
@@ -89,12 +89,8 @@ class SoakedCluster:
 
     def pods(self, name: str) -> list[Json]:
         """Return the pods of a workload that are there to stay, in the order of their names."""
-        found = pods_in(self.sandbox, NAMESPACE, f"app={name}")
-        return [pod for pod in found if "deletionTimestamp" not in pod["metadata"]]
-
-    def vpas(self) -> list[Json]:
-        """Return all VPAs."""
-        return list(self.sandbox.cluster.list(VPAS, NAMESPACE).items)
+        found = self.sandbox.store.items("pods", NAMESPACE)
+        return [pod for pod in found if labels_of(pod).get("app") == name and not is_deleted(pod)]
 
     def label(self, pod: str, **labels: str) -> None:
         """Give a pod other labels."""

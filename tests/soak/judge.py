@@ -17,6 +17,7 @@ from app.model.pods import BOOST_ANNOTATION
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, PODS, VPAS, Json, Ref
 from app.sandbox.objects import (
+    Key,
     collection_of,
     condition_of,
     containers_of,
@@ -207,7 +208,7 @@ class Judge:
             return
         name, owner = change.key.name, str(before["spec"].get("vpaObjectName"))
         if after is None:
-            if any(vpa["metadata"]["name"] == owner for vpa in self.cluster.vpas()):
+            if self.cluster.sandbox.store.read(collection_of(VPAS), Key(NAMESPACE, owner)):
                 self.blame(f"history: checkpoint {name} was deleted, its VPA was not")
             return
         old, new = before.get("status") or {}, after.get("status") or {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from copy import copy
 from dataclasses import dataclass
 from datetime import timedelta
 from random import Random
@@ -41,7 +42,7 @@ _ERRORS: Final[tuple[ClusterError, ...]] = (
 _ALL_DAY: Final = 10**9
 _LATE_SHARE: Final = 0.5  # of the failed calls are carried out, only their answers are lost
 _ALL_SHARE: Final = 0.4  # of kills hit all replicas of a process
-_GROWTH_HOURS: Final = 12  # of less nothing can be said
+_GROWTH_HOURS: Final = 24  # of less nothing can be said
 _WARM_HOURS: Final = 3  # until a new process holds what it usually does
 
 
@@ -186,14 +187,14 @@ def api_errors(story: Story) -> None:
     late = isinstance(error, Unavailable) and story.random.random() < _LATE_SHARE
     times = story.random.randint(1, 20)
     faults = story.replica().runtime.faults
-    faults.order(Fault(error, verb, resource, times=times, too_late=late))
+    faults.order(Fault(copy(error), verb, resource, times=times, too_late=late))
 
 
 @step
 def api_outage(story: Story) -> None:
     """No call of a process is answered for a while, so a leader loses its Lease."""
     faults = story.replica().runtime.faults
-    faults.order(Fault(_ERRORS[0], times=_ALL_DAY))
+    faults.order(Fault(copy(_ERRORS[0]), times=_ALL_DAY))
     story.run(story.random.uniform(5, 90))
     faults.clear()
 

@@ -73,10 +73,11 @@ class Watched:
 
     def __getattr__(self, verb: str) -> Callable[..., object]:
         method = getattr(self._cluster, verb)
+        takes = signature(method)
 
         @wraps(method)
         def call(*args: object, **kwargs: object) -> object:
-            arguments = signature(method).bind(*args, **kwargs).arguments
+            arguments = takes.bind(*args, **kwargs).arguments
             ref = ref_of(verb, arguments)
             made = Call(verb, ref.name, ref.subresource, ref.namespace)
             self.calls.append(made)
