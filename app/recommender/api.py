@@ -17,7 +17,6 @@ from itertools import islice
 from typing import Annotated, Any, Final
 
 import orjson
-from anyio import CapacityLimiter, to_thread
 from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, Response, Security
 from fastapi.security import HTTPBearer
 from starlette.types import ASGIApp
@@ -33,13 +32,14 @@ from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import exposition
 from app.runtime.access import Caller, Guard
+from app.runtime.answers import AnswerThreads
 from app.runtime.exposition import CONTENT_TYPE
 from app.runtime.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
 
 log = logging.getLogger("recommender.api")
 
 _THREADS: Final = 4
-_MOST_WAITING: Final = 100
+_THREADS_FOR_NUMBERS: Final = 2
 _MOST_ITEMS: Final = 100_000
 _LATER: Final = {"retry-after": "1"}
 _UNREAD: Final = {"retry-after": "5"}  # the cluster may be away for longer
@@ -198,20 +198,16 @@ class _Request:
     known: str  # the tags of these answers
 
 
-class _AnswerThreads:
+class _Answers:
     """Hands questions to threads, and writes the answers."""
 
     def __init__(self) -> None:
-        self._limiter = CapacityLimiter(_THREADS)
+        self._threads = AnswerThreads(_THREADS)
 
     async def answer(self, asks: _Request, ask: Callable[..., Json], *words: object) -> Response:
         """Answer a request, unless what its caller has still holds."""
-        limiter = self._limiter
-        if limiter.statistics().tasks_waiting >= _MOST_WAITING:
-            raise Refusal(503, "too many questions at once", headers=_LATER)
-        asked = partial(_written, ask, asks.caller, *words)
         try:
-            body, tag = await to_thread.run_sync(asked, limiter=limiter)
+            body, tag = await self._threads.answer(partial(_written, ask, asks.caller, *words))
         except Refusal:
             raise
         except Exception:
@@ -241,7 +237,7 @@ def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     tell_problems(app)
-    app.include_router(_routes(found, _AnswerThreads()))
+    app.include_router(_routes(found, _Answers()))
     app.mount("/", others)
     return app
 
@@ -251,12 +247,17 @@ def add_recommendation_metrics(
 ) -> None:
     """Let an application show the recommendations of these VPAs as metrics."""
     tell_problems(app)
+    threads = AnswerThreads(_THREADS_FOR_NUMBERS)
+
+    def numbers(caller: Caller) -> bytes:
+        guard.admit(caller, "list")
+        return exposition(vpas())
 
     @app.get("/metrics/recommendations")
-    def recommendation_metrics(request: Request) -> Response:
+    async def recommendation_metrics(request: Request) -> Response:
         """Recommendations for Prometheus, which may list VPAs everywhere."""
-        guard.admit(Caller.of(request), "list")
-        return Response(exposition(vpas()), media_type=CONTENT_TYPE)
+        found = await threads.answer(partial(numbers, Caller.of(request)))
+        return Response(found, media_type=CONTENT_TYPE)
 
 
 _ABOUT: Final = """\
@@ -300,7 +301,7 @@ Limit = Annotated[int, Query(ge=0, le=_MOST_ITEMS, description="at most so many;
 After = Annotated[str, Query(max_length=320, description="only those after this NAMESPACE/NAME")]
 
 
-def _routes(found: Recommendations, threads: _AnswerThreads) -> APIRouter:
+def _routes(found: Recommendations, answers: _Answers) -> APIRouter:
     """Return the paths; which of them asks for what stands in the documentation they make."""
     router = APIRouter(
         prefix="/v1",
@@ -314,7 +315,7 @@ def _routes(found: Recommendations, threads: _AnswerThreads) -> APIRouter:
         asks: Asks, explain: Explain = False, limit: Limit = 0, after: After = ""
     ) -> Response:
         """Recommendations for the VPAs of all namespaces."""
-        return await threads.answer(asks, found.page, "", explain, limit, after)
+        return await answers.answer(asks, found.page, "", explain, limit, after)
 
     @router.get("/namespaces/{namespace}/recommendations", response_model=Page)
     async def recommendations(
@@ -325,19 +326,19 @@ def _routes(found: Recommendations, threads: _AnswerThreads) -> APIRouter:
         after: After = "",
     ) -> Response:
         """Recommendations for the VPAs of one namespace."""
-        return await threads.answer(asks, found.page, namespace, explain, limit, after)
+        return await answers.answer(asks, found.page, namespace, explain, limit, after)
 
     @router.get("/namespaces/{namespace}/recommendations/{name}", response_model=Recommendation)
     async def recommendation(
         asks: Asks, namespace: Place, name: Name, explain: Explain = False
     ) -> Response:
         """The recommendation for one VPA."""
-        return await threads.answer(asks, found.one, namespace, name, explain)
+        return await answers.answer(asks, found.one, namespace, name, explain)
 
     @router.get("/namespaces/{namespace}/pods/{name}", response_model=PodAnswer)
     async def pod(asks: Asks, namespace: Place, name: Name, explain: Explain = False) -> Response:
         """What a running pod would get if it were created now, sized as the webhook does it."""
-        return await threads.answer(asks, found.pod, namespace, name, explain)
+        return await answers.answer(asks, found.pod, namespace, name, explain)
 
     @router.api_route("/{rest:path}", methods=[*_METHODS], include_in_schema=False)
     async def nothing(request: Request, rest: str) -> Response:

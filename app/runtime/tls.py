@@ -88,12 +88,14 @@ class FileTls:
         """Read the pair.
 
         Raises:
-            BadSetting: a file cannot be read.
-            BadObject: certificate and key are no pair.
+            BadSetting: a file cannot be read, or certificate and key are no pair.
         """
         self._files = cert_file, key_file
         self._pair = self._read()
-        self._tls = ServerTls(*self._pair)
+        try:
+            self._tls = ServerTls(*self._pair)
+        except BadObject as error:
+            raise BadSetting(f"--tls-cert-file: {cert_file}: {error}") from None
 
     @classmethod
     def of(cls, access: PortAccess) -> FileTls | None:

@@ -6,6 +6,7 @@ Strategy: decisions tell of VPAs and of pods, so who asks may list both, in the 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 import orjson
@@ -14,10 +15,12 @@ from fastapi import FastAPI, Query, Request, Response
 from app.model.times import rfc3339
 from app.ports import PODS, Json
 from app.runtime.access import Caller, Guard
+from app.runtime.answers import AnswerThreads
 from app.runtime.problems import tell_problems
 from app.updater.core.decisions import decision_json
 from app.updater.report import DecisionLog, LastAction
 
+_THREADS: Final = 2
 _USUAL: Final = 500
 _MOST: Final = 100_000
 
@@ -25,9 +28,15 @@ _MOST: Final = 100_000
 def add_decisions(app: FastAPI, log: DecisionLog, guard: Guard) -> None:
     """Answer `/v1/decisions` in an application, to those whom the guard admits."""
     tell_problems(app)
+    threads = AnswerThreads(_THREADS)
+
+    def page(caller: Caller, namespace: str, wanted: Mapping[str, str], limit: int) -> bytes:
+        guard.admit(caller, "get" if namespace else "list", namespace)
+        guard.admit(caller, "list", namespace, resource=PODS)
+        return orjson.dumps(_page(log, namespace, wanted, limit))
 
     @app.get("/v1/decisions")
-    def decisions(
+    async def decisions(
         request: Request,
         *,
         namespace: str = "",
@@ -38,12 +47,10 @@ def add_decisions(app: FastAPI, log: DecisionLog, guard: Guard) -> None:
         limit: int = Query(_USUAL, ge=0, le=_MOST),
     ) -> Response:
         """What the updater decided about pods, and what it did."""
-        caller = Caller.of(request)
-        guard.admit(caller, "get" if namespace else "list", namespace)
-        guard.admit(caller, "list", namespace, resource=PODS)
-        wanted = {"vpa": vpa, "pod": pod, "reason": reason, "action": action}
-        found = _page(log, namespace, {key: text for key, text in wanted.items() if text}, limit)
-        return Response(orjson.dumps(found), media_type="application/json")
+        told = {"vpa": vpa, "pod": pod, "reason": reason, "action": action}
+        wanted = {key: text for key, text in told.items() if text}
+        ask = partial(page, Caller.of(request), namespace, wanted, limit)
+        return Response(await threads.answer(ask), media_type="application/json")
 
 
 def _page(log: DecisionLog, namespace: str, wanted: Mapping[str, str], limit: int) -> Json:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from dataclasses import replace
 from datetime import timedelta
 from typing import cast
@@ -16,6 +17,7 @@ from app.model.errors import Unavailable
 from app.model.fields import Json
 from app.ports import PODS, Cluster
 from app.runtime.access import Guard
+from app.runtime.probes import probes
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.updater.api import add_decisions
@@ -23,6 +25,7 @@ from app.updater.core.outcomes import Outcome
 from app.updater.report import DecisionLog
 from tests.cases import cases
 from tests.runtime.authorities import Authorities
+from tests.runtime.serving import WAIT_SECONDS
 from tests.updater.core.scenes import NOW, Scene, container, running, several
 
 
@@ -145,3 +148,35 @@ def test_who_may_see_what(token: str, statuses: tuple[int, ...]) -> None:
     queries = ("", "?namespace=default", "?namespace=other")
     found = tuple(answer(query, guard=guard, token=token).status_code for query in queries)
     assert found == statuses
+
+
+def test_probes_do_not_wait_for_the_guard() -> None:
+    """However many ask with tokens that the API server is slow about, a probe is answered."""
+    silence = threading.Event()
+
+    class Slow:
+        def create(self, *_: object, **__: object) -> Json:
+            silence.wait(WAIT_SECONDS)
+            raise Unavailable("no answer")
+
+    app = probes(lambda: "", lambda: "", lambda: b"")
+    guard = Guard(AccessReviews(cast("Cluster", Slow()), SteppedClock()))
+    add_decisions(app, decision_log(), guard)
+
+    async def exchange() -> tuple[int, set[int]]:
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://updater") as client:
+            paths = [("/v1/decisions", f"Bearer {number}") for number in range(120)]
+            asked = [
+                asyncio.ensure_future(client.get(path, headers={"authorization": token}))
+                for path, token in paths
+            ]
+            for _ in range(1_000):  # until all of them wait
+                await asyncio.sleep(0)
+            try:
+                probe = await asyncio.wait_for(client.get("/livez"), WAIT_SECONDS / 2)
+            finally:
+                silence.set()
+            return probe.status_code, {one.status_code for one in await asyncio.gather(*asked)}
+
+    assert asyncio.run(exchange()) == (200, {503})
