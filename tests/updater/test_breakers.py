@@ -64,3 +64,20 @@ def test_useless_evictions_in_three_namespaces_stop_all() -> None:
     assert evicted(stage) == before
     stage.run(400)
     assert evicted(stage)["good"] == 20
+
+
+def test_two_rounds_are_enough_for_many_workloads() -> None:
+    """Few pods go first; as soon as one of them was replaced well all others follow at once."""
+    stage = Stage("--min-replicas=1", "--update-concurrency=1", "--updater-interval=1h")
+    workloads = [(f"n-{number % 6}", f"web-{number}") for number in range(48)]
+    for namespace, name in workloads:
+        items = (small(name, replicas=1), vpa(name, target=f"Deployment/{name}"))
+        stage.apply(*(in_other(item, namespace) for item in items))
+    stage.run(10)
+    for namespace, name in workloads:
+        stage.recommend("200m/200Mi = =", name, namespace)
+    stage.round()
+    assert evicted(stage).total() == 10
+    stage.run(1)
+    stage.round()
+    assert evicted(stage).total() == 48

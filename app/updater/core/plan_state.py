@@ -246,14 +246,22 @@ class PlanState:
         """Return the namespaces by name; while few evictions are left another one begins each time.
 
         Else one whose evictions are all refused would for ever take what is left for others. Those
-        where evictions did not help come last.
+        that await a replacement come first, so that what it proves counts for all others at once;
+        those where evictions did not help come last.
         """
         ordered, breakers, now = sorted(names), self._breakers, self.inputs.now
         if breakers.is_trusted and not breakers.cluster.is_open:
             return ordered
         first = int(now.timestamp() * _GOLDEN % 1 * len(ordered))
         turned = ordered[first:] + ordered[:first]
-        return sorted(turned, key=lambda name: breakers.of(name).is_useless(self.inputs.rules, now))
+        proofs = self.inputs.memory.proofs
+        awaiting = {namespace for (namespace, _, _), proof in proofs.items() if proof.awaited}
+
+        def place(name: str) -> int:
+            useless = breakers.of(name).is_useless(self.inputs.rules, now)
+            return 0 if name in awaiting else 1 + useless
+
+        return sorted(turned, key=place)
 
     # --- what is learnt
 

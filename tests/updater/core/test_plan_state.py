@@ -137,6 +137,18 @@ def test_all_stop_for_several_namespaces_alone() -> None:
 NAMES = ("a", "b", "c", "d")
 
 
+def test_what_is_awaited_is_judged_first() -> None:
+    """A replacement that helped lets all other namespaces go on in the same plan."""
+    web = ObjectKey("", "StatefulSet", "web")
+    out = Proof(ProofVersion("", 0, ()), awaited=("x",), since=NOW)
+    bad = {"c": Breaker(((NOW, False),))}
+    proofs = {(name, web, "web"): out for name in ("b", "c")}
+    memory = Memory(proofs=proofs, breakers=Breakers(namespaces=bad, is_trusted=False))
+    for minutes in range(9):
+        order = state(memory, now=NOW + timedelta(minutes=minutes)).namespaces_in_turn(NAMES)
+        assert set(order[:2]) == {"b", "c"}
+
+
 @cases(
     "breakers first last",
     {
