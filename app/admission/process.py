@@ -133,7 +133,7 @@ class AdmissionProcess:
             *([self._heartbeat(settings, runtime, holder)] if holder else []),
         ]
         pages = probes(lambda: "", self.problem, answering.scrape, description())
-        self._health = Server(pages, health)
+        self._health = Server(pages, health, report=answering.report)
 
     @property
     def port(self) -> int:

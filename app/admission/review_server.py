@@ -23,6 +23,7 @@ from app.admission.flags import AdmissionSettings
 from app.admission.knowledge import LiveKnowledge, RecordedKnowledge, review_rules
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, Tell
+from app.runtime.bounds import BoundReport
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import render
 from app.runtime.garbage import Loading
@@ -54,6 +55,7 @@ class ReviewServer:
         self._listener = listener
         self._loading = loading
         self._metrics = AdmissionMetrics(registry, FAILED_OPEN)
+        self.report = BoundReport(registry)
         # However fast the runtime's time runs, a review takes real time.
         sources = replace(objects.sources, clock=SystemClock())
         rules = review_rules(settings.decisions)
@@ -74,7 +76,11 @@ class ReviewServer:
             ciphers=given.ciphers,
         )
         self._server = Server(
-            self._app, self._listener, self._tls.context, at_once=self._app.at_once
+            self._app,
+            self._listener,
+            self._tls.context,
+            report=self.report,
+            at_once=self._app.at_once,
         )
         self._server.start("reviews")
 

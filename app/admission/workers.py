@@ -26,6 +26,7 @@ from prometheus_client import CollectorRegistry
 from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
 from app.admission.review_server import ReviewServer, lone_review_server
+from app.runtime.bounds import BoundReport
 from app.runtime.exposition import render
 from app.runtime.garbage import give_back
 from app.runtime.lifecycle import ignore_stop_signals, stop_signals_blocked
@@ -63,6 +64,7 @@ class WorkerPool:
 
     def __init__(self, work: Work, listeners: list[socket.socket]) -> None:
         self.registry = CollectorRegistry()  # its values lie in files, beside those of the workers
+        self.report = BoundReport(self.registry)
         self._seats = [_Seat(index, work, listener) for index, listener in enumerate(listeners)]
         self._certificates: CertificateSet | None = None
         self._lock = threading.Lock()

@@ -16,6 +16,7 @@ from app.recommender.metrics import (
     QualityMetrics,
     RecommenderMetrics,
 )
+from app.runtime.bounds import BoundReport
 from app.runtime.exposition import ProcessMetrics, exposed_name
 from app.updater.metrics import UpdaterMetrics
 
@@ -30,7 +31,7 @@ _PARTS: Final[Mapping[str, tuple[Callable[[CollectorRegistry], object], ...]]] =
     "plumbline admission": (AdmissionMetrics,),
     "plumbline recommender": (RecommenderMetrics, QualityMetrics),
     "plumbline updater": (UpdaterMetrics,),
-    "every process": (lambda registry: ProcessMetrics(registry, ""),),
+    "every process": (lambda registry: ProcessMetrics(registry, ""), BoundReport),
 }
 
 

@@ -34,6 +34,7 @@ from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import exposition
 from app.runtime.access import Guard
 from app.runtime.exposition import CONTENT_TYPE
+from app.runtime.pages import SharedPage
 from app.runtime.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
 
 log = logging.getLogger("recommender.api")
@@ -249,11 +250,12 @@ def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
 
 def add_recommendation_metrics(app: FastAPI, vpas: Callable[[], Iterable[Vpa]]) -> None:
     """Let an application show the recommendations of these VPAs as metrics."""
+    page = SharedPage(lambda: exposition(vpas()))
 
     @app.get("/metrics/recommendations")
-    def recommendation_metrics() -> Response:
+    async def recommendation_metrics() -> Response:
         """Recommendations for Prometheus."""
-        return Response(exposition(vpas()), media_type=CONTENT_TYPE)
+        return Response(await page.get(), media_type=CONTENT_TYPE)
 
 
 _ABOUT: Final = """\

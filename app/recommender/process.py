@@ -49,6 +49,7 @@ from app.recommender.report import RecommenderReport
 from app.recommender.usage_feed import PodMetricsUsage, UsageSource
 from app.recommender.variants import Variant
 from app.runtime.access import Guard
+from app.runtime.bounds import BoundReport
 from app.runtime.election import Campaign, Leadership, Unopposed, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
@@ -129,7 +130,7 @@ class Process:
         self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
         host, port = settings.loop.address
         app = self._application(settings, asked, previewer, registry)
-        self._health = Server(app, bound(host, port, "--address"))
+        self._health = Server(app, bound(host, port, "--address"), report=BoundReport(registry))
 
     def _application(
         self,

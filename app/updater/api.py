@@ -10,6 +10,7 @@ from fastapi import FastAPI, Query, Response
 
 from app.model.times import rfc3339
 from app.ports import Json
+from app.runtime.pages import PageThreads
 from app.updater.core.decisions import decision_json
 from app.updater.report import DecisionLog, LastAction
 
@@ -19,9 +20,10 @@ _MOST: Final = 100_000
 
 def add_decisions(app: FastAPI, log: DecisionLog) -> None:
     """Answer `/v1/decisions` in an application."""
+    threads = PageThreads()
 
     @app.get("/v1/decisions")
-    def decisions(
+    async def decisions(
         namespace: str = "",
         vpa: str = "",
         pod: str = "",
@@ -31,8 +33,9 @@ def add_decisions(app: FastAPI, log: DecisionLog) -> None:
     ) -> Response:
         """What the updater decided about pods, and what it did."""
         wanted = {"vpa": vpa, "pod": pod, "reason": reason, "action": action}
-        found = _page(log, namespace, {key: text for key, text in wanted.items() if text}, limit)
-        return Response(orjson.dumps(found), media_type="application/json")
+        chosen = {key: text for key, text in wanted.items() if text}
+        page = await threads.make(lambda: orjson.dumps(_page(log, namespace, chosen, limit)))
+        return Response(page, media_type="application/json")
 
 
 def _page(log: DecisionLog, namespace: str, wanted: Mapping[str, str], limit: int) -> Json:

@@ -23,6 +23,7 @@ from app.model.limits import read_disruption_budget, read_limit_range, read_node
 from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster
+from app.runtime.bounds import BoundReport
 from app.runtime.election import Campaign, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
@@ -152,7 +153,7 @@ class Process:
         app = probes(self._dead, self._watch.problem, lambda: render(registry))
         add_decisions(app, self.decisions)
         host, port = settings.loop.address
-        self._health = Server(app, bound(host, port, "--address"))
+        self._health = Server(app, bound(host, port, "--address"), report=BoundReport(registry))
 
     @property
     def decisions(self) -> DecisionLog:
