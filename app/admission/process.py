@@ -30,7 +30,7 @@ from app.model.errors import BadSetting
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import ProcessMetrics, new_registry
 from app.runtime.garbage import give_back
-from app.runtime.http_server import Server, bound
+from app.runtime.http_server import Server, bound, bound_by_several
 from app.runtime.lifecycle import stop_events
 from app.runtime.live import LiveRuntime, Runtime
 from app.runtime.logs import start_logging
@@ -69,9 +69,7 @@ def serve(settings: AdmissionSettings) -> int:
 def admission_process(settings: AdmissionSettings) -> AdmissionProcess:
     """Return the process that is asked for, its ports being open."""
     serving, runtime, count = settings.serving, LiveRuntime(), settings.serving.processes
-    listeners = [
-        bound(serving.host, serving.port, "--port", shared=count > 1) for _ in range(count)
-    ]
+    listeners = bound_by_several(serving.host, serving.port, "--port", count)
     health = bound(*serving.address, "--address")
     is_offline = bool(settings.offline.objects)
 

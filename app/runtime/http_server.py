@@ -217,6 +217,17 @@ class _Acceptor:
                 self._handling.report.hit(Bound.HANDSHAKE_SECONDS, self._bounds)
 
 
+def bound_by_several(host: str, port: int, flag: str, count: int) -> list[socket.socket]:
+    """Return so many listening sockets of one port, which each process of ours gets one of.
+
+    Raises:
+        BadSetting: the port is taken, also by sockets that others would share with us.
+    """
+    if count > 1:
+        bound(host, port, flag).close()  # the kernel would let another installation share it
+    return [bound(host, port, flag, shared=count > 1) for _ in range(count)]
+
+
 def bound(host: str, port: int, flag: str, *, shared: bool = False) -> socket.socket:
     """Return a listening socket; several may share a port.
 
