@@ -30,7 +30,7 @@ from app.model.errors import BadSetting
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import ProcessMetrics, new_registry
 from app.runtime.garbage import give_back
-from app.runtime.http_server import Server, bound
+from app.runtime.http_server import Server, bound, reserved
 from app.runtime.lifecycle import stop_events
 from app.runtime.live import LiveRuntime, Runtime
 from app.runtime.logs import start_logging
@@ -68,7 +68,10 @@ def serve(settings: AdmissionSettings) -> int:
 def admission_process(settings: AdmissionSettings) -> AdmissionProcess:
     """Return the process that is asked for, its ports being open."""
     serving, runtime, count = settings.serving, LiveRuntime(), settings.serving.processes
-    port = bound(serving.host, serving.port, "--port", shared=count > 1, listens=False)
+    if count > 1:
+        port = reserved(serving.host, serving.port, "--port")
+    else:
+        port = bound(serving.host, serving.port, "--port", listens=False)
     health = bound(*serving.address, "--address")
     is_offline = bool(settings.offline.objects)
 
@@ -130,7 +133,7 @@ class AdmissionProcess:
             *([self._heartbeat(settings, runtime, holder)] if holder else []),
         ]
         pages = probes(self._dead, self.problem, answering.scrape, description())
-        self._health = Server(pages, health)
+        self._health = Server(pages, health, report=answering.report)
 
     @property
     def port(self) -> int:

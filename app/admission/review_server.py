@@ -26,6 +26,7 @@ from app.admission.knowledge import LiveKnowledge, RecordedKnowledge, review_rul
 from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, Tell
 from app.model.errors import BadSetting
+from app.runtime.bounds import BoundReport
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import LimitMetrics, render
 from app.runtime.garbage import Loading
@@ -59,6 +60,7 @@ class ReviewServer:
         self._loading = loading
         self._metrics = AdmissionMetrics(registry, FAILED_OPEN)
         self._limits = LimitMetrics(registry)
+        self.report = BoundReport(registry)
         # However fast the runtime's time runs, a review takes real time.
         sources = replace(objects.sources, clock=SystemClock())
         rules = review_rules(settings.decisions)
@@ -94,9 +96,14 @@ class ReviewServer:
                 self._listener.listen()
             except OSError as error:  # another program was faster; else uvicorn's thread would end
                 raise BadSetting(f"--port: cannot listen: {error.strerror}") from None
-            server = Server(self._app, self._listener, self._tls.context, at_once=self._app.at_once)
-            server.start("reviews")
-            self._server = server
+            self._server = Server(
+                self._app,
+                self._listener,
+                self._tls.context,
+                report=self.report,
+                at_once=self._app.at_once,
+            )
+            self._server.start("reviews")
 
     def tend(self) -> float:
         """Do what is due about every second; return the seconds until the next time."""

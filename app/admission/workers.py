@@ -30,6 +30,7 @@ from app.admission.flags import AdmissionSettings
 from app.admission.metrics import WorkerLoss, WorkerMetrics
 from app.admission.review_server import ReviewServer, lone_review_server
 from app.ports import Clock
+from app.runtime.bounds import BoundReport
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import count_as, render
 from app.runtime.garbage import give_back
@@ -78,6 +79,7 @@ class WorkerPool:
     ) -> None:
         """`reserved` is bound to a port that is shared, and does not listen."""
         self.registry = CollectorRegistry()  # its values lie in files, beside those of the workers
+        self.report = BoundReport(self.registry)
         self._clock = clock or SystemClock()
         self._reserved = reserved
         metrics = WorkerMetrics(self.registry)

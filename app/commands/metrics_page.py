@@ -16,6 +16,7 @@ from app.recommender.metrics import (
     QualityMetrics,
     RecommenderMetrics,
 )
+from app.runtime.bounds import BoundReport
 from app.runtime.exposition import LimitMetrics, ProcessMetrics, exposed_name
 from app.updater.metrics import UpdaterMetrics
 
@@ -30,7 +31,11 @@ _PARTS: Final[Mapping[str, tuple[Callable[[CollectorRegistry], object], ...]]] =
     "plumbline admission": (AdmissionMetrics, WorkerMetrics),
     "plumbline recommender": (RecommenderMetrics, QualityMetrics),
     "plumbline updater": (UpdaterMetrics,),
-    "every process": (lambda registry: ProcessMetrics(registry, ""), LimitMetrics),
+    "every process": (
+        lambda registry: ProcessMetrics(registry, ""),
+        LimitMetrics,
+        BoundReport,
+    ),
 }
 
 

@@ -34,6 +34,7 @@ from app.recommender.metrics import exposition
 from app.runtime.access import Caller, Guard
 from app.runtime.answers import AnswerThreads
 from app.runtime.exposition import CONTENT_TYPE
+from app.runtime.pages import SharedPage
 from app.runtime.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
 
 log = logging.getLogger("recommender.api")
@@ -248,16 +249,13 @@ def add_recommendation_metrics(
     """Let an application show the recommendations of these VPAs as metrics."""
     tell_problems(app)
     threads = AnswerThreads(_THREADS_FOR_NUMBERS)
-
-    def numbers(caller: Caller) -> bytes:
-        guard.admit(caller, "list")
-        return exposition(vpas())
+    page = SharedPage(lambda: exposition(vpas()))
 
     @app.get("/metrics/recommendations")
     async def recommendation_metrics(request: Request) -> Response:
         """Recommendations for Prometheus, which may list VPAs everywhere."""
-        found = await threads.answer(partial(numbers, Caller.of(request)))
-        return Response(found, media_type=CONTENT_TYPE)
+        await threads.answer(partial(guard.admit, Caller.of(request), "list"))
+        return Response(await page.get(), media_type=CONTENT_TYPE)
 
 
 _ABOUT: Final = """\

@@ -46,6 +46,7 @@ from app.recommender.report import RecommenderReport
 from app.recommender.usage_feed import PodMetricsUsage, UsageSource
 from app.recommender.variants import Variant
 from app.runtime.access import guard_of
+from app.runtime.bounds import BoundReport
 from app.runtime.election import Campaign, Leadership, Unopposed, election
 from app.runtime.exposition import LimitMetrics, ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
@@ -157,7 +158,8 @@ class Process:
         add_recommendation_metrics(health, self._vpas, guard)
         app = recommendations_app(found, health)
         listener = bound(*settings.loop.address, "--address")
-        return Server(app, listener, self._tls.context if self._tls else None)
+        tls = self._tls.context if self._tls else None
+        return Server(app, listener, tls, report=BoundReport(registry))
 
     def _page(self, registry: CollectorRegistry) -> bytes:
         """Return all numbers, with how old our knowledge is now."""

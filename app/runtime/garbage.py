@@ -7,6 +7,10 @@ glibc keeps what was freed, in an area for each thread, and keeps more the large
 that came and went. Lists of a whole cluster are read by one thread and freed by another, so much
 unused memory would stay: a fifth of a recommender of 8,000 pods. Under the interpreter's lock
 threads hardly compete for an area, so one is enough for all.
+
+Even so only the end of that area is given back by itself. What lies between things that stay is
+given back on request, which takes a tenth of a second for each GB: after a flood, not after
+each answer.
 """
 
 from __future__ import annotations
@@ -14,7 +18,7 @@ from __future__ import annotations
 import ctypes
 import gc
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from time import monotonic
 from typing import Final
 
@@ -35,6 +39,12 @@ def give_back() -> bool:
     except (AttributeError, OSError):  # another C library
         return False
     return bool(adjust(_ARENA_MAX, 1)) and bool(adjust(_TRIM_THRESHOLD, _FREE_BYTES))
+
+
+def give_back_now() -> None:
+    """Give back what is free anywhere."""
+    with suppress(AttributeError, OSError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 def collect_seldom() -> None:

@@ -1,29 +1,39 @@
-"""Serves an ASGI application on a listening socket."""
+"""Serves an ASGI application on a listening socket, over TLS if it is given a context."""
 
 from __future__ import annotations
 
+import asyncio
+import heapq
 import socket
 import ssl
 import threading
+from collections.abc import Callable, Collection
+from contextlib import suppress
 from functools import partial
 from time import monotonic
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
+from prometheus_client import CollectorRegistry
 
 from app.model.errors import BadSetting
-from app.runtime.protocol import REQUEST_SECONDS, AtOnce, Handling, HttpConnection
+from app.runtime.bounds import Bound, BoundReport, Bounds
+from app.runtime.garbage import give_back_now
+from app.runtime.protocol import AtOnce, Handling, HttpConnection
 
 if TYPE_CHECKING:
-    import asyncio
-
     from starlette.types import ASGIApp
 
 # API servers keep idle connections for 90 s, and should be the first to close them.
 _KEEP_ALIVE_SECONDS = 120
 _DRAIN_SECONDS = 10
 _BACKLOG = 2048
-_TICK_SECONDS = 1
+_TICK_SECONDS: Final = 1
+_MOST_ACCEPTED: Final = 16  # before the connections that are open get their turn
+_PAUSE_SECONDS: Final = 0.1  # when none can be accepted
+_GIVE_BACK_TICKS: Final = 100
+_MOST_FREED_BYTES: Final = 8 * 1024 * 1024  # by connections, before memory is given back
+_SHUTDOWN_SECONDS: Final = 5.0  # for a client to end TLS in good order
 
 
 class Server:
@@ -35,15 +45,16 @@ class Server:
         listener: socket.socket,
         tls: ssl.SSLContext | None = None,
         *,
+        report: BoundReport | None = None,
+        bounds: Bounds | None = None,
         at_once: AtOnce | None = None,
-        request_seconds: float = REQUEST_SECONDS,
         keep_alive_seconds: int = _KEEP_ALIVE_SECONDS,
     ) -> None:
-        self._handling = Handling(at_once, request_seconds)
+        report = report or BoundReport(CollectorRegistry())
+        self._handling = Handling(report, bounds or Bounds(), at_once)
         config = uvicorn.Config(
             app,
-            # uvicorn calls it as it would call the class.
-            http=cast("type[asyncio.Protocol]", partial(HttpConnection, self._handling)),
+            http="httptools",
             loop="uvloop",
             ws="none",
             lifespan="off",
@@ -53,15 +64,13 @@ class Server:
             proxy_headers=False,
             server_header=False,
             date_header=False,
-            backlog=_BACKLOG,
             timeout_keep_alive=keep_alive_seconds,
             timeout_graceful_shutdown=_DRAIN_SECONDS,
-            ssl_context_factory=None if tls is None else lambda _config, _default: tls,
             callback_notify=self._note_tick,
             timeout_notify=_TICK_SECONDS,
         )
         self._ticked_at = monotonic()
-        self._server = uvicorn.Server(config)
+        self._server = _Uvicorn(config, self._handling, tls)
         self._listener = listener
         self._thread: threading.Thread | None = None
 
@@ -98,6 +107,129 @@ class Server:
             self._thread.join(seconds)
 
 
+class _Uvicorn(uvicorn.Server):
+    """uvicorn, with connections accepted by ourselves."""
+
+    def __init__(
+        self, config: uvicorn.Config, handling: Handling, tls: ssl.SSLContext | None
+    ) -> None:
+        super().__init__(config)
+        self._handling = handling
+        self._tls = tls
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begin to listen."""
+        await self.lifespan.startup()
+        make = partial(HttpConnection, self._handling, self.config, self.server_state, {})
+        found = cast("Collection[HttpConnection]", self.server_state.connections)
+        acceptors = [
+            _Acceptor(one, make, self._tls, self._handling, found) for one in sockets or ()
+        ]
+        self.servers = cast("list[asyncio.base_events.Server]", acceptors)
+        self.started = True
+
+    async def on_tick(self, counter: int) -> bool:
+        """Do what is due every tenth of a second; tell whether it is time to end."""
+        if counter % _GIVE_BACK_TICKS == 0 and self._handling.freed_bytes > _MOST_FREED_BYTES:
+            self._handling.freed_bytes = 0
+            asyncio.get_running_loop().run_in_executor(None, give_back_now)
+        return await super().on_tick(counter)
+
+
+class _Acceptor:
+    """Accepts the connections of a listening socket, at most so many at a time.
+
+    Where there is no room for another one, some go of those that are missed least: those that
+    have never asked anything go first, then those that have been idle for longest.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        make: Callable[[], asyncio.BaseProtocol],
+        tls: ssl.SSLContext | None,
+        handling: Handling,
+        connections: Collection[HttpConnection],
+    ) -> None:
+        self._listener = listener
+        self._make = make
+        self._handling = handling
+        self._bounds = handling.bounds
+        self._connections = connections
+        self._handshakes: dict[asyncio.Task[None], None] = {}  # and what is just accepted
+        self._loop = asyncio.get_running_loop()
+        self._tls: dict[str, Any] = (
+            {}
+            if tls is None
+            else {
+                "ssl": tls,
+                "ssl_handshake_timeout": self._bounds.handshake_seconds,
+                "ssl_shutdown_timeout": _SHUTDOWN_SECONDS,
+            }
+        )
+        listener.setblocking(False)
+        self._is_open = True
+        self._listen()
+
+    def close(self) -> None:
+        """Accept no more."""
+        self._is_open = False
+        self._loop.remove_reader(self._listener)
+        for task in list(self._handshakes):
+            task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Return; `close` waits for nothing."""
+
+    def _listen(self) -> None:
+        if self._is_open:
+            self._loop.add_reader(self._listener, self._accept)
+
+    def _accept(self) -> None:
+        for _ in range(_MOST_ACCEPTED):
+            try:
+                plain, _address = self._listener.accept()
+            except BlockingIOError:
+                return
+            except OSError:  # no descriptor is left, for example
+                self._make_room()
+                self._loop.remove_reader(self._listener)
+                self._loop.call_later(_PAUSE_SECONDS, self._listen)
+                return
+            open_ones = len(self._connections) + len(self._handshakes)
+            if open_ones >= self._bounds.connections and not self._make_room():
+                self._handling.report.hit(Bound.CONNECTIONS, self._bounds)
+                plain.close()
+            else:
+                self._welcome(plain)
+
+    def _make_room(self) -> bool:
+        """Cut off a few connections; tell whether there were any."""
+        idle = [one for one in self._connections if not one.is_busy]
+        count = max(self._bounds.connections // 50, 1)
+        for one in heapq.nsmallest(count, idle, key=lambda one: one.worth):
+            one.cut_off(Bound.CONNECTIONS)
+        return bool(idle)
+
+    def _welcome(self, plain: socket.socket) -> None:
+        if len(self._handshakes) >= self._bounds.handshakes:
+            longest = next(iter(self._handshakes))
+            del self._handshakes[longest]
+            longest.cancel()
+            self._handling.report.hit(Bound.HANDSHAKES, self._bounds)
+        plain.setblocking(False)
+        task = self._loop.create_task(self._connect(plain))
+        self._handshakes[task] = None
+        task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+
+    async def _connect(self, plain: socket.socket) -> None:
+        with suppress(OSError):  # the client is gone, or speaks no TLS
+            try:
+                await self._loop.connect_accepted_socket(self._make, plain, **self._tls)
+            except ConnectionAbortedError:
+                self._handling.report.hit(Bound.HANDSHAKE_SECONDS, self._bounds)
+
+
 def bound(
     host: str, port: int, flag: str, *, shared: bool = False, listens: bool = True
 ) -> socket.socket:
@@ -122,6 +254,16 @@ def bound(
         reason = error.strerror if isinstance(error, OSError) else "no such host"
         raise BadSetting(f"{flag}: cannot listen on {shown}: {reason}") from None
     return listener
+
+
+def reserved(host: str, port: int, flag: str) -> socket.socket:
+    """Return a socket that keeps a port for processes of ours that share it.
+
+    Raises:
+        BadSetting: the port is taken, also by sockets that others would share with us.
+    """
+    bound(host, port, flag).close()  # the kernel would let another installation share it
+    return bound(host, port, flag, shared=True, listens=False)
 
 
 def bound_beside(other: socket.socket) -> socket.socket:

@@ -1,4 +1,8 @@
-"""The port that kubelets and Prometheus ask: whether a process works, and its metrics."""
+"""The port that kubelets and Prometheus ask: whether a process works, and its metrics.
+
+Strategy: probes are answered by the event loop itself, because one that waits for a thread behind
+other requests would have the process restarted.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,7 @@ from collections.abc import Callable
 from fastapi import FastAPI, Response
 
 from app.runtime.exposition import CONTENT_TYPE
+from app.runtime.pages import SharedPage
 
 Check = Callable[[], str]  # empty: fine, else what is wrong
 
@@ -23,27 +28,29 @@ def probes(
     if described is not None:
         app.title, app.openapi = described.title, described.openapi  # type: ignore[method-assign]  # as FastAPI's guide has it
 
+    page = SharedPage(metrics)
+
     def answer(problem: str) -> Response:
         return Response(problem or "OK", 500 if problem else 200, media_type="text/plain")
 
     @app.get("/livez")
-    def livez() -> Response:
+    async def livez() -> Response:
         """Whether the process does its work."""
         return answer(live())
 
     @app.get("/readyz")
-    def readyz() -> Response:
+    async def readyz() -> Response:
         """Whether the process knows the cluster, and can answer."""
         return answer(ready())
 
     @app.get("/health-check")
-    def health_check() -> Response:
+    async def health_check() -> Response:
         """The path that the upstream autoscaler's probes ask."""
         return answer(live())
 
     @app.get("/metrics")
-    def show_metrics() -> Response:
+    async def show_metrics() -> Response:
         """Numbers for Prometheus."""
-        return Response(metrics(), media_type=CONTENT_TYPE)
+        return Response(await page.get(), media_type=CONTENT_TYPE)
 
     return app

@@ -26,6 +26,7 @@ from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster, Resource
 from app.runtime.access import guard_of
+from app.runtime.bounds import BoundReport
 from app.runtime.election import Campaign, election
 from app.runtime.exposition import LimitMetrics, ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
@@ -159,9 +160,9 @@ class Process:
         campaign = Campaign(self._election, self._begin, self._end)
         self._campaign = runtime.loop("election", campaign.tick, at_end=campaign.close)
         app = probes(self._dead, self._watch.problem, lambda: render(registry))
-        self._health = self._server(app, asked.within(_ANSWER_SECONDS))
+        self._health = self._server(app, asked.within(_ANSWER_SECONDS), BoundReport(registry))
 
-    def _server(self, app: FastAPI, cluster: Cluster) -> Server:
+    def _server(self, app: FastAPI, cluster: Cluster, report: BoundReport) -> Server:
         """Return what answers behind the port, decisions as well."""
         settings, runtime = self._settings, self._runtime
         guard = guard_of(settings.loop.address.host, settings.access, cluster, runtime.clock)
@@ -170,7 +171,7 @@ class Process:
         if tls is not None:
             self._reporting.append(runtime.loop("certificate", tls.tick))
         listener = bound(*settings.loop.address, "--address")
-        return Server(app, listener, tls.context if tls is not None else None)
+        return Server(app, listener, tls.context if tls is not None else None, report=report)
 
     @property
     def decisions(self) -> DecisionLog:

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Final
 
 Connect = Callable[[], socket.socket]
-Flood = Callable[[Connect, int], list[socket.socket]]
+Flood = Callable[[Connect, int, bytes], list[socket.socket]]
 
 _REFUSED_SECONDS: Final = 1.0  # after which no more is sent to a server that does not take it
 _MIB: Final = 1024 * 1024
@@ -40,30 +40,30 @@ def _many(connect: Connect, count: int, *parts: bytes) -> list[socket.socket]:
     return [connection for connection in found if connection is not None]
 
 
-def pipelined(connect: Connect, count: int, path: bytes = b"/livez") -> list[socket.socket]:
+def pipelined(connect: Connect, count: int, path: bytes) -> list[socket.socket]:
     """Send requests over one connection without reading an answer."""
     piece = _GET % path * 1000
     return _many(connect, 1, *([piece] * (count // 1000)))
 
 
-def half_heads(connect: Connect, count: int) -> list[socket.socket]:
+def half_heads(connect: Connect, count: int, _path: bytes) -> list[socket.socket]:
     """Begin requests with megabytes of tiny headers."""
     return _many(connect, count, _POST, *([b"aa:\r\n" * (_MIB // 5)] * 5))
 
 
-def half_bodies(connect: Connect, count: int) -> list[socket.socket]:
+def half_bodies(connect: Connect, count: int, _path: bytes) -> list[socket.socket]:
     """Send requests of 5 MiB without their last byte."""
     size = 5 * _MIB
     head = _POST + b"Content-Length: %d\r\n\r\n" % size
     return _many(connect, count, head, *([b" " * _MIB] * 4), b" " * (_MIB - 1))
 
 
-def idle(connect: Connect, count: int) -> list[socket.socket]:
+def idle(connect: Connect, count: int, _path: bytes) -> list[socket.socket]:
     """Open connections and send nothing."""
     return _many(connect, count)
 
 
-def unread(connect: Connect, count: int, path: bytes = b"/metrics") -> list[socket.socket]:
+def unread(connect: Connect, count: int, path: bytes) -> list[socket.socket]:
     """Ask for pages, and read none."""
     return _many(connect, count, _GET % path)
 
@@ -100,15 +100,13 @@ def main() -> None:
     reader.add_argument("flood", choices=FLOODS)
     reader.add_argument("port", type=int)
     reader.add_argument("count", type=int)
-    reader.add_argument("--path", default="")
+    reader.add_argument("--path", default="/metrics")
     reader.add_argument("--tls", action="store_true")
     reader.add_argument("--without-handshake", action="store_true")
     asked = reader.parse_args()
     is_tls = asked.tls and not asked.without_handshake
-    flood = FLOODS[asked.flood]
-    if asked.path:
-        flood = partial(flood, path=asked.path.encode())
-    held = flood(partial(connected, asked.port, is_tls=is_tls), asked.count)
+    connect = partial(connected, asked.port, is_tls=is_tls)
+    held = FLOODS[asked.flood](connect, asked.count, asked.path.encode())
     sys.stdout.write("done\n")
     sys.stdout.flush()
     sys.stdin.read()

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import httpx
+from prometheus_client import CollectorRegistry
 
+from app.runtime.bounds import Bound, BoundReport, Bounds
 from app.runtime.http_server import Server, bound
-from app.runtime.protocol import REQUEST_SECONDS
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -30,6 +31,12 @@ class Served:
     server: Server
     thread: threading.Thread
     port: int
+    registry: CollectorRegistry
+
+    def hits(self, bound: Bound) -> float:
+        """Return how often a bound was hit."""
+        labels = {"bound": bound.value}
+        return self.registry.get_sample_value("plumbline_http_bounds_hit_total", labels) or 0.0
 
     def client(self) -> httpx.Client:
         """Return a client of it."""
@@ -74,18 +81,20 @@ def asked(app: ASGIApp, path: str, method: str = "GET") -> httpx.Response:
 
 @contextmanager
 def serving(
-    app: ASGIApp, *, request_seconds: float = REQUEST_SECONDS, keep_alive_seconds: int = 120
+    app: ASGIApp, *, keep_alive_seconds: int = 120, bounds: Bounds | None = None
 ) -> Iterator[Served]:
     """Serve an application until the block ends; ask it for answers at once if it has any."""
     listener = bound("127.0.0.1", 0, "--port")
+    registry = CollectorRegistry()
     server = Server(
         app,
         listener,
+        report=BoundReport(registry),
+        bounds=bounds,
         at_once=getattr(app, "at_once", None),
-        request_seconds=request_seconds,
         keep_alive_seconds=keep_alive_seconds,
     )
-    served = Served(server, server.start("test"), listener.getsockname()[1])
+    served = Served(server, server.start("test"), listener.getsockname()[1], registry)
     try:
         yield served
     finally:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import socket
-from contextlib import closing
+from contextlib import ExitStack, closing
 
 import pytest
 
 from app.model.errors import BadSetting
-from app.runtime.http_server import bound
+from app.runtime.http_server import bound, bound_beside, reserved
 from tests.cases import cases
+from tests.cluster.programs import free_port
 from tests.runtime.serving import WAIT_SECONDS
 
 
@@ -45,6 +46,18 @@ def test_ports_can_be_shared(host: str) -> None:
         port = first.getsockname()[1]
         with closing(bound(host, port, "--port", shared=True)) as second:
             assert second.getsockname()[1] == port
+
+
+def test_two_installations_do_not_share_a_port() -> None:
+    """Processes of one installation share a port; another installation learns that it is taken."""
+    port = free_port()
+    with ExitStack() as stack:
+        kept = stack.enter_context(closing(reserved("127.0.0.1", port, "--port")))
+        for _ in range(2):
+            stack.enter_context(closing(bound_beside(kept))).listen()
+        with pytest.raises(BadSetting) as caught:
+            reserved("127.0.0.1", port, "--port")
+    assert str(caught.value) == f"--port: cannot listen on 127.0.0.1:{port}: Address already in use"
 
 
 def test_all_addresses_are_listened_on() -> None:

@@ -15,6 +15,7 @@ import pytest
 
 from app.admission.app import MOST_BYTES, Webhook
 from app.model.workloads import Lookup, LookupResult
+from app.runtime.bounds import Bounds
 from app.runtime.protocol import Write
 from tests import make
 from tests.cases import cases
@@ -29,6 +30,7 @@ POD = orjson.dumps(make.review_json(make.pod_json(cpu="100m")))
 LARGE = orjson.dumps(make.review_json(make.pod_json(annotations={"a": "x" * 100_000})))
 UNKNOWN = orjson.dumps(make.review_json(make.pod_json(cpu="100m", owner="StatefulSet/new")))
 OTHER = HEAD.replace(b"/mutate", b"/other")
+HURRIED = Bounds(request_seconds=0.2)
 FIRST_LINE = b"POST /mutate HTTP/1.1\r\n"
 CHUNKED = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
 
@@ -90,7 +92,7 @@ def at(app: Noted) -> Iterator[Served]:
     {
         "a review": ([request()], ["at once"], [b"200"]),
         "in pieces": ([request()[:700], request()[700:]], ["at once"], [b"200"]),
-        "without waiting": ([request() * 20], ["at once", *["later"] * 19], [b"200"] * 20),
+        "without waiting": ([request() * 10], ["at once", *["later"] * 9], [b"200"] * 10),
         "another path": ([request(head=OTHER)], ["later"], [b"404"]),
         "a PUT": ([request().replace(b"POST", b"PUT")], ["later"], [b"405"]),
         "no JSON": ([request().replace(b"n/js", b"n/x")], ["later"], [b"415"]),
@@ -233,7 +235,7 @@ def test_requests_without_end(at: Served, begin: bytes, piece: bytes) -> None:
 )
 def test_requests_that_stop(sent: bytes) -> None:
     """A request that is not whole within its time is cut off."""
-    with serving(Webhook(desk(*WEB).reviewer), request_seconds=0.2) as at:
+    with serving(Webhook(desk(*WEB).reviewer), bounds=HURRIED) as at:
         found = at.exchange(sent)
     assert found.count(b"HTTP/1.1 200 ") == sent.count(b"Length: 1\r\n")
 
@@ -241,7 +243,7 @@ def test_requests_that_stop(sent: bytes) -> None:
 def test_empty_lines_keep_no_connection() -> None:
     """What is sent between two requests and belongs to none begins the time of the next."""
     with (
-        serving(Webhook(desk(*WEB).reviewer), request_seconds=0.2) as at,
+        serving(Webhook(desk(*WEB).reviewer), bounds=HURRIED) as at,
         at.connected() as plain,
     ):
         plain.sendall(HEAD + b"Content-Length: 1\r\n\r\n{")
@@ -275,7 +277,7 @@ def test_answers_that_are_not_read(path: str) -> None:
 def test_idle_connections_are_closed(app: Noted) -> None:
     """A connection without a request for long is closed."""
     with (
-        serving(app, request_seconds=0.2, keep_alive_seconds=1) as at,
+        serving(app, bounds=HURRIED, keep_alive_seconds=1) as at,
         at.connected() as plain,
     ):
         plain.sendall(request())
@@ -295,7 +297,7 @@ def flood(port: int) -> socket.socket:
 
 def test_a_flood_without_reading_is_cut_off(app: Noted) -> None:
     """A client that sends review after review and takes no answer is not kept for ever."""
-    with serving(app, request_seconds=0.2, keep_alive_seconds=1) as at, closing(flood(at.port)):
+    with serving(app, bounds=HURRIED, keep_alive_seconds=1) as at, closing(flood(at.port)):
         connections = at.server._server.server_state.connections
         assert eventually(lambda: not connections)
 
@@ -316,13 +318,13 @@ class Held:
 
 @contextmanager
 def held_review(
-    request_seconds: float = 30.0,
+    bounds: Bounds | None = None,
 ) -> Iterator[tuple[Served, Held, Future[httpx.Response]]]:
     """A server, the owners that hold up the review of a pod, and its answer."""
     owners = Held()
     app = Webhook(desk(make.vpa_json(cpu="1"), owners=owners).reviewer)
     with (
-        serving(app, request_seconds=request_seconds) as at,
+        serving(app, bounds=bounds) as at,
         at.client() as client,
         ThreadPoolExecutor(1) as pool,
     ):
@@ -333,7 +335,7 @@ def held_review(
 
 def test_a_slow_answer_is_no_slow_request() -> None:
     """The time of a request is over when it is there; its answer has another."""
-    with held_review(request_seconds=0.2) as (at, owners, answer):
+    with held_review(HURRIED) as (at, owners, answer):
         assert at.exchange(b"") == b""  # which takes as long as a request may
         owners.told.set()
         assert answer.result(WAIT_SECONDS).status_code == 200

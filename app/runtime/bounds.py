@@ -1,0 +1,137 @@
+"""What clients may make a server hold: the bounds, and what is told when one is hit.
+
+Strategy: whatever a client can make grow has a bound, each connection its own and all connections
+of a port one together. At a bound of all it is not the newest that is cut off but the one that
+holds something for longest: good clients are done within milliseconds, so they outlast any crowd
+of clients that never are.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+from time import monotonic
+from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, Counter
+
+log = logging.getLogger("runtime.bounds")
+
+_KIB: Final = 1024
+_MIB: Final = 1024 * _KIB
+_QUIET_SECONDS: Final = 60.0  # between two lines about one bound
+
+
+class Bound(StrEnum):
+    """A field of `Bounds`, as metrics and the log name it."""
+
+    CONNECTIONS = "connections"
+    HANDSHAKES = "handshakes"
+    HANDSHAKE_SECONDS = "handshake_seconds"
+    REQUEST_SECONDS = "request_seconds"
+    WAITING_REQUESTS = "waiting_requests"
+    HEAD_BYTES = "head_bytes"
+    HEADERS = "headers"
+    REQUEST_BYTES = "request_bytes"
+    RECEIVED_BYTES = "received_bytes"
+    UNREAD_BYTES = "unread_bytes"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """How much a port may be made to hold."""
+
+    # Of all connections:
+    connections: int = 1000
+    handshakes: int = 500  # under way
+    received_bytes: int = 16 * _MIB  # of requests that have not been answered
+    unread_bytes: int = 32 * _MIB  # of answers
+    # Of each connection:
+    handshake_seconds: float = 5.0
+    request_seconds: float = 30.0  # for all of a request; API servers wait no longer for an answer
+    waiting_requests: int = 16  # behind the one that is being answered; API servers send none
+    head_bytes: int = 64 * _KIB
+    headers: int = 128
+    request_bytes: int = 6 * _MIB  # more than the largest body with everything around it
+
+
+class BoundReport:
+    """Counts for a process how often each bound was hit, and logs that now and then."""
+
+    def __init__(
+        self, registry: CollectorRegistry, seconds: Callable[[], float] = monotonic
+    ) -> None:
+        family = Counter(
+            "plumbline_http_bounds_hit_total",
+            "Connections that were closed and requests that were refused at a bound, by bound.",
+            ["bound"],
+            registry=registry,
+        )
+        self._counters = {bound: family.labels(bound.value) for bound in Bound}
+        self._seconds = seconds
+        self._lock = threading.Lock()  # several ports may report
+        self._untold = dict.fromkeys(Bound, 0)
+        self._quiet_until = dict.fromkeys(Bound, float("-inf"))
+
+    def hit(self, bound: Bound, bounds: Bounds) -> None:
+        """Count a connection or a request at a bound."""
+        self._counters[bound].inc()
+        now = self._seconds()
+        with self._lock:
+            self._untold[bound] += 1
+            if now < self._quiet_until[bound]:
+                return
+            self._quiet_until[bound] = now + _QUIET_SECONDS
+            times, self._untold[bound] = self._untold[bound], 0
+        about = {"bound": bound.value, "limit": getattr(bounds, bound.value), "times": times}
+        log.warning("bound hit", extra=about)
+
+
+class Holder(Protocol):
+    """A connection that makes us hold something."""
+
+    def cut_off(self, bound: Bound, /) -> None:
+        """End at once, because of a bound."""
+        ...
+
+
+class HeldBytes:
+    """Bytes that the connections of a port make us hold, and who holds them since when."""
+
+    def __init__(self, bound: Bound, most: int) -> None:
+        self._bound = bound
+        self._most = most
+        self._total = 0
+        self._holders: dict[Holder, int] = {}  # longest first
+
+    def take(self, holder: Holder, size: int) -> bool:
+        """Let a connection hold so much in all; tell whether there is room, or was made."""
+        more = size - self._holders.get(holder, 0)
+        while self._total + more > self._most and self._holders:
+            longest = next(iter(self._holders))
+            if longest is holder:
+                return False
+            self.drop(longest)
+            longest.cut_off(self._bound)
+        self._total += more
+        self._holders[holder] = size
+        return self._total <= self._most
+
+    def drop(self, holder: Holder) -> None:
+        """Forget what a connection holds."""
+        self._total -= self._holders.pop(holder, 0)
+
+    def has_room(self, size: int) -> bool:
+        """Whether so much more may be held."""
+        return self._total + size <= self._most
+
+    def keep(self, size: int) -> None:
+        """Hold so much until `release`, whatever becomes of the connection it came over."""
+        self._total += size
+
+    def release(self, size: int) -> None:
+        """Forget what was kept."""
+        self._total -= size
