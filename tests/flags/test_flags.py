@@ -112,7 +112,8 @@ OURS = {
         tls-cert-file tls-private-key tokens-over-http
     """,
     RecommenderSettings: """
-        context parity prometheus-ca-file password-file tls-cert-file tls-private-key tokens-over-http
+        context parity prometheus-ca-file password-file tls-cert-file tls-private-key
+        tokens-over-http
     """,
 }
 
