@@ -16,6 +16,7 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from app.kube.access_review import AccessReviews
+from app.kube.limits_reached import LimitsReached
 from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import Transition, WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import ClusterError
@@ -109,6 +110,7 @@ class Process:
             usage=usage_source(settings, self._rules.variant, clock, written),
             clock=clock,
             metrics=metrics,
+            limits=LimitsReached(log, clock),
             show=self._report.show,
             past=self._past.reader if self._past is not None else None,
             server_now=written.server_now,
@@ -127,9 +129,8 @@ class Process:
         # The rounds see for themselves who leads.
         campaign = Campaign(elected)
         self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
-        host, port = settings.loop.address
         app = self._application(settings, asked, previewer, registry)
-        self._health = Server(app, bound(host, port, "--address"))
+        self._health = Server(app, bound(*settings.loop.address, "--address"))
 
     def _application(
         self,
@@ -162,7 +163,7 @@ class Process:
         """Return all numbers, with how old our knowledge is now."""
         for resource, seconds in watch_ages(self._mirror, self._clock).items():
             self._numbers.watch_age(resource, seconds)
-        self._limit_metrics.show([self._owners.limits.counts()])
+        self._limit_metrics.show([self._owners.limits.counts(), self._context.limits.counts()])
         return render(registry)
 
     def _vpas(self) -> Iterator[Vpa]:
