@@ -460,3 +460,13 @@ def test_history_of_more_containers_than_are_followed() -> None:
     assert tracked.rows.keys() == set(names)
     assert scene.members.rows.counts[tracked.rows["c-0"]] == 1 + 7
     assert scene.model.crowded() == {("default", "web"): 3}
+
+
+def test_a_deleted_vpa_without_rows_leaves_nothing() -> None:
+    """A VPA that comes back without rows reads its checkpoints as a new one does."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.model.vpa_gone(("default", "web"), scene.now)
+    scene.vpa(restored=False)
+
+    assert scene.model.awaited() == [("default", "web")]
