@@ -223,7 +223,9 @@ class Process:
         )
 
     def _note_events(self, changes: Sequence[Delta], _whole: bool) -> None:
-        self._recent.events.extend(one.object for one in changes if one.object is not None)
+        for one in changes:
+            if one.object is not None and not self._recent.note_event(one.object):
+                self._context.limits.reached("size of an event")
 
 
 class PastLoop:

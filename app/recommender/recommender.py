@@ -27,6 +27,7 @@ from app.recommender.checkpoint_store import (
 from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.configuration import RecommenderContext, RoundRules
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
+from app.recommender.core.oom import reduced
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import RoundPhase, state_labels
@@ -79,6 +80,13 @@ class RecentChanges:
 
     def __bool__(self) -> bool:
         return bool(self.pods or self.events)
+
+    def note_event(self, event: Object) -> bool:
+        """Note an eviction's event; return whether it is one that a kubelet can have written."""
+        kept = reduced(event)
+        if kept is not None:
+            self.events.append(kept)
+        return kept is not None
 
 
 class Recommender:
