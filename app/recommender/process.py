@@ -13,6 +13,7 @@ from typing import Final
 
 from prometheus_client import CollectorRegistry
 
+from app.kube.limits_reached import LimitsReached
 from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import Transition, WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import ClusterError
@@ -108,6 +109,7 @@ class Process:
             usage=usage_source(settings, self._rules.variant, clock, written),
             clock=clock,
             metrics=metrics,
+            limits=LimitsReached(log, clock),
             show=self._report.show,
             past=self._past.reader if self._past is not None else None,
             server_now=written.server_now,
@@ -165,7 +167,7 @@ class Process:
         """Return all numbers, with how old our knowledge is now."""
         for resource, seconds in watch_ages(self._mirror, self._clock).items():
             self._numbers.watch_age(resource, seconds)
-        self._limit_metrics.show([self._owners.limits.counts()])
+        self._limit_metrics.show([self._owners.limits.counts(), self._context.limits.counts()])
         return render(registry)
 
     def _vpas(self) -> Iterator[Vpa]:
@@ -229,7 +231,9 @@ class Process:
         )
 
     def _note_events(self, changes: Sequence[Delta], _whole: bool) -> None:
-        self._recent.events.extend(one.object for one in changes if one.object is not None)
+        for one in changes:
+            if one.object is not None and not self._recent.note_event(one.object):
+                self._context.limits.reached("size of an event")
 
 
 class PastLoop:

@@ -27,6 +27,7 @@ from app.recommender.checkpoint_store import (
 from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.configuration import RecommenderContext, RoundRules
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
+from app.recommender.core.oom import reduced
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import RoundPhase, state_labels
@@ -79,6 +80,13 @@ class RecentChanges:
 
     def __bool__(self) -> bool:
         return bool(self.pods or self.events)
+
+    def note_event(self, event: Object) -> bool:
+        """Note an eviction's event; return whether it is one that a kubelet can have written."""
+        kept = reduced(event)
+        if kept is not None:
+            self.events.append(kept)
+        return kept is not None
 
 
 class Recommender:
@@ -358,6 +366,8 @@ class Recommender:
     def _count(self) -> None:
         """Show how many VPAs there are of each state."""
         self._context.metrics.aggregates(self.model.row_count)
+        for key, times in self.model.crowded().items():
+            self._context.limits.reached("containers of a VPA", times, vpa="/".join(key))
         vpas = [one.vpa for one in self._feed.vpas.values()]
         states = list[tuple[str, ...]]()
         for vpa in vpas:

@@ -7,6 +7,7 @@ SIGTERM, or killed.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from app.flags.command_line import parse
+from app.kube.limits_reached import LimitsReached
 from app.kube.manifests import documents
 from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
@@ -37,6 +39,8 @@ from tests.faults import Fault, Faults
 from tests.sandbox.worlds import container, deployment, snapshot_of
 from tests.sandbox_objects import events_in
 from tests.updater.stage import Call, NoOwners, Watched
+
+log = logging.getLogger("recommender.rounds")
 
 _WATCH_SECONDS = 0.1
 BIG = {"cpu": "4", "memory": "8Gi"}  # limits
@@ -133,6 +137,7 @@ class Replica:
             usage_source(settings, self.rules.variant, self.clock, self._cluster),
             self.clock,
             RecommenderMetrics(self.registry),
+            LimitsReached(log, self.clock),
             past=self.past,
         )
         self.election = Election(self._cluster, _ELECTION, name, self.clock)

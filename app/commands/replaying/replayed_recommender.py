@@ -17,6 +17,7 @@ from prometheus_client import CollectorRegistry
 
 from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.commands.replaying.recorded_objects import RecordedObjects
+from app.kube.limits_reached import LimitsReached
 from app.model.fields import Object
 from app.model.pods import ContainerStatus
 from app.ports import Cluster
@@ -31,6 +32,7 @@ from app.recommender.core.status import Publication
 from app.recommender.core.usage import Metrics, UsageBatch
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.recommender import RecentChanges, Recommender
+from app.recommender.recommender import log as rounds_log
 from app.recommender.usage_feed import UsageRequest
 
 _NO_LIMIT = 10**12  # of checkpoints in a minute; nothing here takes time
@@ -137,6 +139,7 @@ class ReplayedRecommender(Recommender):
             usage=self._source,
             clock=self._clock,
             metrics=RecommenderMetrics(CollectorRegistry()),
+            limits=LimitsReached(rounds_log, self._clock),
         )
         super().__init__(_replayed(rules), context, RecentChanges())
         self._overwrites = not rules.variant.budgets_checkpoints

@@ -91,9 +91,12 @@ class Backfill:
                 continue
             labels = past.labels.get((namespace, name), {})
             for vpa in sorted(self._members.claiming(namespace, labels) & wanted):
-                if not is_initial(vpa, container):
-                    tracked = self._members.by_line[vpa]
-                    yield line, self._members.row_of(tracked, container, now_ns), _GONE, _GONE
+                if is_initial(vpa, container):
+                    continue
+                tracked = self._members.by_line[vpa]
+                row = self._members.row_of(tracked, container, now_ns, may_displace=False)
+                if row is not None:  # rows that were yielded must stay
+                    yield line, row, _GONE, _GONE
 
     def _of_living(
         self, line: int, pod: TrackedPod, container: str, end_ns: int, wanted: set[int]

@@ -12,7 +12,7 @@ a full expiry period goes, with its checkpoint, unless its stored history is sti
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -117,6 +117,11 @@ class StoredHistory:
 
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, the checkpoints to delete: namespace and name."""
+        displaced, self._members.displaced = self._members.displaced, []
+        for vpa, container in displaced:
+            tracked = self._members.vpas.get(vpa)
+            if tracked is None or container not in tracked.rows:  # else it began again
+                self._release(vpa, container)
         gone, self._gone = self._gone, []
         return [one for one in gone if self.names.is_free(*one)]
 
@@ -256,6 +261,8 @@ class StoredHistory:
     def _absorb(self, tracked: TrackedVpa, found: Checkpoint, now_ns: int) -> None:
         table = self._members.rows
         row = self._members.row_of(tracked, found.container, now_ns)
+        if row is None:
+            return
         peaks_ns = now_ns + int(table.interval_ns[row])  # they are dated up to an interval ahead
         for bank, stored, newest_ns in (
             (table.cpu, found.cpu, now_ns),
@@ -300,7 +307,7 @@ class StoredHistory:
     def tidy(self, now_ns: int) -> None:
         """Forget expired rows, intervals that ended, and kills of pods that are gone."""
         self._drop_expired(now_ns)
-        self._drop_detached(now_ns)
+        self._drop_detached(self._members.detached.take_expired(now_ns))
         self._members.routes.tidy(now_ns)
         self._members.unclaimed_windows.drop(lambda _row, one: one.end_ns <= now_ns)
         self._oom_kills.forget_missing()
@@ -320,14 +327,20 @@ class StoredHistory:
             self._members.drop_rows(gone)
 
     def _expire(self, tracked: TrackedVpa, container: str) -> None:
-        namespace, name = tracked.key
-        if (stored := self.names.release(namespace, (name, container))) is not None:
-            self._gone.append((namespace, stored))
+        self._release(tracked.key, container)
         del tracked.rows[container]
         self._members.vpa_table.is_dirty[tracked.line] = True
 
-    def _drop_detached(self, now_ns: int) -> None:
-        gone = self._members.detached.take_expired(now_ns)
+    def _release(self, vpa: VpaKey, container: str) -> None:
+        namespace, name = vpa
+        if (stored := self.names.release(namespace, (name, container))) is not None:
+            self._gone.append((namespace, stored))
+
+    def drop_displaced(self) -> None:
+        """Forget the rows of deleted VPAs that had to make room."""
+        self._drop_detached(self._members.detached.take_displaced())
+
+    def _drop_detached(self, gone: Sequence[tuple[VpaKey, int]]) -> None:
         for (namespace, vpa), row in gone:
             if (namespace, vpa) not in self._members.vpas:  # else the name is that of another row
                 self.names.release(namespace, (vpa, self._members.rows.names[row]))

@@ -5,20 +5,23 @@ pod that changes its labels changes its rows at that moment. Pods that went stay
 tick, for kills that are told late. A target that cannot be resolved keeps its last pods for a
 grace period. Rows whose VPA went away or points elsewhere are detached, and wait for its return:
 until then they are neither published nor stored, and they are dropped when they expire.
+
+Names of containers may be invented without end, so the rows of a VPA are limited: of those that no
+living container feeds, the longest silent ones make room.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
 from app.model.kinds import ObjectKey
 from app.model.pods import BOOST_ANNOTATION, Pod
-from app.recommender.core.moments import HOUR, LATEST, UNSET
+from app.recommender.core.detached import DetachedRows, target_of
+from app.recommender.core.moments import HOUR, LATEST
 from app.recommender.core.rules import RecommenderRules, container_rules
 from app.recommender.core.samples import SampleRoutes, UnclaimedWindows
 from app.recommender.core.skipped import SkippedObjects
@@ -38,60 +41,8 @@ from app.recommender.core.tracked import (
 _PENDING: Final = "Pending"
 _SIDECAR: Final = "Always"
 _DETACHED_NS: Final = HOUR  # for the rows of deleted VPAs
-
-Target = tuple[str, str] | None  # kind and name
-
-
-def target_of(observed: ObservedVpa) -> Target:
-    """Return kind and name of the target; a new version of its API is no new target."""
-    target = observed.vpa.target
-    return (target.kind, target.name) if target is not None else None
-
-
-@dataclass(frozen=True, slots=True)
-class _Detached:
-    rows: dict[str, int]
-    until_ns: int
-
-
-class DetachedRows:
-    """Rows by VPA and target."""
-
-    def __init__(self, rows: RowTable) -> None:
-        self._rows = rows
-        self._by_target: dict[tuple[VpaKey, Target], _Detached] = {}
-
-    def detach(
-        self, vpa: VpaKey, target: Target, rows: dict[str, int], *, until_ns: int = LATEST
-    ) -> None:
-        """Put the rows of a VPA aside; none of them is published any more."""
-        for row in rows.values():
-            self._rows.vpa[row] = NOWHERE
-        self._by_target[vpa, target] = _Detached(rows, until_ns)
-
-    def take_back(self, vpa: VpaKey, target: Target) -> dict[str, int] | None:
-        """Return the rows a VPA once had for a target, None if there are none.
-
-        Their checkpoints may have been deleted or overwritten since, so they shall be written.
-        """
-        found = self._by_target.pop((vpa, target), None)
-        if found is None:
-            return None
-        for row in found.rows.values():
-            self._rows.is_dirty[row], self._rows.written[row] = True, UNSET
-        return found.rows
-
-    def take_expired(self, now_ns: int) -> list[tuple[VpaKey, int]]:
-        """Take out the rows that waited too long, and those whose history has expired."""
-        gone: list[tuple[VpaKey, int]] = []
-        for key, one in list(self._by_target.items()):
-            for container, row in list(one.rows.items()):
-                if now_ns >= one.until_ns or self._rows.expired(np.array([row]), now_ns)[0]:
-                    gone.append((key[0], row))
-                    del one.rows[container]
-            if not one.rows:
-                del self._by_target[key]
-        return gone
+MOST_ROWS: Final = 500  # of a VPA
+_AT_ONCE: Final = 50  # rows that go together, for each time costs
 
 
 class Membership:
@@ -111,6 +62,8 @@ class Membership:
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
         self.unclaimed_windows = UnclaimedWindows()
         self.detached = DetachedRows(self.rows)
+        self.displaced: list[tuple[VpaKey, str]] = []  # containers that had to make room
+        self.crowded: Counter[VpaKey] = Counter()  # containers for which there was none, or others
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
         self._leaving: set[PodKey] = set()
@@ -162,16 +115,33 @@ class Membership:
                 tracked = self.vpas[key]
                 self._claim(tracked, claim_of(tracked, now_ns), now_ns)
 
-    def row_of(self, tracked: TrackedVpa, container: str, now_ns: int) -> int:
-        """Return the row of a container, a new one if there is none."""
+    def row_of(
+        self, tracked: TrackedVpa, container: str, now_ns: int, *, may_displace: bool = True
+    ) -> int | None:
+        """Return the row of a container, a new one if there is none; None if there is no room."""
         row = tracked.rows.get(container)
         if row is None:
+            if len(tracked.rows) >= MOST_ROWS:
+                self.crowded[tracked.key] += 1
+                if not (may_displace and self._make_room(tracked)):
+                    return None
             row = self.rows.start(container, now_ns)
             rules = container_rules(tracked.vpa, container, self.rules)
             self.rows.follow(row, tracked.line, rules)
             tracked.rows[container] = row
             tracked.had_rows = True
         return row
+
+    def _make_room(self, tracked: TrackedVpa) -> bool:
+        """Drop rows without living containers, the longest silent ones; return whether any went."""
+        dead = {row: name for name, row in tracked.rows.items() if not self.rows.live[row]}
+        rows = np.fromiter(dead, dtype=np.intp)
+        oldest = rows[np.argsort(self.rows.youth(rows), kind="stable")][:_AT_ONCE].tolist()
+        for row in oldest:
+            self.displaced.append((tracked.key, dead[row]))
+            del tracked.rows[dead[row]]
+        self.drop_rows(oldest)
+        return bool(oldest)
 
     def drop_rows(self, rows: Iterable[int]) -> None:
         """Forget rows that no pod feeds."""
@@ -363,6 +333,8 @@ class Membership:
 
     def _join(self, pod: TrackedPod, line: int, container: str, now_ns: int) -> None:
         row = self.row_of(self.by_line[line], container, now_ns)
+        if row is None:
+            return
         stream = self.routes.join(pod.instances[container], row, now_ns)
         if pod.is_alive:
             self.rows.live[row] += 1

@@ -18,6 +18,7 @@ thread at a time. Upstream's model has the same face, `RecommenderModel`.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
@@ -120,6 +121,9 @@ class RecommenderModel(Protocol):
 
     def quality(self) -> tuple[list[UsageComparison], list[TargetChange]]:
         """Return, once, how usage and targets compared with what stood."""
+
+    def crowded(self) -> Mapping[VpaKey, int]:
+        """Return, once, how often which VPAs had more containers than are followed."""
 
     @property
     def tally(self) -> SampleTally:
@@ -240,6 +244,7 @@ class Model:
         self._oom_kills.count_held(now_ns)
         self.members.give_up_broken(now_ns)
         self.members.forget_lost_pods(now_ns)
+        self._history.drop_displaced()
         if not 0 <= now_ns - self._tidied_ns < HOUR:
             self._tidied_ns = now_ns
             with self.skipped.guard("upkeep", "of every hour"):
@@ -266,6 +271,11 @@ class Model:
     def quality(self) -> tuple[list[UsageComparison], list[TargetChange]]:
         """Return, once, how usage and targets compared with what stood; see the rules."""
         return self._quality.take()
+
+    def crowded(self) -> Mapping[VpaKey, int]:
+        """Return, once, how often which VPAs had more containers than are followed."""
+        found, self.members.crowded = self.members.crowded, Counter()
+        return found
 
     @property
     def tally(self) -> SampleTally:

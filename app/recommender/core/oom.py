@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -37,6 +37,7 @@ _CONTAINERS: Final = "offending_containers"
 _USAGE: Final = "offending_containers_usage"
 _STARVED: Final = "starved_resource"
 
+_MOST_OF_EVENT: Final = 8192  # characters; names of fifty containers are 3,000
 _MOST_GROWTH: Final = 2  # by kills alone, within one interval
 _TOLD_AGAIN = 3  # kills of one container, at most: two by its status, and an eviction
 _Container = tuple[str, str, str]  # namespace, pod, container
@@ -96,6 +97,30 @@ def evicted(event: Object, *, share_resource: bool) -> list[OomRecord]:
         ]
     except BadObject:
         return []  # not an event of the kubelet
+
+
+def reduced(event: Object) -> Object | None:
+    """Return what `evicted` reads of an event; None for one that is larger than a kubelet's.
+
+    Anybody who may create events can make them of any size.
+    """
+    involved, metadata = event.get("involvedObject"), event.get("metadata")
+    if not (isinstance(involved, dict) and isinstance(metadata, dict)):
+        return None
+    annotations = metadata.get("annotations")
+    annotations = annotations if isinstance(annotations, dict) else {}
+    told = _some(metadata, "namespace", "name", "creationTimestamp")
+    told["annotations"] = _some(annotations, _CONTAINERS, _USAGE, _STARVED)
+    kept: Object = {
+        "reason": event.get("reason"),
+        "metadata": told,
+        "involvedObject": _some(involved, "kind", "namespace", "name", "uid"),
+    }
+    return kept if len(repr(kept)) <= _MOST_OF_EVENT else None
+
+
+def _some(item: Object, *keys: str) -> dict[str, Any]:
+    return {key: item[key] for key in keys if key in item}
 
 
 def _offenders(annotations: Object, *, share_resource: bool) -> Iterator[tuple[str, int]]:

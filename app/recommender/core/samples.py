@@ -184,7 +184,11 @@ class SampleRoutes:
         """Let an instance feed a row no longer, if it ever did."""
         streams = self._several.setdefault(instance, self.all_of(instance))
         if row in streams:  # else the row began again after this container had ended
-            self.streams.is_active[streams[row]] = False
+            stream = streams[row]
+            self.streams.is_active[stream] = False
+            if self.streams.ends[stream] == UNSET:  # there is no interval to go on with
+                del streams[row]
+                self.streams.release(stream)
         self._point(instance, streams)
 
     def of_rows(self, rows: Iterable[int], row_capacity: int) -> Indexes:

@@ -218,6 +218,10 @@ class UpstreamModel:
             done += 1
         return found
 
+    def crowded(self) -> Mapping[VpaKey, int]:
+        """Return nothing: as upstream, it follows all containers."""
+        return {}
+
     def abandoned(self) -> list[tuple[str, str]]:
         """Return nothing: checkpoints live as long as their VPA."""
         return []

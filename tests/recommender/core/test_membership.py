@@ -7,13 +7,16 @@ from dataclasses import replace
 import pytest
 
 from app.model.kinds import ObjectKey
-from app.recommender.core.membership import DetachedRows
+from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.detached import MOST_DETACHED, DetachedRows
+from app.recommender.core.membership import MOST_ROWS
 from app.recommender.core.moments import DAY, HOUR
 from app.recommender.core.rules import RecommenderRules, container_rules
 from app.recommender.core.tables import NOWHERE, RowTable
 from app.recommender.core.tracked import NO_OWNER
 from tests import make
 from tests.cases import cases
+from tests.recommender.core.past_usage import past
 from tests.recommender.core.scene import EAGER, GI, MI, WEB, Scene, running
 
 LEADERS = {"matchLabels": {"role": "leader"}}
@@ -368,3 +371,102 @@ def test_nobody_came_back() -> None:
     assert detached.take_expired(8 * DAY) == [(KEY, 2)]
     assert detached.take_expired(9 * DAY) == [(KEY, 1)]
     assert detached.take_back(KEY, ("Deployment", "web")) is None
+
+
+def finished(scene: Scene, numbers: range) -> None:
+    """Let pods run and finish, each with a container of another name."""
+    for number in numbers:
+        name, container = f"job-{number}", f"step-{number}"
+        scene.pod(name, container)
+        scene.use(100, GI, pod=name, container=container)
+        scene.pod(name, container, phase="Succeeded")
+        scene.drop(name)
+        if number % 100 == 99:
+            scene.go(number / 100)
+            scene.store()
+            scene.tick()
+
+
+def test_invented_names_of_containers_displace_each_other() -> None:
+    """A VPA follows 500 containers; the longest silent ones make room, but no living one."""
+    scene = running(EAGER)
+    scene.use(1000, GI)
+    finished(scene, range(2_000))
+    gone = dict(scene.model.abandoned())
+    rows = scene.members.vpas["default", "web"].rows
+    crowded = scene.model.crowded()
+
+    assert len(rows) == scene.model.row_count <= MOST_ROWS
+    assert {"app", "step-1999", "step-1600"} <= rows.keys()
+    assert {"step-0", "step-1499"} & rows.keys() == set()
+    assert gone.keys() == {"default"}
+    assert crowded["default", "web"] > 20
+    assert scene.model.crowded() == {}
+
+
+def test_checkpoints_of_displaced_containers_are_deleted() -> None:
+    """What had to make room leaves no checkpoint, unless its container has begun again."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    finished(scene, range(600))
+    scene.pod("again", "step-0")
+    gone = {name for _, name in scene.model.abandoned()}
+
+    assert "web-step-1" in gone
+    assert "web-step-0" not in gone
+    assert len(gone) == 600 + 1 - scene.model.row_count - 1
+
+
+def test_more_living_containers_than_are_followed() -> None:
+    """Living containers are not displaced; those beyond the limit are not followed."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0", *(f"c-{number}" for number in range(600)))
+    for name in ("c-0", "c-599"):
+        scene.use(100, GI, container=name)
+    scene.pod("web-0", *(f"c-{number}" for number in range(600)), phase="Succeeded")
+    scene.drop("web-0")
+
+    assert scene.model.row_count == MOST_ROWS
+    assert scene.model.crowded() == {("default", "web"): 100}
+
+
+def test_vpas_that_come_and_go_leave_limited_rows() -> None:
+    """Rows of 7,000 deleted VPAs of a namespace do not pile up until their hour is over."""
+    scene = Scene(EAGER)
+    scene.pod("web-0")
+    for number in range(7_000):
+        scene.vpa(f"web-{number}", restored=False)
+        scene.model.vpa_gone(("default", f"web-{number}"), scene.now)
+        if number % 1000 == 999:
+            scene.tick()
+
+    assert scene.model.row_count == MOST_DETACHED
+    assert scene.members.rows.capacity < 2 * MOST_DETACHED
+
+
+def test_history_of_more_containers_than_are_followed() -> None:
+    """Past and checkpoints take no room from living containers, and begin no further rows."""
+    scene = Scene(EAGER)
+    scene.vpa(restored=False)
+    names = [f"c-{number}" for number in range(MOST_ROWS)]
+    scene.pod("web-0", *names)
+    told = {f"old/{name}": [(100, GI)] for name in ("c-0", "one", "more")}
+    scene.model.learn_past(past(told, scene.now), scene.now)
+    stored = [Checkpoint("default", f"web-{name}", "web", name, count=7) for name in ("c-0", "one")]
+    scene.model.restore(stored, scene.now)
+
+    tracked = scene.members.vpas["default", "web"]
+    assert tracked.rows.keys() == set(names)
+    assert scene.members.rows.counts[tracked.rows["c-0"]] == 1 + 7
+    assert scene.model.crowded() == {("default", "web"): 3}
+
+
+def test_a_deleted_vpa_without_rows_leaves_nothing() -> None:
+    """A VPA that comes back without rows reads its checkpoints as a new one does."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.model.vpa_gone(("default", "web"), scene.now)
+    scene.vpa(restored=False)
+
+    assert scene.model.awaited() == [("default", "web")]

@@ -16,6 +16,7 @@ from app.recommender.core.oom import (
     memory_request,
     needed_memory,
     new_kills,
+    reduced,
 )
 from app.recommender.core.rules import RecommenderRules
 from tests import make
@@ -202,6 +203,31 @@ def test_evicted(blamed: dict[str, Any], share: bool, expected: list[tuple[str, 
     found = evicted(blamed, share_resource=share)
 
     assert [(record.container, record.memory_bytes) for record in found] == expected
+
+
+@cases(
+    "blamed is_kept",
+    {
+        "an eviction": (event("c1,c2", "1,2", "memory"), True),
+        "with annotations of others": (
+            event("c1", "1", "memory") | {"note": "x" * 10**6, "count": 3},
+            True,
+        ),
+        "larger than any kubelet's": (event("c1," * 10_000, "1," * 10_000, "memory"), False),
+        "a large name": (event("c1", "1", "x" * 10**6), False),
+        "no object": (event("c1", "1", "memory", involvedObject=5), False),
+        "no metadata": (event("c1", "1", "memory", metadata=None), False),
+        "odd annotations": (event("c1", "1", "memory", metadata={"annotations": 5}), True),
+    },
+)
+def test_what_is_kept_of_an_event(blamed: dict[str, Any], is_kept: bool) -> None:
+    """Of an event that is kept until a round, only what counts is kept, and nothing large."""
+    kept = reduced(blamed)
+
+    assert (kept is not None) == is_kept
+    if kept is not None:
+        assert len(repr(kept)) < 1000
+        assert evicted(kept, share_resource=True) == evicted(blamed, share_resource=True)
 
 
 def test_eviction_record() -> None:

@@ -49,6 +49,7 @@ def test_several_rows_at_once() -> None:
     assert pointed(routes, instance) == MANY
     assert routes.active_of(instance) == {7: one, 9: other}
 
+    routes.streams.resume(one, HOUR, MI, 0)
     routes.leave(instance, 7)
 
     assert pointed(routes, instance) == other
@@ -270,3 +271,15 @@ def test_restored_intervals_are_found_by_their_pod() -> None:
 
     assert [row for row, _ in windows] == [2]
     assert windows.rows_of(("a", "web-0")) == []
+
+
+def test_a_stream_without_an_interval_leaves_no_trace() -> None:
+    """An instance that feeds row after row without a sample does not collect streams."""
+    routes = SampleRoutes()
+    instance = routes.instances.take()
+    for row in range(100):
+        routes.join(instance, row, 0)
+        routes.leave(instance, row)
+
+    assert (len(routes.streams), routes.all_of(instance)) == (0, {})
+    assert pointed(routes, instance) == NO_STREAM
