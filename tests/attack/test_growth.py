@@ -73,7 +73,7 @@ class Crowd:
             for index in range(POLICIES)
         ]
         vpa = make.vpa_json(mode="Recreate", cpu=f"{250 + number % 250}m", policies=policies)
-        usage = {
+        usage: Json = {
             "timestamp": make.time(timedelta(0)),
             "window": "15s",
             "containers": [
@@ -142,9 +142,15 @@ def crowded(verb: str, folder: Path) -> Iterator[tuple[Attacked, Callable[[int],
 
 def settled_mb(at: Attacked) -> float:
     """Return the memory in use, the least of some seconds in which nothing happens."""
-    until, found = monotonic() + SETTLE_SECONDS, [at.memory_mb()]
-    eventually(lambda: bool(found.append(at.memory_mb())) or monotonic() > until, 60)
-    return min(found)
+    until, found = monotonic() + SETTLE_SECONDS, at.memory_mb()
+
+    def is_settled() -> bool:
+        nonlocal found
+        found = min(found, at.memory_mb())
+        return monotonic() > until
+
+    eventually(is_settled, 60)
+    return found
 
 
 @pytest.mark.parametrize("verb", ["admission", "recommender", "updater"])

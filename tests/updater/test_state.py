@@ -93,7 +93,8 @@ def test_a_plan_of_an_earlier_term_is_worth_nothing(state: UpdaterState) -> None
     found = queue()
     memory, version = state.begin_plan("rounds")
     state.forget()
-    state.finish_plan(replace(memory, breaker=replace(memory.breaker, failures=7)))
+    breakers = replace(memory.breakers, is_trusted=not memory.breakers.is_trusted)
+    state.finish_plan(replace(memory, breakers=breakers))
     assert state.claim(found.steps[0], found, version) is ClaimResult.OWNER_CHANGED
     memory, version = state.begin_plan("rounds")
     assert memory == after_absence(Memory())
