@@ -61,6 +61,7 @@ class ListWatch:
         self.synced = False  # a whole list was taken in, and since then nothing was missed
         self.missing = False  # the server does not serve the resource
         self.problem = ""  # why the last step failed, empty if it did not
+        self.away = False  # the last step failed for want of a connection
         self.refused_since: datetime | None = None  # since all answers say that we have no right
         # When there was an event, a bookmark, a whole list, a new watch, or no such resource.
         self.last_event_at: datetime | None = None
@@ -138,7 +139,8 @@ class ListWatch:
         """The step failed, a watch after so many seconds; return what that changes."""
         if lived_seconds >= SHORT_WATCH_SECONDS:
             self._failures = 0
-        if isinstance(error, NotSent):
+        self.away = isinstance(error, NotSent)
+        if self.away:
             self.pause_seconds = AWAY_PAUSE_SECONDS * (0.5 + 0.5 * self._jitter())
         else:
             self._stumbled()
@@ -162,6 +164,7 @@ class ListWatch:
 
     def _answered(self) -> None:
         self.problem = ""
+        self.away = False
         self.refused_since = None
 
     def _stumbled(self) -> None:
@@ -324,11 +327,12 @@ class Reflector:
     def _failed(self, error: ClusterError, lived_seconds: float) -> None:
         if self._stopping.is_set():
             return
-        was_missing = self.state.missing
+        # What is known already is asked for every second, or every few.
+        is_known = self.state.missing or (self.state.away and isinstance(error, NotSent))
         changes = self.state.failed(error, self._clock.now(), lived_seconds)
         if self.state.missing:
             self._hand_on(changes, whole=True)
-        if not was_missing:  # else it is known, and asked for every few seconds
+        if not is_known:
             extra = {"resource": self.resource.plural, "error": str(error)}
             log.warning("resource not read, will ask again", extra=extra)
 

@@ -236,6 +236,25 @@ def test_staleness_from_the_start() -> None:
     assert reflector.stale_seconds(START + timedelta(seconds=40)) == 40
 
 
+def test_a_server_that_is_away(caplog: pytest.LogCaptureFixture) -> None:
+    """It is asked for every second, and told of once each time that it goes."""
+    clock = SteppedClock()
+    with serving(PODS) as server, connected(server) as cluster:
+        reflector = Reflector(cluster, PODS, "", "", clock, Told(), jitter=lambda: 1.0)
+        for _ in range(2):
+            server.stop()
+            for _ in range(30):
+                reflector.step()
+            server.start()
+            reflector.step()
+            reflector.state.listing = True
+
+    assert clock.monotonic() == pytest.approx(60)
+    assert [record.message for record in caplog.records] == [
+        "resource not read, will ask again"
+    ] * 2
+
+
 def test_a_resource_that_comes_later(caplog: pytest.LogCaptureFixture) -> None:
     """A resource that is not served is asked for now and then, and told of once."""
     clock, told = SteppedClock(), Told()
