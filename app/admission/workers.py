@@ -42,6 +42,7 @@ from app.runtime.logs import start_logging
 log = logging.getLogger("admission.workers")
 
 _TEND_SECONDS: Final = 0.2
+_PAUSE_SECONDS: Final = 5.0  # between two looks, until it is us who hung
 _MISSED_SECONDS: Final = 10.0  # of silence, until we are not ready
 _HUNG_SECONDS: Final = 20.0  # of silence, until a worker is killed
 _FIRST_WORD_SECONDS: Final = 60.0  # the same for one that begins, on a machine that is busy
@@ -85,6 +86,7 @@ class WorkerPool:
         metrics = WorkerMetrics(self.registry)
         self._seats = [_Seat(index, work, reserved, self._clock, metrics) for index in range(count)]
         self._certificates: CertificateSet | None = None
+        self._tended_at = self._clock.monotonic()
         self._lock = threading.Lock()
 
     def serve(self, certificates: CertificateSet) -> None:
@@ -97,7 +99,11 @@ class WorkerPool:
     def tend(self) -> float:
         """Hear reports, replace workers that ended or hang; return the seconds until next time."""
         with self._lock:
+            now = self._clock.monotonic()
+            we_hung, self._tended_at = now - self._tended_at > _PAUSE_SECONDS, now
             for seat in self._seats:
+                if we_hung:  # as when the whole container is frozen: nobody could report
+                    seat.excuse()
                 seat.hear()
                 if self._certificates is not None:
                     seat.tend(self._certificates)
@@ -225,6 +231,9 @@ class _Seat:
                 self._heard_at = self._clock.monotonic()
         except (EOFError, OSError):
             self._pipe = None
+
+    def excuse(self) -> None:
+        self._heard_at = self._clock.monotonic()
 
     def end(self, seconds: float) -> None:
         if self._process is None:

@@ -71,6 +71,12 @@ class Scene:
 
         return eventually(look)
 
+    def pass_time(self, seconds: int) -> None:
+        """Let time pass, in which the supervisor looks every second."""
+        for _ in range(seconds):
+            self.clock.wait(1)
+            self.pool.tend()
+
     def worker(self) -> int:
         """Return the process that answers, once it has said so."""
         assert self.told(str.isdigit)
@@ -112,23 +118,29 @@ def test_a_worker_that_hangs_is_replaced(monkeypatch: pytest.MonkeyPatch) -> Non
     """One that said something and then nothing for 20 s gives way to another one."""
     with kept(tell_once, monkeypatch) as scene:
         first = scene.worker()
-        scene.clock.wait(20)
-        scene.pool.tend()
+        scene.pass_time(20)
         assert scene.worker() == first
-        scene.clock.wait(1)
-        scene.pool.tend()
+        scene.pass_time(1)
         assert scene.worker() != first
         assert (scene.replaced("hung"), scene.replaced("ended")) == (1, 0)
+
+
+def test_who_hung_himself_excuses_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After a pause of all processes, as of a frozen container, silence is counted from its end."""
+    with kept(tell_once, monkeypatch) as scene:
+        first = scene.worker()
+        scene.clock.wait(600)
+        scene.pass_time(20)
+        assert scene.worker() == first
+        assert scene.replaced("hung") == 0
 
 
 def test_a_worker_may_begin_slowly(monkeypatch: pytest.MonkeyPatch) -> None:
     """On a busy machine the first word may take a minute, and no longer."""
     with kept(tell_nothing, monkeypatch) as scene:
-        scene.clock.wait(60)
-        scene.pool.tend()
+        scene.pass_time(60)
         assert scene.replaced("hung") == 0
-        scene.clock.wait(1)
-        scene.pool.tend()
+        scene.pass_time(1)
         assert scene.replaced("hung") == 1
 
 
@@ -140,7 +152,7 @@ def test_a_worker_that_ends_is_replaced(monkeypatch: pytest.MonkeyPatch) -> None
         os.kill(first, signal.SIGKILL)
         assert scene.told(lambda problem: problem == "worker 0 is not running")
         assert not scene.is_open()
-        scene.clock.wait(3)
+        scene.pass_time(3)
         assert scene.worker() != first
         assert (scene.replaced("hung"), scene.replaced("ended")) == (0, 1)
 
@@ -151,9 +163,8 @@ def test_reading_is_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
         assert not scene.pool.is_waiting()
         os.kill(scene.worker(), signal.SIGSTOP)
         assert scene.pool.is_waiting()
-        scene.clock.wait(11)
+        scene.pass_time(11)
         assert not scene.pool.is_waiting()
-        scene.clock.wait(10)
-        scene.pool.tend()
+        scene.pass_time(10)
         scene.worker()
         assert scene.pool.is_waiting()
