@@ -256,3 +256,7 @@ class Siblings(Protocol):
     def of(self, namespace: str) -> tuple[Vpa, ...] | None:
         """Return the VPAs of a namespace; None if they cannot be read."""
         ...
+
+    def named(self, namespace: str, name: str) -> Vpa | None:
+        """Return one VPA, None if there is none; raises ClusterError if that is not known."""
+        ...

@@ -17,12 +17,12 @@ from app.flags.shared import Scope
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
 from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
-from app.model.errors import BadObject, BadSetting, ClusterError
+from app.model.errors import BadObject, BadSetting, ClusterError, NotFound
 from app.model.fields import Object
 from app.model.limits import read_limit_range
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
-from app.ports import LIMIT_RANGES, VPAS, Cluster
+from app.ports import LIMIT_RANGES, VPAS, Cluster, Ref
 from app.runtime.clock import SystemClock
 from app.runtime.garbage import without_collection
 from app.runtime.live import Connection, Runtime, watch_ages
@@ -31,6 +31,7 @@ log = logging.getLogger("admission.objects")
 
 _MOST_STALE_SECONDS = 300.0
 _LOOKUP_SECONDS = 3.0
+_PAGE = 100  # VPAs of a list, each of which may have a MB
 
 
 def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
@@ -162,7 +163,7 @@ class ListedSiblings:
         token = ""
         try:
             while True:
-                page = self._cluster.list(VPAS, namespace, limit=500, continue_token=token)
+                page = self._cluster.list(VPAS, namespace, limit=_PAGE, continue_token=token)
                 found.extend(_siblings(page.items))
                 token = page.continue_token
                 if not token:
@@ -170,6 +171,14 @@ class ListedSiblings:
         except ClusterError as error:
             log.warning("siblings not read", extra={"namespace": namespace, "error": str(error)})
             return None
+
+    def named(self, namespace: str, name: str) -> Vpa | None:
+        """Return one VPA; one that cannot be read takes no pods."""
+        try:
+            item = self._cluster.get(Ref(VPAS, namespace, name))
+        except NotFound:
+            return None
+        return next(_siblings([item]), None)
 
 
 def _siblings(items: Iterable[Object]) -> Iterator[Vpa]:

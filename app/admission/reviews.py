@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
 from math import inf
@@ -23,6 +22,7 @@ from app.admission.core.mutate import FAILED_OPEN, PodAdmission, PodReason, PodR
 from app.admission.core.overlap import Disjointness, SiblingsWanted, needs_siblings
 from app.admission.core.validate import Phase, VpaVerdict, review_vpa
 from app.admission.metrics import AdmissionMetrics, Drop, Step
+from app.admission.siblings import KnownSiblings
 from app.admission.target_locks import TargetLocks
 from app.model.errors import BadObject
 from app.model.fields import Json
@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("admission.reviews")
 
 _MOST_OWNERS: Final = 10
-_LISTS: Final = 8  # of siblings that may be read at the same time
 _LONGEST_LOGGED: Final = 300  # characters of what is wrong with a body
 _LONGEST_AUDITED: Final = 200  # characters
 _PAUSE_SECONDS: Final = 60.0  # between two lines about what happens to all reviews
@@ -109,7 +108,7 @@ class Reviewer:
         self._told_at: dict[str, float] = {}  # by what is told now and then only
         self._pods = PodAdmission(rules.pods)
         self._locks = TargetLocks()
-        self._lists = ThreadPoolExecutor(_LISTS, "siblings")
+        self._siblings = KnownSiblings(sources.siblings, self.now)
 
     def begin(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
         """Answer a review at once, or say what must be looked up first."""
@@ -242,38 +241,28 @@ class Reviewer:
         wants = needs_siblings(request, self._rules.disjointness)
         if wants is not None and wants.is_decisive:
             return Pending(request, phase, wants, began)
-        siblings: tuple[Vpa, ...] = ()
-        if wants is not None:
-            if not self._sources.is_read():
-                return self._answer_vpa(request, self._judge_vpa(request, phase, None), began)
-            siblings = tuple(self._sources.snapshot().of(wants.namespace).vpas.values())
+        siblings = () if wants is None else self._watched(wants.namespace)
         return self._answer_vpa(request, self._judge_vpa(request, phase, siblings), began)
 
     def _answer_vpa_beside_siblings(
         self, pending: Pending, wants: SiblingsWanted, until: float
     ) -> bytes:
         """Judge a VPA by those that are stored, and by those that will be in a moment."""
-        clock = self._sources.clock
-        with self._locks.held(wants, clock.now(), until - self.now()) as target:
-            stored = None if target is None else self._listed(wants.namespace, until)
-            now = clock.now()
-            siblings = None
-            if target is not None and stored is not None:
-                siblings = (*stored, *target.claims.pending(now))
-            verdict = self._judge_vpa(pending.request, pending.phase, siblings)
+        phase, began = pending.phase, self.now()
+        siblings = self._siblings.beside(wants.vpa, self._watched(wants.namespace), until)
+        with self._locks.held(wants, self.now(), until - self.now()) as target:
+            if target is not None and siblings is not None:
+                siblings = (*siblings, *target.claims(phase, began))
+            verdict = self._judge_vpa(pending.request, phase, siblings)
             if target is not None and verdict.claim is not None and self._sources.is_live:
-                target.claims = target.claims.adding(verdict.claim, now)
+                target.claim(verdict.claim, phase, self.now())
         return self._answer_vpa(pending.request, verdict, pending.began)
 
-    def _listed(self, namespace: str, until: float) -> tuple[Vpa, ...] | None:
-        """Return the stored VPAs of a namespace, None if they cannot be had in time."""
-        asked = self._lists.submit(self._sources.siblings.of, namespace)
-        try:
-            return asked.result(max(until - self.now(), 0.0))
-        except Exception:
-            asked.cancel()
-            log.exception("siblings not read", extra={"namespace": namespace})
+    def _watched(self, namespace: str) -> tuple[Vpa, ...] | None:
+        """Return the VPAs of the snapshot, None if it may lack some."""
+        if not self._sources.is_read():
             return None
+        return tuple(self._sources.snapshot().of(namespace).vpas.values())
 
     def _judge_vpa(
         self, request: AdmissionRequest, phase: Phase, siblings: tuple[Vpa, ...] | None

@@ -302,6 +302,10 @@ class RecordedCluster:
         """Return the VPAs of a namespace."""
         return tuple(self.snapshot.of(namespace).vpas.values())
 
+    def named(self, namespace: str, name: str) -> Vpa | None:
+        """Return one VPA."""
+        return self.snapshot.of(namespace).vpas.get(name)
+
     def _take(self, document: Document, changes: list[Replacement]) -> None:
         item = document.item
         try:

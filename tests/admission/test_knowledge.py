@@ -26,7 +26,7 @@ from app.flags.shared import Scope
 from app.kube.client import connect
 from app.kube.files import Document, Unreadable
 from app.kube.reach import Origin
-from app.model.errors import BadSetting
+from app.model.errors import BadSetting, ClusterError
 from app.model.gates import FeatureGate
 from app.model.kinds import owner_key
 from app.model.workloads import Lookup, Workload
@@ -163,7 +163,20 @@ def test_siblings_are_read_from_the_server(server: ApiServer) -> None:
     assert found is not None
     assert len(found) == 1_002
     assert {"web", "garbage", "v0000", "v0999"} <= {vpa.name for vpa in found}
-    assert len(server.asked(VPAS.path("default"))) == 3
+    assert len(server.asked(VPAS.path("default"))) == 11
+
+
+def test_one_sibling_is_read_from_the_server(server: ApiServer) -> None:
+    """A VPA is told from one that has gone, and from not knowing."""
+    with connected(server) as cluster:
+        siblings = ListedSiblings(cluster)
+        found = siblings.named("default", "web")
+        assert found is not None
+        assert found.name == "web"
+        assert siblings.named("default", "gone") is None
+        server.fail("verticalpodautoscalers", 500, times=100)
+        with pytest.raises(ClusterError):
+            siblings.named("default", "web")
 
 
 def test_siblings_that_cannot_be_read(server: ApiServer) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 
-from app.admission.core.overlap import LIFETIME, Disjointness
+from app.admission.core.overlap import LIFETIME_SECONDS, Disjointness
 from app.admission.core.validate import Phase
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.model.fields import Json
@@ -218,7 +218,7 @@ def test_vpas_are_judged_beside_those_stored(
 @pytest.mark.parametrize("phase", Phase)
 def test_siblings_that_cannot_be_read(phase: Phase) -> None:
     """Without the others a VPA passes with a warning; what is wrong with itself still counts."""
-    at = desk(siblings=Stored(None))
+    at = desk(siblings=Stored(None), is_read=lambda: False)
     response = at.answer(vpa_review("new"), phase)
     assert response["allowed"]
     assert "the other VPAs could not be read" in response["warnings"][0]
@@ -234,12 +234,16 @@ class Broken:
         """Raise."""
         raise LookupError("broken")
 
+    def named(self, _namespace: str, _name: str) -> Vpa | None:
+        """Raise."""
+        raise LookupError("broken")
+
 
 def test_siblings_that_raise() -> None:
     """An error while siblings are read is the same as not to have read them."""
     lines = Lines()
     with logged(lines):
-        response = desk(siblings=Broken()).answer(vpa_review("new"))
+        response = desk(siblings=Broken(), is_read=lambda: False).answer(vpa_review("new"))
     assert response["auditAnnotations"] == {"reason": "SiblingsUnknown"}
     assert [record.getMessage() for record in lines.records] == ["siblings not read"]
 
@@ -260,7 +264,7 @@ class Gate:
         self.vpas = list(vpas)
         self.open = threading.Event()
         self.arrived = threading.Semaphore(0)
-        self.most_inside = 0
+        self.most_inside = self.lists = 0
         self._inside = 0
         self._lock = threading.Lock()
 
@@ -268,12 +272,17 @@ class Gate:
         """Wait for the gate."""
         with self._lock:
             self._inside += 1
+            self.lists += 1
             self.most_inside = max(self.most_inside, self._inside)
         self.arrived.release()
         assert self.open.wait(WAIT_SECONDS)
         with self._lock:
             self._inside -= 1
         return tuple(self.vpas)
+
+    def named(self, _namespace: str, name: str) -> Vpa | None:
+        """Return one at once."""
+        return next((vpa for vpa in self.vpas if vpa.name == name), None)
 
 
 def test_parallel_creations_of_rivals() -> None:
@@ -290,35 +299,57 @@ def test_parallel_creations_of_rivals() -> None:
     assert gate.most_inside == 1
 
 
-def test_other_targets_do_not_wait() -> None:
-    """Reviews for different targets are judged side by side."""
+def test_reviews_of_a_namespace_share_lists() -> None:
+    """However many VPAs are written at once, a namespace is listed once at a time for all."""
     gate = Gate()
     at = desk(siblings=gate)
-    with ThreadPoolExecutor(2) as pool:
-        answers = [
-            pool.submit(at.answer, vpa_review("v", f"StatefulSet/{name}"), Phase.MUTATING, 60.0)
-            for name in ("a", "b")
-        ]
-        for _ in answers:
-            assert gate.arrived.acquire(timeout=WAIT_SECONDS)
-        gate.open.set()
-        assert all(found.result(WAIT_SECONDS)["allowed"] for found in answers)
-
-
-def test_whoever_waits_too_long_passes_with_a_warning() -> None:
-    """Neither a slow list nor those before it in the queue can hold a review for ever."""
-    gate = Gate()
-    at = desk(siblings=gate)
-    with ThreadPoolExecutor(1) as pool:
-        first = pool.submit(at.answer, vpa_review("first"), Phase.MUTATING, 60.0)
+    with ThreadPoolExecutor(8) as pool:
+        first = pool.submit(at.answer, vpa_review("a", "StatefulSet/a"), Phase.MUTATING, 60.0)
         assert gate.arrived.acquire(timeout=WAIT_SECONDS)
-        queued = at.answer(vpa_review("second"), seconds=0.0)
-        slow = at.answer(vpa_review("third", "StatefulSet/other"), seconds=0.0)
+        others = [
+            pool.submit(at.answer, vpa_review(f"v{i}", f"StatefulSet/{i}"), seconds=60.0)
+            for i in range(7)
+        ]
         gate.open.set()
-        assert first.result(WAIT_SECONDS)["auditAnnotations"] == {"reason": "Accepted"}
-    for response in (queued, slow):
-        assert response["allowed"]
-        assert response["auditAnnotations"] == {"reason": "SiblingsUnknown"}
+        assert all(one.result(WAIT_SECONDS)["allowed"] for one in (first, *others))
+    assert gate.most_inside == 1
+
+
+def test_a_list_that_takes_too_long() -> None:
+    """What was watched is believed when what is stored cannot be read in time."""
+    gate = Gate()
+    at = desk(make.vpa_json("old"), siblings=gate)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(at.answer, vpa_review("first", "Job/x"), Phase.MUTATING, 60.0)
+        assert gate.arrived.acquire(timeout=WAIT_SECONDS)
+        rival = at.answer(vpa_review("rival"), seconds=0.0)
+        other = at.answer(vpa_review("other", "Job/y"), seconds=0.0)
+        gate.open.set()
+        assert first.result(WAIT_SECONDS)["allowed"]
+    assert rival["auditAnnotations"]["reason"] == "Overlapping"
+    assert other["auditAnnotations"]["reason"] == "Accepted"
+
+
+def many(*names: str) -> list[Json]:
+    """Return the VPAs of a namespace with many, some of them for one target."""
+    others = [make.vpa_json(f"v{i}", target=f"Job/{i}") for i in range(2_000)]
+    return [*others, *(make.vpa_json(name) for name in names)]
+
+
+@cases(
+    "stored_names allowed",
+    {
+        "it is there": (("old",), False),
+        "it has gone": ((), True),
+    },
+)
+def test_a_large_namespace_is_not_listed(stored_names: tuple[str, ...], allowed: bool) -> None:
+    """Among many VPAs only those that overlap in the snapshot are read from the API server."""
+    siblings = Stored(tuple(make.vpa(name) for name in stored_names))
+    at = desk(*many("old"), siblings=siblings)
+    siblings.may_list = False
+    assert at.answer(vpa_review("new"))["allowed"] is allowed
+    assert at.answer(vpa_review("apart", "Job/x"))["allowed"]
 
 
 def test_a_claim_ends() -> None:
@@ -327,7 +358,7 @@ def test_a_claim_ends() -> None:
     assert at.answer(vpa_review("one"))["allowed"]
     assert not at.answer(vpa_review("two"))["allowed"]
     assert at.answer(vpa_review("one"))["allowed"]
-    at.clock.wait(LIFETIME.total_seconds())
+    at.clock.wait(LIFETIME_SECONDS)
     assert at.answer(vpa_review("two"))["allowed"]
 
 

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
-
-from app.admission.core.overlap import LIFETIME, SiblingsWanted
+from app.admission.core.overlap import LIFETIME_SECONDS, LONGEST_SECONDS, SiblingsWanted
+from app.admission.core.validate import Phase
 from app.admission.target_locks import TargetLocks
 from tests import make
 
-NOW = make.NOW
+NOW = 100.0
 
 
 def wanted(name: str) -> SiblingsWanted:
     """Return a question about a target."""
-    return SiblingsWanted("default", "Deployment", name, is_decisive=True)
+    return SiblingsWanted("default", "Deployment", name, is_decisive=True, vpa=make.vpa())
 
 
 def test_a_lock_is_held_by_one() -> None:
@@ -34,16 +33,16 @@ def test_idle_locks_are_cleared_away() -> None:
     locks = TargetLocks()
     with locks.held(wanted("claimed"), NOW, 0.0) as claimed:
         assert claimed is not None
-        claimed.claims = claimed.claims.adding(make.vpa(), NOW)
+        claimed.claim(make.vpa(), Phase.MUTATING, NOW)
     with locks.held(wanted("held"), NOW, 0.0) as held:
         for index in range(5_000):
             with locks.held(wanted(f"t{index}"), NOW, 0.0):
                 assert len(locks) <= 1_002
-        with locks.held(wanted("claimed"), NOW + LIFETIME / 2, 0.0) as again:
+        with locks.held(wanted("claimed"), NOW + LIFETIME_SECONDS / 2, 0.0) as again:
             assert again is claimed
         with locks.held(wanted("held"), NOW, 0.0) as again:
             assert again is None
-    later = NOW + LIFETIME + timedelta(seconds=1)
+    later = NOW + LIFETIME_SECONDS + LONGEST_SECONDS
     for index in range(2_000):
         with locks.held(wanted(f"u{index}"), later, 0.0):
             pass
@@ -53,3 +52,16 @@ def test_idle_locks_are_cleared_away() -> None:
     with locks.held(wanted("held"), later, 0.0) as again:
         assert again is not None
         assert again is not held
+
+
+def test_the_later_phase_asks_for_its_own_claims() -> None:
+    """Of rivals that two processes accepted in the earlier phase one is stored at least."""
+    with TargetLocks().held(wanted("a"), NOW, 0.0) as target:
+        assert target is not None
+        early, late = make.vpa("early"), make.vpa("late")
+        target.claim(early, Phase.MUTATING, NOW)
+        assert target.claims(Phase.MUTATING, NOW) == (early,)
+        assert target.claims(Phase.VALIDATING, NOW) == ()
+        target.claim(late, Phase.VALIDATING, NOW)
+        assert target.claims(Phase.MUTATING, NOW) == (late, early)
+        assert target.claims(Phase.VALIDATING, NOW) == (late,)

@@ -14,6 +14,7 @@ from prometheus_client import CollectorRegistry
 from app.admission.core.validate import Phase
 from app.admission.metrics import AdmissionMetrics, Drop
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
+from app.model.errors import Unavailable
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
@@ -100,10 +101,18 @@ class Stored:
     """The VPAs that an API server has stored; None if it does not tell."""
 
     vpas: tuple[Vpa, ...] | None = ()
+    may_list: bool = True
 
     def of(self, _namespace: str) -> tuple[Vpa, ...] | None:
         """Return them."""
+        assert self.may_list
         return self.vpas
+
+    def named(self, _namespace: str, name: str) -> Vpa | None:
+        """Return one of them."""
+        if self.vpas is None:
+            raise Unavailable("not now")
+        return next((vpa for vpa in self.vpas if vpa.name == name), None)
 
 
 @dataclass

@@ -101,6 +101,10 @@ class NoSiblings:
         del namespace
         return None
 
+    def named(self, _namespace: str, _name: str) -> Vpa | None:
+        """Return none."""
+        return None
+
 
 class NoOwners:
     """Custom kinds that do not exist."""

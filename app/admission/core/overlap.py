@@ -11,8 +11,7 @@ webhook processes do not know of them, so running pods go to the strongest VPA i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from datetime import datetime, timedelta
+from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
@@ -50,7 +49,8 @@ class SiblingsWanted:
     namespace: str
     kind: str
     name: str
-    is_decisive: bool  # a refusal may follow: read them from the API server, not from a cache
+    is_decisive: bool  # a refusal may follow: a cache alone is not enough
+    vpa: Vpa = field(compare=False, repr=False)  # that is to be written
 
 
 def needs_siblings(request: AdmissionRequest, mode: Disjointness) -> SiblingsWanted | None:
@@ -71,6 +71,7 @@ def siblings_wanted(review: VpaReview, mode: Disjointness) -> SiblingsWanted | N
         kind=target.kind,
         name=target.name,
         is_decisive=mode is Disjointness.ENFORCE and _claims_more(new, review.old),
+        vpa=new.vpa,
     )
 
 
@@ -91,14 +92,20 @@ def overlap_findings(
 
 def conflicts(vpa: Vpa, others: Iterable[Vpa]) -> Iterator[FieldError]:
     """Yield a error for each VPA that could claim a pod together with this one."""
-    if vpa.target is None or not _claims_pods(vpa):
+    if vpa.target is None:
         return
-    for other in sorted(others, key=lambda other: other.strength):
-        if not _is_sibling(vpa, other):
-            continue
+    for other in rivals(vpa, others):
         overlap = relation(vpa.selector, other.selector)
-        if overlap is not Relation.DISJOINT:
-            yield _conflict(vpa, other, overlap, f"{vpa.target.kind}/{vpa.target.name}")
+        yield _conflict(vpa, other, overlap, f"{vpa.target.kind}/{vpa.target.name}")
+
+
+def rivals(vpa: Vpa, others: Iterable[Vpa]) -> list[Vpa]:
+    """Return the VPAs that could claim a pod together with this one, the strongest first."""
+    if not _claims_pods(vpa):
+        return []
+    siblings = [other for other in others if _is_sibling(vpa, other)]
+    found = (one for one in siblings if relation(vpa.selector, one.selector) != Relation.DISJOINT)
+    return sorted(found, key=lambda other: other.strength)
 
 
 def _is_sibling(vpa: Vpa, other: Vpa) -> bool:
@@ -150,22 +157,23 @@ def _conflict(vpa: Vpa, other: Vpa, overlap: Relation, target: str) -> FieldErro
 
 
 # Far longer than storing takes, far shorter than the time until a user deletes the VPA again.
-LIFETIME: Final = timedelta(seconds=1)
+LIFETIME_SECONDS: Final = 1.0
+LONGEST_SECONDS: Final = 30.0  # from a look at what is stored to the verdict
 
 
 @dataclass(frozen=True, slots=True)
 class PendingVpas:
-    """VPAs that were accepted a moment ago and may not be stored yet, each with its time."""
+    """VPAs that were accepted a moment ago and may not be stored yet; times are monotonic."""
 
-    accepted: tuple[tuple[datetime, Vpa], ...] = ()
+    accepted: tuple[tuple[float, Vpa], ...] = ()
 
-    def adding(self, vpa: Vpa, now: datetime) -> PendingVpas:
-        """Return these with one more, without those that have expired."""
-        return PendingVpas((*self._unexpired(now), (now, vpa)))
+    def adding(self, vpa: Vpa, now: float) -> PendingVpas:
+        """Return these with one more, without those that no review asks for any more."""
+        return PendingVpas((*self._unexpired(now - LONGEST_SECONDS), (now, vpa)))
 
-    def pending(self, now: datetime) -> tuple[Vpa, ...]:
-        """Return the VPAs that may not be stored yet."""
-        return tuple(vpa for _, vpa in self._unexpired(now))
+    def pending(self, since: float) -> tuple[Vpa, ...]:
+        """Return the VPAs that may be missing in what was stored at some time."""
+        return tuple(vpa for _, vpa in self._unexpired(since))
 
-    def _unexpired(self, now: datetime) -> tuple[tuple[datetime, Vpa], ...]:
-        return tuple(entry for entry in self.accepted if now - entry[0] < LIFETIME)
+    def _unexpired(self, since: float) -> tuple[tuple[float, Vpa], ...]:
+        return tuple(entry for entry in self.accepted if since - entry[0] < LIFETIME_SECONDS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import timedelta
 from functools import partial
 from typing import Any
 
@@ -11,7 +10,8 @@ from hypothesis import strategies as st
 
 from app.admission.core.field_errors import ErrorKind, FieldError, FieldWarning
 from app.admission.core.overlap import (
-    LIFETIME,
+    LIFETIME_SECONDS,
+    LONGEST_SECONDS,
     Disjointness,
     PendingVpas,
     SiblingsWanted,
@@ -161,7 +161,9 @@ def test_needs_siblings(request_: AdmissionRequest, mode: Disjointness, is_decis
     """Siblings decide when pods are claimed anew; otherwise they only cause warnings."""
     asked = needs_siblings(request_, mode)
     target = request_.new["spec"]["targetRef"] if isinstance(request_.new, dict) else {}
-    assert asked == SiblingsWanted("default", "StatefulSet", target["name"], is_decisive)
+    assert asked == SiblingsWanted(
+        "default", "StatefulSet", target["name"], is_decisive, make.vpa()
+    )
 
 
 @cases(
@@ -249,17 +251,16 @@ def test_no_pod_has_two_vpas(
 
 
 def test_held() -> None:
-    """A claim holds until it must be stored, and is forgotten then."""
+    """A claim holds until it must be stored."""
     first, second = make.vpa("first"), make.vpa("second")
-    later = make.NOW + LIFETIME / 2
-    claims = PendingVpas().adding(first, make.NOW).adding(second, later)
-    assert claims.pending(later) == (first, second)
-    assert claims.pending(make.NOW + LIFETIME) == (second,)
-    assert claims.pending(later + LIFETIME) == ()
+    claims = PendingVpas().adding(first, 100.0).adding(second, 100.5)
+    assert claims.pending(100.5) == (first, second)
+    assert claims.pending(100.0 + LIFETIME_SECONDS) == (second,)
+    assert claims.pending(100.5 + LIFETIME_SECONDS) == ()
 
 
 def test_forgets() -> None:
-    """Adding clears what is over, so that nothing piles up."""
-    claims = PendingVpas().adding(make.vpa("first"), make.NOW)
-    claims = claims.adding(make.vpa("second"), make.NOW + timedelta(hours=1))
+    """Adding clears what no review can ask for any more, so that nothing piles up."""
+    claims = PendingVpas().adding(make.vpa("first"), 0.0)
+    claims = claims.adding(make.vpa("second"), LIFETIME_SECONDS + LONGEST_SECONDS)
     assert len(claims.accepted) == 1

@@ -1,0 +1,121 @@
+"""The other VPAs of a namespace, for the check that no two take the same pods.
+
+Strategy: an overlap is found in the watched snapshot. That may be a moment old, so what counts is
+read from the API server: in a small namespace the VPAs as a whole, in one with many only those
+that seem to overlap, which may be gone. Whatever cannot be read in time is believed as it was
+watched, so that nothing gets in because somebody asks often. One list of a namespace is under way
+at a time; all who came meanwhile share the next one, which begins after they came.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TYPE_CHECKING, Final
+
+from app.admission.core.overlap import rivals
+from app.model.vpa import Vpa
+
+if TYPE_CHECKING:
+    from app.ports import Siblings
+
+log = logging.getLogger("admission.reviews")
+
+_LISTS: Final = 8  # that may be read at the same time
+_MOST_VPAS: Final = 100  # of a namespace that is listed
+_MOST_POLICIES: Final = 1000  # of all of them
+_MOST_ASKED: Final = 3  # VPAs that are read one by one
+
+Stored = tuple[Vpa, ...] | None
+
+
+class KnownSiblings:
+    """Siblings as they are watched, made sure of in the API server; from any thread."""
+
+    def __init__(self, siblings: Siblings, now: Callable[[], float]) -> None:
+        self._siblings = siblings
+        self._now = now
+        self._lists = SharedLists(siblings)
+
+    def beside(self, vpa: Vpa, watched: Sequence[Vpa] | None, until: float) -> Stored:
+        """Return the VPAs of a VPA's namespace, None if nothing is known.
+
+        Args:
+            vpa: the VPA that is to be written.
+            watched: the VPAs of the snapshot, None if not all of it was read.
+            until: when there is no time left, on the clock's monotonic scale.
+        """
+        if watched is None or _are_few(watched):
+            stored = self._lists.of(vpa.namespace, until - self._now())
+            return stored if stored is not None or watched is None else tuple(watched)
+        known = {one.name: one for one in watched}
+        found = rivals(vpa, watched)
+        for rival in found[:_MOST_ASKED]:
+            if self._now() >= until or self._is_stored(rival, vpa, known):
+                return tuple(known.values())
+        if len(found) > _MOST_ASKED:  # many have gone a moment ago
+            stored = self._lists.of(vpa.namespace, until - self._now())
+            return tuple(known.values()) if stored is None else stored
+        return tuple(known.values())
+
+    def _is_stored(self, rival: Vpa, vpa: Vpa, known: dict[str, Vpa]) -> bool:
+        """Whether a watched rival is one still, as far as can be told; correct what is known."""
+        try:
+            stored = self._siblings.named(rival.namespace, rival.name)
+        except Exception:
+            log.exception("siblings not read", extra={"namespace": rival.namespace})
+            return True
+        if stored is None:
+            del known[rival.name]
+            return False
+        known[rival.name] = stored
+        return bool(rivals(vpa, [stored]))
+
+
+def _are_few(vpas: Sequence[Vpa]) -> bool:
+    policies = sum(len(one.policies or ()) for one in vpas)
+    return len(vpas) <= _MOST_VPAS and policies <= _MOST_POLICIES
+
+
+class SharedLists:
+    """Lists of namespaces, each shared by all who wait for it."""
+
+    def __init__(self, siblings: Siblings) -> None:
+        self._siblings = siblings
+        self._pool = ThreadPoolExecutor(_LISTS, "siblings")
+        self._lock = threading.Lock()
+        self._waiting: dict[str, Future[Stored]] = {}  # for lists that have not begun
+        self._running: set[str] = set()
+
+    def of(self, namespace: str, wait_seconds: float) -> Stored:
+        """Return the VPAs that are stored by now, None if they cannot be had in time."""
+        with self._lock:
+            asked = self._waiting.get(namespace)
+            if asked is None:
+                asked = self._waiting[namespace] = Future()
+                if namespace not in self._running:
+                    self._running.add(namespace)
+                    self._pool.submit(self._list, namespace)
+        try:
+            return asked.result(max(wait_seconds, 0.0))
+        except TimeoutError:
+            extra = {"namespace": namespace, "error": "no answer in time"}
+            log.warning("siblings not read", extra=extra)
+            return None
+
+    def _list(self, namespace: str) -> None:
+        with self._lock:
+            asked = self._waiting.pop(namespace)
+        found: Stored = None
+        try:
+            found = self._siblings.of(namespace)
+        except Exception:
+            log.exception("siblings not read", extra={"namespace": namespace})
+        asked.set_result(found)
+        with self._lock:
+            if namespace in self._waiting:
+                self._pool.submit(self._list, namespace)
+            else:
+                self._running.discard(namespace)
