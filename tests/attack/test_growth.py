@@ -74,6 +74,9 @@ class Crowd:
         ]
         vpa = make.vpa_json(mode="Recreate", cpu=f"{250 + number % 250}m", policies=policies)
         usage: Json = {
+            "apiVersion": POD_METRICS.api_version,
+            "kind": POD_METRICS.kind,
+            "metadata": {"name": pod["metadata"]["name"], "namespace": "default"},
             "timestamp": make.time(timedelta(0)),
             "window": "15s",
             "containers": [
@@ -81,11 +84,9 @@ class Crowd:
                 for one in pod["spec"]["containers"]
             ],
         }
-        for resource, item in ((PODS, pod), (JOBS, owner), (VPAS, vpa)):
+        for resource, item in ((PODS, pod), (JOBS, owner), (VPAS, vpa), (POD_METRICS, usage)):
             self.server.store(resource, item)
             self._there.append((resource, item["metadata"]["name"]))
-        self.server.put(POD_METRICS, pod["metadata"]["name"], **usage)
-        self._there.append((POD_METRICS, pod["metadata"]["name"]))
 
     def clear(self) -> None:
         """Let all go but the workload and its VPA; forget it here too, once it was told."""
@@ -142,15 +143,14 @@ def crowded(verb: str, folder: Path) -> Iterator[tuple[Attacked, Callable[[int],
 
 def settled_mb(at: Attacked) -> float:
     """Return the memory in use, the least of some seconds in which nothing happens."""
-    until, found = monotonic() + SETTLE_SECONDS, at.memory_mb()
+    until, found = monotonic() + SETTLE_SECONDS, [at.memory_mb()]
 
-    def is_settled() -> bool:
-        nonlocal found
-        found = min(found, at.memory_mb())
+    def is_over() -> bool:
+        found.append(at.memory_mb())
         return monotonic() > until
 
-    eventually(is_settled, 60)
-    return found
+    assert eventually(is_over)
+    return min(found)
 
 
 @pytest.mark.parametrize("verb", ["admission", "recommender", "updater"])

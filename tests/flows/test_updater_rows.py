@@ -14,6 +14,7 @@ import pytest
 
 from app.model.errors import Invalid
 from app.ports import PODS, VPAS, Json, PatchKind, Ref
+from tests.acceptance.table import KINDS
 from tests.cases import cases
 from tests.faults import Fault
 from tests.sandbox.worlds import container, deployment
@@ -212,16 +213,6 @@ def test_modes_that_wait(mode: str, resized: int) -> None:
     stage.sandbox.cluster.delete(Ref(PODS, "default", stage.pods()[0]["metadata"]["name"]))
     stage.run(60)
     assert stage.requests().count("200m") == resized
-
-
-KINDS: Final = (
-    "Deployment",
-    "ReplicationController",
-    "Job",
-    "CronJob",
-    "ReplicaSet",
-    "StatefulSet",
-)
 
 
 @pytest.mark.parametrize("kind", KINDS)

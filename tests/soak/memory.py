@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gc
 import sys
-from collections import Counter
+from collections import Counter, deque
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
@@ -12,7 +12,8 @@ from typing import Final
 from app.model import quantity
 
 _SHARE: Final = 0.03  # that may come on top, for what differs from hour to hour
-_BLOCKS: Final = 5_000
+_BLOCKS: Final = 20_000  # and for what is bounded, but not full after a third
+_QUEUED: Final = 3  # pieces of what waits in a queue of bounded length
 _SHOWN: Final = 8
 
 
@@ -25,7 +26,7 @@ class Memory:
 
 
 def measured() -> Memory:
-    """Return what is held; what is only remembered in caches of bounded size is dropped."""
+    """Return what is held; what only waits or is remembered within bounds does not count."""
     quantity.clear_caches()
     gc.unfreeze()  # a process freezes what it reads first, and with it all that was there before
     gc.collect()
@@ -33,10 +34,12 @@ def measured() -> Memory:
         if isinstance(found, _CACHE) and found.cache_parameters()["maxsize"] is not None:
             found.cache_clear()
     gc.collect()
+    queues = [found for found in gc.get_objects() if type(found) is deque]
+    queued = sum(len(found) for found in queues if found.maxlen is not None)
     types = Counter(
         f"{type(found).__module__}.{type(found).__qualname__}" for found in gc.get_objects()
     )
-    return Memory(sys.getallocatedblocks(), types)
+    return Memory(sys.getallocatedblocks() - _QUEUED * queued, types)
 
 
 def growth(before: Memory, after: Memory) -> str:
