@@ -220,7 +220,12 @@ class _Acceptor:
         plain.setblocking(False)
         task = self._loop.create_task(self._connect(plain))
         self._handshakes[task] = None
-        task.add_done_callback(lambda done: self._handshakes.pop(done, None))
+        task.add_done_callback(partial(self._welcomed, plain))
+
+    def _welcomed(self, plain: socket.socket, task: asyncio.Task[None]) -> None:
+        self._handshakes.pop(task, None)
+        if task.cancelled():  # maybe before it began
+            plain.close()
 
     async def _connect(self, plain: socket.socket) -> None:
         with suppress(OSError):  # the client is gone, or speaks no TLS

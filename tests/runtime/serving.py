@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import socket
+import ssl
 import threading
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
@@ -81,7 +82,11 @@ def asked(app: ASGIApp, path: str, method: str = "GET") -> httpx.Response:
 
 @contextmanager
 def serving(
-    app: ASGIApp, *, keep_alive_seconds: int = 120, bounds: Bounds | None = None
+    app: ASGIApp,
+    *,
+    keep_alive_seconds: int = 120,
+    bounds: Bounds | None = None,
+    tls: ssl.SSLContext | None = None,
 ) -> Iterator[Served]:
     """Serve an application until the block ends; ask it for answers at once if it has any."""
     listener = bound("127.0.0.1", 0, "--port")
@@ -89,6 +94,7 @@ def serving(
     server = Server(
         app,
         listener,
+        tls,
         report=BoundReport(registry),
         bounds=bounds,
         at_once=getattr(app, "at_once", None),

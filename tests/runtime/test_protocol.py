@@ -6,7 +6,8 @@ import socket
 import threading
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, contextmanager, suppress
+from contextlib import ExitStack, closing, contextmanager, suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import httpx
@@ -15,10 +16,12 @@ import pytest
 
 from app.admission.app import MOST_BYTES, Webhook
 from app.model.workloads import Lookup, LookupResult
-from app.runtime.bounds import Bounds
+from app.runtime.bounds import Bound, Bounds
 from app.runtime.protocol import Write
+from app.runtime.tls import ServerTls
 from tests import make
 from tests.cases import cases
+from tests.kube.issuing import issued
 from tests.runtime.reviewing import UNREADABLE, WEB, desk
 from tests.runtime.serving import HEAD, WAIT_SECONDS, Served, read_all, serving
 from tests.waiting import eventually
@@ -251,6 +254,106 @@ def test_empty_lines_keep_no_connection() -> None:
             pass
         plain.sendall(b"\r\n")
         assert read_all(plain) == b""
+
+
+HALF_BODY = HEAD + b"Content-Length: 90000\r\n\r\n" + b" " * 50_000
+
+
+@cases(
+    "bound bounds sent",
+    {
+        "requests behind another": (
+            Bound.WAITING_REQUESTS,
+            Bounds(waiting_requests=2),
+            request() * 4,
+        ),
+        "many headers": (Bound.HEADERS, Bounds(), request(POD, HEAD, b"a: b\r\n" * 200)),
+        "many headers, without end": (Bound.HEADERS, Bounds(), HEAD + b"a: b\r\n" * 200),
+        "many trailers": (Bound.HEADERS, Bounds(), CHUNKED + b"0\r\n" + b"a: b\r\n" * 200),
+        "a long head": (Bound.HEAD_BYTES, Bounds(), FIRST_LINE + b"a: " + b"x" * 100_000),
+        "a long body": (Bound.REQUEST_BYTES, Bounds(request_bytes=20_000), HALF_BODY),
+        "much of all": (Bound.RECEIVED_BYTES, Bounds(received_bytes=20_000), HALF_BODY),
+        "a slow request": (Bound.REQUEST_SECONDS, HURRIED, HEAD),
+    },
+)
+def test_bounds(bound: Bound, bounds: Bounds, sent: bytes) -> None:
+    """What is beyond a bound is cut off and counted, and others are answered."""
+    with serving(Webhook(desk(*WEB).reviewer), bounds=bounds) as at:
+        found = at.exchange(sent)
+        assert at.hits(bound) == 1
+        with at.client() as client:
+            assert client.post("/mutate", content=POD).status_code == 200
+    assert found.count(b"HTTP/1.1 ") <= 3
+
+
+def test_a_whole_request_without_room() -> None:
+    """A request that is whole is refused with 503 if there is no room to let it wait."""
+    bounds = Bounds(received_bytes=20_000)
+    with serving(Webhook(desk(*WEB).reviewer), bounds=bounds) as at, at.client() as client:
+        assert client.post("/other", content=b" " * 30_000).status_code == 503
+        assert at.hits(Bound.RECEIVED_BYTES) == 1
+
+
+def has_connections(at: Served, count: int) -> bool:
+    """Whether so many are open."""
+    return len(at.server._server.server_state.connections) == count
+
+
+@cases(
+    "asked lost",
+    {
+        "the one that never asked": ([False, True, False], 0),
+        "the one that asked longer ago": ([True, True, False], 0),
+        "not one that asked": ([True, False, False], 1),
+    },
+)
+def test_a_connection_too_many(app: Noted, asked: list[bool], lost: int) -> None:
+    """A new connection takes the place of the one that will be missed least."""
+    with serving(app, bounds=Bounds(connections=2)) as at, ExitStack() as stack:
+        opened = []
+        for asks in asked:
+            opened.append(plain := stack.enter_context(at.connected()))
+            assert eventually(partial(has_connections, at, min(len(opened), 2)))
+            if asks:
+                plain.sendall(request())
+                assert plain.recv(65_536)
+        assert read_all(opened[lost]) == b""
+        assert at.hits(Bound.CONNECTIONS) == 1
+        opened[2].sendall(LAST)
+        assert read_all(opened[2]).endswith(UNREADABLE)
+
+
+@cases(
+    "bound bounds",
+    {
+        "too slow": (Bound.HANDSHAKE_SECONDS, Bounds(handshake_seconds=0.2)),
+        "too many": (Bound.HANDSHAKES, Bounds(handshakes=1)),
+    },
+)
+def test_handshakes_without_end(bound: Bound, bounds: Bounds) -> None:
+    """A client that never ends its handshake is cut off, at last when another one begins."""
+    pair = issued("localhost", make.NOW)
+    tls = ServerTls(pair.pem, pair.key_pem()).context
+    with (
+        serving(Webhook(desk(*WEB).reviewer), bounds=bounds, tls=tls) as at,
+        at.connected() as first,
+        at.connected(),
+    ):
+        assert read_all(first) == b""
+        assert eventually(lambda: at.hits(bound) >= 1)
+
+
+def test_answers_of_all_that_are_not_read() -> None:
+    """Of several clients that do not read, the first one is cut off when it gets too much."""
+    bounds = Bounds(unread_bytes=60_000_000)
+    with serving(talkative, bounds=bounds) as at, at.connected() as first, at.connected() as second:
+        for plain in (first, second):
+            plain.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert plain.recv(1)
+        assert eventually(lambda: at.hits(Bound.UNREAD_BYTES) == 1)
+        assert len(read_all(first)) < 50_000_000
+        second.sendall(b"GET /short HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        assert len(read_all(second)) > 50_000_000
 
 
 async def talkative(scope: Scope, _receive: Receive, send: Send) -> None:
