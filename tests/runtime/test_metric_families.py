@@ -28,6 +28,7 @@ from app.runtime.exposition import CONTENT_TYPE, ProcessMetrics, new_registry, r
 from app.runtime.metric_families import size_log2
 from app.updater import metrics as updater
 from app.updater.metrics import (
+    BreakerScope,
     EvictionFailure,
     LeaseTrouble,
     PerRound,
@@ -83,6 +84,7 @@ def exercise_updater(registry: CollectorRegistry) -> None:
     metrics.skipped_infeasible(VPA)
     metrics.without_webhook(LeaseTrouble.INVALID)
     metrics.decided({"NoChange": 1})
+    metrics.opened(BreakerScope.CLUSTER, 1)
     metrics.step(updater.RoundStep.TOTAL, 1)
 
 
@@ -133,6 +135,7 @@ PUBLISHED: Final = [
         ("skipped_pods_total", "counter", "reason", ""),
         ("failed_open_pods_total", "counter", "reason", ""),
         ("refused_vpas_total", "counter", "reason", ""),
+        ("dropped_reviews_total", "counter", "reason", ""),
     ]),
     (exercise_updater, "vpa_updater_", [
         ("controlled_pods_total", "gauge", "update_mode vpa_size_log2", ""),
@@ -153,6 +156,7 @@ PUBLISHED: Final = [
             "vpa_name vpa_namespace vpa_size_log2", ""),
         ("admission_controller_status_invalid_total", "counter", "reason", ""),
         ("pod_decisions", "gauge", "reason", ""),
+        ("open_breakers", "gauge", "scope", ""),
         ("execution_latency_seconds", "histogram", "step", EXECUTION),
     ]),
     (exercise_recommender, "vpa_", [
