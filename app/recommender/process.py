@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Sequence
 from importlib.metadata import version
 from typing import Final
 
+from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from app.kube.limits_reached import LimitsReached
@@ -102,18 +103,7 @@ class Process:
         self._report = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
         self._rules, self._clock = round_rules(settings), clock
         self._past = past_loop(settings, self._rules, place, metrics)
-        self._context = RecommenderContext(
-            cluster=written,
-            snapshot=self._snapshot,
-            owners=self._owners,
-            usage=usage_source(settings, self._rules.variant, clock, written),
-            clock=clock,
-            metrics=metrics,
-            limits=LimitsReached(log, clock),
-            show=self._report.show,
-            past=self._past.reader if self._past is not None else None,
-            server_now=written.server_now,
-        )
+        self._context = self._round_context(settings, written, metrics)
         elected = election(settings.election, leased, clock)
         self._is_elected = settings.election.is_on
         self._leadership: Leadership = elected if self._is_elected else Unopposed()
@@ -128,17 +118,38 @@ class Process:
         # The rounds see for themselves who leads.
         campaign = Campaign(elected)
         self._campaign = place.loop("election", campaign.tick, at_end=campaign.close)
-        self._tls = FileTls.of(settings.access)
-        self._renewing = place.loop("certificate", self._tls.tick) if self._tls else None
-        self._health = self._server(settings, asked, previewer, registry)
+        tls = FileTls.of(settings.access)
+        self._renewing = place.loop("certificate", tls.tick) if tls else None
+        self._health = Server(
+            self._application(settings, asked, previewer, registry),
+            bound(*settings.loop.address, "--address"),
+            tls.context if tls else None,
+            report=BoundReport(registry),
+        )
 
-    def _server(
+    def _round_context(
+        self, settings: RecommenderSettings, written: Connection, metrics: RecommenderMetrics
+    ) -> RecommenderContext:
+        return RecommenderContext(
+            cluster=written,
+            snapshot=self._snapshot,
+            owners=self._owners,
+            usage=usage_source(settings, self._rules.variant, self._clock, written),
+            clock=self._clock,
+            metrics=metrics,
+            limits=LimitsReached(log, self._clock),
+            show=self._report.show,
+            past=self._past.reader if self._past is not None else None,
+            server_now=written.server_now,
+        )
+
+    def _application(
         self,
         settings: RecommenderSettings,
         asked: Connection,
         previewer: Previewer,
         registry: CollectorRegistry,
-    ) -> Server:
+    ) -> FastAPI:
         """Return what answers behind the port.
 
         Reading for answers and asking about tokens have a connection of their own, so that no
@@ -158,10 +169,7 @@ class Process:
         )
         health = probes(self._leader_loop.problem, self._unready, lambda: self._page(registry))
         add_recommendation_metrics(health, self._vpas, guard)
-        app = recommendations_app(found, health)
-        listener = bound(*settings.loop.address, "--address")
-        tls = self._tls.context if self._tls else None
-        return Server(app, listener, tls, report=BoundReport(registry))
+        return recommendations_app(found, health)
 
     def _page(self, registry: CollectorRegistry) -> bytes:
         """Return all numbers, with how old our knowledge is now."""
