@@ -406,6 +406,22 @@ def test_windows_of_pods_that_go_before_they_feed_again() -> None:
     assert found == {"default": (), "other": (window,)}
 
 
+def test_windows_of_pods_that_go_while_their_vpa_is_away() -> None:
+    """A window of a deleted VPA waits with its row, whatever becomes of the pod meanwhile."""
+    scene = Scene(EAGER)
+    scene.vpa("web", restored=False)
+    window = OpenWindow("web-0", START_NS + DAY, GI, 0)
+    scene.model.restore([replace(CHECKPOINT, windows=(window,))], scene.now)
+    scene.model.vpa_gone(("default", "web"), scene.now)
+    scene.pod("web-0")
+    scene.drop("web-0")
+    scene.model.tick(scene.now)
+    scene.vpa("web", restored=False)
+
+    (found,) = scene.model.checkpoints(scene.now, None)
+    assert found.windows == (window,)
+
+
 FAR = START_NS + 10 * DAY
 NEVER = START_NS + 400 * DAY
 
