@@ -42,7 +42,7 @@ _ERRORS: Final[tuple[ClusterError, ...]] = (
 _ALL_DAY: Final = 10**9
 _LATE_SHARE: Final = 0.5  # of the failed calls are carried out, only their answers are lost
 _ALL_SHARE: Final = 0.4  # of kills hit all replicas of a process
-_GROWTH_HOURS: Final = 24  # of less nothing can be said
+_GROWTH_HOURS: Final = 72  # in less not all that is bounded has come to its bound
 _WARM_HOURS: Final = 3  # until a new process holds what it usually does
 
 
@@ -155,12 +155,11 @@ class Story:
     def _calm(self) -> None:
         self.cluster.recover()
         self.watch()
-        self.run(_CALM_SECONDS)
-        self.judge.see_boosts(_CALM_SECONDS)
         for event in self.cluster.sandbox.cluster.list(EVENTS).items:  # kept for an hour else
             named = event["metadata"]
             self.cluster.sandbox.cluster.delete(Ref(EVENTS, named["namespace"], named["name"]))
-        self.run(_TEND_SECONDS)
+        self.run(_CALM_SECONDS)
+        self.judge.see_boosts(_CALM_SECONDS)
 
 
 def _least(held: list[Memory], until: int) -> Memory:
