@@ -7,8 +7,6 @@ than all that is measured.
 
 from __future__ import annotations
 
-from app.model.fields import Json
-
 import base64
 import os
 import sys
@@ -24,6 +22,7 @@ from urllib.request import urlopen
 import httpx
 import orjson
 
+from app.model.fields import Json
 from app.ports import Resource
 from app.runtime.clock import SystemClock
 from bench import upstream
