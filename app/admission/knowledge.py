@@ -17,12 +17,12 @@ from app.flags.shared import Scope
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
 from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
-from app.model.errors import BadObject, BadSetting, ClusterError, NotFound
+from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
 from app.model.limits import read_limit_range
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
-from app.ports import LIMIT_RANGES, VPAS, Cluster, Ref
+from app.ports import LIMIT_RANGES, VPAS, Cluster
 from app.runtime.clock import SystemClock
 from app.runtime.garbage import without_collection
 from app.runtime.live import Connection, Runtime, watch_ages
@@ -173,12 +173,9 @@ class ListedSiblings:
             return None
 
     def named(self, namespace: str, name: str) -> Vpa | None:
-        """Return one VPA; one that cannot be read takes no pods."""
-        try:
-            item = self._cluster.get(Ref(VPAS, namespace, name))
-        except NotFound:
-            return None
-        return next(_siblings([item]), None)
+        """Return one VPA by listing it, for lists are our right; a bad one takes no pods."""
+        page = self._cluster.list(VPAS, namespace, field_selector=f"metadata.name={name}")
+        return next(_siblings(page.items), None)
 
 
 def _siblings(items: Iterable[Object]) -> Iterator[Vpa]:

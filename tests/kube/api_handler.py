@@ -199,7 +199,11 @@ class Handler(BaseHTTPRequestHandler):
             version, items = self.api.rests.pop(token)
         else:
             found = sorted(self.api.objects[resource].items())
-            items = [item for (place, _), item in found if namespace in {"", place}]
+            field, _, value = query.get("fieldSelector", "").partition("=")
+            names = {value} if field == "metadata.name" else {name for (_, name), _ in found}
+            items = [
+                item for (place, name), item in found if namespace in {"", place} and name in names
+            ]
         limit = int(query.get("limit", 0)) or len(items)
         metadata = {"resourceVersion": version}
         if items[limit:]:
