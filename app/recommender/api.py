@@ -32,9 +32,8 @@ from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import exposition
 from app.runtime.access import Caller, Guard
-from app.runtime.answers import AnswerThreads
+from app.runtime.answers import AnswerThreads, SharedPage
 from app.runtime.exposition import CONTENT_TYPE
-from app.runtime.pages import SharedPage
 from app.runtime.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
 
 log = logging.getLogger("recommender.api")

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from fastapi import FastAPI, Response
 
+from app.runtime.answers import SharedPage
 from app.runtime.exposition import CONTENT_TYPE
-from app.runtime.pages import SharedPage
 
 Check = Callable[[], str]  # empty: fine, else what is wrong
 

@@ -9,7 +9,7 @@ from contextlib import ExitStack
 import httpx
 import pytest
 
-from app.runtime.pages import PageThreads, SharedPage
+from app.runtime.answers import AnswerThreads, SharedPage
 from app.runtime.probes import probes
 from tests.runtime.serving import WAIT_SECONDS, serving
 
@@ -51,7 +51,7 @@ def test_a_page_that_fails_is_tried_again() -> None:
 
 
 def test_few_pages_at_a_time() -> None:
-    """Many who ask for different pages get them two at a time."""
+    """Many who ask for different pages get as many at a time as there are threads."""
     lock, now, most = threading.Lock(), [0], [0]
     both = threading.Barrier(2)
 
@@ -64,8 +64,8 @@ def test_few_pages_at_a_time() -> None:
             now[0] -= 1
 
     async def ask() -> None:
-        threads = PageThreads()
-        await asyncio.gather(*(threads.make(page) for _ in range(10)))
+        threads = AnswerThreads(2)
+        await asyncio.gather(*(threads.answer(page) for _ in range(10)))
 
     asyncio.run(ask())
     assert most == [2]
