@@ -268,7 +268,8 @@ class HttpConnection(HttpToolsProtocol):
     def _rest(self) -> None:
         """Begin to wait for the next request, or for the answers before it to be read."""
         self._has_answered = True
-        self._idle_until = self.loop.time() + self.timeout_keep_alive
+        # The loop's own time goes by milliseconds, in which several connections may come to rest.
+        self._idle_until = monotonic() + self.timeout_keep_alive
 
     @property
     def is_busy(self) -> bool:
