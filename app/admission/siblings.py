@@ -3,7 +3,7 @@
 Strategy: an overlap is found in the watched snapshot. That may be a moment old, so what counts is
 read from the API server: in a small namespace the VPAs as a whole, in one with many only those
 that seem to overlap, which may be gone. Whatever cannot be read in time is believed as it was
-watched, so that nothing gets in because somebody asks often. One list of a namespace is under way
+watched, so that frequent questions let nothing in. One list of a namespace is under way
 at a time; all who came meanwhile share the next one, which begins after they came.
 """
 

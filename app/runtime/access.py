@@ -39,7 +39,7 @@ _PLAIN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """Who sends a request, by its own words, and whether nobody else could read these."""
+    """Who sends a request, by its own words, and whether these cannot be read on their way."""
 
     authorization: str
     is_private: bool = True

@@ -25,7 +25,7 @@ _MIB: Final = 1024 * _KIB
 _QUIET_SECONDS: Final = 60.0  # between two lines about one bound
 
 
-class Bound(StrEnum):
+class BoundName(StrEnum):
     """A field of `Bounds`, as metrics and the log name it."""
 
     CONNECTIONS = "connections"
@@ -70,13 +70,13 @@ class BoundReport:
             ["bound"],
             registry=registry,
         )
-        self._counters = {bound: family.labels(bound.value) for bound in Bound}
+        self._counters = {bound: family.labels(bound.value) for bound in BoundName}
         self._seconds = seconds
         self._lock = threading.Lock()  # several ports may report
-        self._untold = dict.fromkeys(Bound, 0)
-        self._quiet_until = dict.fromkeys(Bound, float("-inf"))
+        self._untold = dict.fromkeys(BoundName, 0)
+        self._quiet_until = dict.fromkeys(BoundName, float("-inf"))
 
-    def hit(self, bound: Bound, bounds: Bounds) -> None:
+    def hit(self, bound: BoundName, bounds: Bounds) -> None:
         """Count a connection or a request at a bound."""
         self._counters[bound].inc()
         now = self._seconds()
@@ -93,7 +93,7 @@ class BoundReport:
 class Holder(Protocol):
     """A connection that makes us hold something."""
 
-    def cut_off(self, bound: Bound, /) -> None:
+    def cut_off(self, bound: BoundName, /) -> None:
         """End at once, because of a bound."""
         ...
 
@@ -101,7 +101,7 @@ class Holder(Protocol):
 class HeldBytes:
     """Bytes that the connections of a port make us hold, and who holds them since when."""
 
-    def __init__(self, bound: Bound, most: int) -> None:
+    def __init__(self, bound: BoundName, most: int) -> None:
         self._bound = bound
         self._most = most
         self._total = 0

@@ -17,7 +17,7 @@ import uvicorn
 from prometheus_client import CollectorRegistry
 
 from app.model.errors import BadSetting
-from app.runtime.bounds import Bound, BoundReport, Bounds
+from app.runtime.bounds import BoundName, BoundReport, Bounds
 from app.runtime.garbage import give_back_now
 from app.runtime.protocol import AtOnce, Handling, HttpConnection
 
@@ -198,7 +198,7 @@ class _Acceptor:
                 return
             open_ones = len(self._connections) + len(self._handshakes)
             if open_ones >= self._bounds.connections and not self._make_room():
-                self._handling.report.hit(Bound.CONNECTIONS, self._bounds)
+                self._handling.report.hit(BoundName.CONNECTIONS, self._bounds)
                 plain.close()
             else:
                 self._welcome(plain)
@@ -208,7 +208,7 @@ class _Acceptor:
         idle = [one for one in self._connections if not one.is_busy]
         count = max(self._bounds.connections // 50, 1)
         for one in heapq.nsmallest(count, idle, key=lambda one: one.worth):
-            one.cut_off(Bound.CONNECTIONS)
+            one.cut_off(BoundName.CONNECTIONS)
         return bool(idle)
 
     def _welcome(self, plain: socket.socket) -> None:
@@ -216,7 +216,7 @@ class _Acceptor:
             longest = next(iter(self._handshakes))
             del self._handshakes[longest]
             longest.cancel()
-            self._handling.report.hit(Bound.HANDSHAKES, self._bounds)
+            self._handling.report.hit(BoundName.HANDSHAKES, self._bounds)
         plain.setblocking(False)
         task = self._loop.create_task(self._connect(plain))
         self._handshakes[task] = None
@@ -232,7 +232,7 @@ class _Acceptor:
             try:
                 await self._loop.connect_accepted_socket(self._make, plain, **self._tls)
             except ConnectionAbortedError:
-                self._handling.report.hit(Bound.HANDSHAKE_SECONDS, self._bounds)
+                self._handling.report.hit(BoundName.HANDSHAKE_SECONDS, self._bounds)
 
 
 def bound(

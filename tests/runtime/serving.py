@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import httpx
 from prometheus_client import CollectorRegistry
 
-from app.runtime.bounds import Bound, BoundReport, Bounds
+from app.runtime.bounds import BoundName, BoundReport, Bounds
 from app.runtime.http_server import Server, bound
 
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ class Served:
     port: int
     registry: CollectorRegistry
 
-    def hits(self, bound: Bound) -> float:
+    def hits(self, bound: BoundName) -> float:
         """Return how often a bound was hit."""
         labels = {"bound": bound.value}
         return self.registry.get_sample_value("plumbline_http_bounds_hit_total", labels) or 0.0

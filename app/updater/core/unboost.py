@@ -96,7 +96,7 @@ def boost_ends(pod: Pod, vpa: Vpa, now: datetime) -> BoostEnds:
 def overdue_at(pod: Pod, vpa: Vpa, rules: UpdateRules) -> datetime:
     """Return when a boost has lasted too long to be in order: it is stuck, or its mark is forged.
 
-    It counts from the pod's start, which nobody can write as they can its annotations.
+    It counts from the pod's start, which cannot be written as its annotations can.
     """
     lasts = max((boost_lasts(vpa, name) for name in boosted_containers(pod)), default=timedelta())
     start = pod.started or pod.created
