@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ssl
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from datetime import timedelta
 from pathlib import Path
@@ -34,6 +35,7 @@ MOST_MB: Final = 20.0  # at the end, beside what there was at a third
 OWNERS: Final = share(300, 40)  # of a pod; few of them are large, many are small
 POLICIES: Final = share(300, 60)  # of a VPA
 BATCH: Final = 50  # pods that are there at a time
+AT_ONCE: Final = 10  # reviews, because look-ups of owners wait
 SETTLE_SECONDS: Final = share(2, 10)
 LONG: Final = "x" * 40
 
@@ -107,13 +109,21 @@ def reviewing(crowd: Crowd, port: int) -> Iterator[Callable[[int], None]]:
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     headers, url = {"content-type": "application/json"}, f"https://127.0.0.1:{port}/mutate"
 
-    with httpx.Client(verify=context, timeout=20, headers=headers) as client:
+    with (
+        httpx.Client(verify=context, timeout=20, headers=headers) as client,
+        ThreadPoolExecutor(AT_ONCE) as pool,
+    ):
+        open_ones: list[Future[httpx.Response]] = []
 
         def play(number: int) -> None:
             crowd.play(number)
             for pod in (crowd.pod(number), make.pod_json(owner=f"Job/other-{number}-{LONG}")):
                 body = orjson.dumps(make.review_json(pod))
-                client.post(url, content=body).raise_for_status()
+                open_ones.append(pool.submit(client.post, url, content=body))
+            if len(open_ones) >= AT_ONCE:
+                for one in open_ones:
+                    one.result().raise_for_status()
+                open_ones.clear()
 
         yield play
 
