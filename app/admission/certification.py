@@ -50,6 +50,7 @@ class Certification:
     trusts: Callable[[CertificateSet], bool]
     trouble: Callable[[CertificateSet], str]  # why API servers do not reach us with it
     loops: tuple[Loop, ...] = ()
+    repairs: Callable[[], int] = lambda: 0  # how often we put the registration for pods back
 
 
 def local(settings: AdmissionSettings, clock: Clock) -> Certification:
@@ -100,6 +101,7 @@ def in_cluster(
             Loop("rotation election", campaign.tick, clock, at_end=campaign.close),
             Loop("certificate rotation", rotator.tick, clock),
         ),
+        repairs=lambda: registrar.repairs if registrar else 0,
     )
 
 

@@ -3,6 +3,7 @@
 Strategy: no beat without a reason to believe. The updater evicts only while the beat is fresh,
 so a beat from a webhook that cannot answer would let pods be recreated unpatched. All replicas
 share one Lease, and a beat that another replica was faster with is as good as ours.
+A webhook configuration that was put back between two beats is told too, by the replica that did it.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
+from math import inf
 
 from app.kube.leases import lease, lease_spec, micro_time
 from app.model.errors import BadObject, Conflict, NotFound, TooMany, Unavailable
@@ -21,6 +23,9 @@ log = logging.getLogger("admission.heartbeat")
 
 _RETRY_SECONDS = (0.1, 0.3)
 _RECHECK_SECONDS = 1.0  # how soon a webhook that becomes ready is told of
+# Each repair that is told ends pauses, which must not become useless evictions without end where
+# another client changes the configuration again and again. A first pause is as long.
+_REPAIR_SECONDS = 300.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,14 +42,22 @@ class Heartbeat:
     """Renews the Lease while `ready` gives no reason against it."""
 
     def __init__(
-        self, cluster: Cluster, rules: HeartbeatRules, ready: Callable[[], str], clock: Clock
+        self,
+        cluster: Cluster,
+        rules: HeartbeatRules,
+        ready: Callable[[], str],
+        clock: Clock,
+        repairs: Callable[[], int] = lambda: 0,
     ) -> None:
+        """`repairs` counts how often this replica put the registration back."""
         self._cluster = cluster
         self._rules = rules
         self._ready = ready
         self._clock = clock
         self._withheld: str | None = "not started"
+        self._repairs = repairs
         self._was_away = False  # since the last beat
+        self._repaired = (0, -inf)  # as of the last beat, and when one was told
 
     def tick(self, now: datetime) -> float:
         """Beat if ready; return the seconds until the next beat is due.
@@ -53,7 +66,7 @@ class Heartbeat:
             ClusterError: the API server did not take the beat.
         """
         reason = self._ready()
-        if reason and self._withheld == "":
+        if self._is_repaired() or (reason and self._withheld == ""):
             self._was_away = True
         if reason != self._withheld:
             log.info("heartbeat withheld" if reason else "heartbeat sent", extra={"reason": reason})
@@ -63,6 +76,14 @@ class Heartbeat:
         began = self._clock.monotonic()
         self._beat(now, began + self._rules.interval_seconds)
         return max(began + self._rules.interval_seconds - self._clock.monotonic(), 0.0)
+
+    def _is_repaired(self) -> bool:
+        """Whether the registration was put back since the last beat, and that is to be told."""
+        (before, told), seconds = self._repaired, self._clock.monotonic()
+        count = self._repairs()
+        is_told = count > before and seconds - told >= _REPAIR_SECONDS
+        self._repaired = (count, seconds if is_told else told)
+        return is_told
 
     def _beat(self, now: datetime, deadline: float) -> None:
         for wait_seconds in _RETRY_SECONDS:

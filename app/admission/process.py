@@ -194,7 +194,8 @@ class AdmissionProcess:
         seconds = beat.interval.total_seconds()
         rules = HeartbeatRules(beat.lease_namespace, beat.lease_name, holder, seconds)
         cluster = runtime.connect(settings.cluster)
-        heartbeat = Heartbeat(cluster, rules, self.reachable, runtime.clock)
+        repairs = self._certification.repairs
+        heartbeat = Heartbeat(cluster, rules, self.reachable, runtime.clock, repairs)
         return runtime.loop("heartbeat", heartbeat.tick, longest_retry_seconds=seconds)
 
     def _reload(self, now: datetime) -> float:

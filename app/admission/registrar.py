@@ -16,7 +16,7 @@ from datetime import datetime
 from app.admission.core.registration import align, drift_event
 from app.admission.core.rotation import CertificateSet, fingerprints, joined
 from app.model.errors import ClusterError, Conflict, NotFound
-from app.ports import EVENTS, Cluster, Json, Ref, Resource
+from app.ports import EVENTS, MUTATING_WEBHOOKS, Cluster, Json, Ref, Resource
 
 log = logging.getLogger("admission.registration")
 
@@ -44,6 +44,7 @@ class Registrar:
         self._confirmed: dict[str, Json] = {}  # by kind: what was last seen to be in place
         self._not_kept: dict[str, frozenset[str]] = {}  # by kind: what the API server drops
         self._reason = ""  # why the last first-time registration was put off
+        self.repairs = 0  # how often pods may have been created without us until we saw it
         self.bundle = ""
 
     @property
@@ -160,6 +161,7 @@ class Registrar:
             )
         self._not_kept[kind] = lost
         if drifted:
+            self.repairs += kind == MUTATING_WEBHOOKS.kind
             self._report(drift_event(written, differences, now, _REPORTER))
 
     def _report(self, event: Json) -> None:

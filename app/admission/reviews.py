@@ -308,8 +308,8 @@ def _allowed(uid: str, **more: Json) -> bytes:
 def pod_response(uid: str, verdict: PodVerdict) -> Json:
     """Return the response about a pod; its patch was encoded when it was worked out."""
     response: Json = {"uid": uid, "allowed": True}
-    if verdict.sizes is not None:
-        response["patch"] = verdict.sizes.encoded
+    if encoded := verdict.encoded:
+        response["patch"] = encoded
         response["patchType"] = "JSONPatch"
     audit: Json = {"reason": verdict.reason}
     vpa = verdict.match.vpa if verdict.match else None

@@ -35,6 +35,11 @@ def add(path: Path, value: object) -> Operation:
     return {"op": "add", "path": _finished(path), "value": value}
 
 
+def remove(path: Path) -> Operation:
+    """Take out a member or a position, which must be there."""
+    return {"op": "remove", "path": _finished(path)}
+
+
 def test(path: Path, value: object) -> Operation:
     """Let the whole patch fail unless this value is there."""
     return {"op": "test", "path": _finished(path), "value": value}

@@ -39,6 +39,8 @@ from app.model.kinds import (
 from app.model.quantity import SIZED, Quantities, Quantity
 
 BOOST_ANNOTATION = "vpaCpuStartupBoost/"
+UNBOOST_PENDING_ANNOTATION = "vpaCpuUnboostPending/"  # since when a container is brought back
+BOOST_MARKS = (BOOST_ANNOTATION, UNBOOST_PENDING_ANNOTATION)
 OBSERVED_ANNOTATION = "vpaObservedContainers"
 UPDATES_ANNOTATION = "vpaUpdates"
 IN_PLACE_ANNOTATION = "vpaInPlaceUpdated"

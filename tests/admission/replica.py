@@ -34,7 +34,9 @@ class Replica:
         self.registrar = self.new_registrar()
         self.store = SecretStore(self.cluster, "kube-system", "vpa-tls-certs")
         self.rotator = self.new_rotator(self.store)
-        self.heartbeat = Heartbeat(self.cluster, beats, lambda: self.reason, self.clock)
+        self.heartbeat = Heartbeat(
+            self.cluster, beats, lambda: self.reason, self.clock, lambda: self.registrar.repairs
+        )
 
     def new_registrar(self, bundle: str = "") -> Registrar:
         """Return a registrar that has just started."""

@@ -7,9 +7,10 @@ from datetime import timedelta
 import pytest
 
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
+from app.kube.leases import micro_time
 from app.model.errors import ClusterError, Conflict, Refused, TooMany, Unavailable
-from app.ports import LEASES, Json, Ref
-from tests.admission.replica import BEATS, Replica
+from app.ports import LEASES, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref, Resource
+from tests.admission.replica import BEATS, CONFIGURATION, Replica
 from tests.cases import cases
 from tests.cluster_in_memory import outage
 from tests.stepped_clock import START
@@ -82,6 +83,32 @@ def test_an_interruption_is_told(
         scene.beat()
         scene.clock.wait(10)
     assert (scene.lease() or {}).get("acquireTime") == acquired
+
+
+@cases(
+    "resource repaired_at acquired",
+    {
+        "the one for pods": (MUTATING_WEBHOOKS, (10,), 20),
+        "the one for VPAs": (VALIDATING_WEBHOOKS, (10,), None),
+        "again, and soon": (MUTATING_WEBHOOKS, (10, 300), 20),
+        "again, later": (MUTATING_WEBHOOKS, (10, 310), 320),
+    },
+)
+def test_a_repair_is_told(
+    resource: Resource, repaired_at: tuple[int, ...], acquired: int | None
+) -> None:
+    """A configuration that was deleted and put back between two beats leaves a trace too."""
+    scene = Replica()
+    scene.registrar.bundle = "any"
+    for seconds in range(0, 400, 10):
+        scene.beat()
+        scene.registrar.tick(scene.clock.now())
+        if seconds in repaired_at:
+            scene.cluster.delete(Ref(resource, "", CONFIGURATION))
+            scene.registrar.tick(scene.clock.now())
+        scene.clock.wait(10)
+    told = None if acquired is None else micro_time(START + timedelta(seconds=acquired))
+    assert (scene.lease() or {}).get("acquireTime") == told
 
 
 def test_log(caplog: pytest.LogCaptureFixture) -> None:

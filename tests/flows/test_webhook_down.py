@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from app.admission.certification import Certification, in_cluster
-from app.ports import PODS, Ref
+from app.ports import LEASES, MUTATING_WEBHOOKS, PODS, Ref
 from app.run.embedded_webhook import EmbeddedWebhook
 from app.run.simulated import SimulatedRuntime
 from app.runtime.clock import SystemClock
@@ -19,6 +19,7 @@ from tests.flows.autoscaler import (
     vpa,
     workload,
 )
+from tests.waiting import eventually
 
 LOAD = "noise: 0, cpu: constant 400m, memory: constant 300Mi"
 
@@ -56,6 +57,17 @@ def test_no_pod_is_evicted_until_it_is_back() -> None:
         cluster.run(10 * MINUTE)
         assert len(cluster.events("EvictedByVPA")) == 2
         assert set(cluster.requests()) == {cluster.target("web")["cpu"]}
+
+
+def test_a_registration_that_is_put_back_is_told() -> None:
+    """The Lease tells the updater that pods may have been created without the webhook."""
+    with autoscaler() as cluster:
+        objects = cluster.world.sandbox.cluster
+        objects.delete(Ref(MUTATING_WEBHOOKS, "", "vpa-webhook-config"))
+        assert eventually(lambda: not cluster.world.webhook.reachable())
+        cluster.run(15)
+        spec = objects.get(Ref(LEASES, "kube-system", "vpa-admission-controller"))["spec"]
+        assert "acquireTime" in spec
 
 
 def test_pods_are_created_all_the_same() -> None:

@@ -42,6 +42,7 @@ def test_pointers(segments: tuple[str | int, ...], text: str) -> None:
     [
         (patches.add(("a", "b/c"), "1"), '{"op": "add", "path": "/a/b~1c", "value": "1"}'),
         (patches.add("/a/b~1c", {}), '{"op": "add", "path": "/a/b~1c", "value": {}}'),
+        (patches.remove(("a", "b~c")), '{"op": "remove", "path": "/a/b~0c"}'),
         (patches.test(["a"], None), '{"op": "test", "path": "/a", "value": null}'),
     ],
 )

@@ -178,6 +178,10 @@ class Stage:
         if self.parts.boosts is not None:
             self.parts.boosts.refill()
 
+    def also(self, tick: Callable[[datetime], float]) -> None:
+        """Let something else be done whenever it is due, from now on."""
+        self._loops.append(_Loop(tick, self.clock.monotonic()))
+
     # --- what happens
 
     def apply(self, *items: Json) -> None:

@@ -5,6 +5,7 @@ stays as its author wrote it, with a reason. Only the spec is read: the status t
 claims is not trusted. Patch operations are built by path and never by comparing objects, so
 unknown fields cannot be lost. Maps are created only where they are missing; an existing
 `resources` object is never replaced, because it may hold more than requests and limits.
+Annotations of a boost that a pod brings along are removed: updater and recommender believe them.
 
 Thousands of pods differ only in names and images. Before anything is parsed, two keys are picked
 out: all that matching reads, and all that sizing reads. Nothing else of the object is ever read,
@@ -28,8 +29,15 @@ from app.model.fields import Json, Object, as_object, labels_at, object_at, obje
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.kinds import CacheKey, OwnerReference, controller_of, read_owners
 from app.model.limits import NamespaceLimits
-from app.model.patches import Operation, add, pointer
-from app.model.pods import OBSERVED_ANNOTATION, UPDATES_ANNOTATION, Container, Pod, read_pod
+from app.model.patches import Operation, add, pointer, remove
+from app.model.pods import (
+    BOOST_MARKS,
+    OBSERVED_ANNOTATION,
+    UPDATES_ANNOTATION,
+    Container,
+    Pod,
+    read_pod,
+)
 from app.model.quantity import CPU, ZERO, Quantities, Quantity, in_order
 from app.model.review import AdmissionRequest
 from app.model.snapshot import NamespaceView
@@ -81,6 +89,7 @@ class IncomingPod(NamedTuple):
     size_key: bytes  # all that its sizes and its patch depend on
     metadata: Object
     spec: Object  # the part that sizing looks at
+    marks: tuple[str, ...] = ()  # annotations as of a boost, though it has none yet
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -120,15 +129,18 @@ def read_incoming_pod(item: Object, namespace: str) -> IncomingPod:
     text_at(metadata, "name", "metadata")
     text_at(metadata, "generateName", "metadata")
     is_bare = metadata.get("annotations") is None
+    marks: tuple[str, ...] = ()
     if not is_bare:
-        labels_at(metadata, "annotations", "metadata")
+        annotations = labels_at(metadata, "annotations", "metadata")
+        marks = tuple([key for key in annotations if key.startswith(BOOST_MARKS)])
     picked: Json = {"resources": spec.get("resources")}
     for key in _OF_SPEC:
         if spec.get(key) is not None:
             containers = objects_at(spec, key, "spec")
             picked[key] = [_picked(container, _OF_CONTAINERS) for container in containers]
     matched = (namespace, metadata.get("labels"), metadata.get("ownerReferences"))
-    return IncomingPod(namespace, _key(matched), _key((is_bare, picked)), metadata, picked)
+    sized = (is_bare, picked, marks) if marks else (is_bare, picked)
+    return IncomingPod(namespace, _key(matched), _key(sized), metadata, picked, marks)
 
 
 def _picked(item: Object, keys: tuple[str, ...]) -> Json:
@@ -192,6 +204,7 @@ class PodVerdict(NamedTuple):
     incoming: IncomingPod | None = None
     match: Match | None = None
     sizes: PodSizes | None = None
+    unmarking: Sequence[Operation] = ()  # for a pod without sizes
 
     @property
     def containers(self) -> tuple[ContainerVerdict, ...]:
@@ -201,7 +214,14 @@ class PodVerdict(NamedTuple):
     @property
     def patch(self) -> Sequence[Object]:
         """The operations that bring it about."""
-        return self.sizes.patch if self.sizes else ()
+        return self.sizes.patch if self.sizes else self.unmarking
+
+    @property
+    def encoded(self) -> str:
+        """The operations as they go over the wire; empty if there are none."""
+        if self.sizes is not None:
+            return self.sizes.encoded
+        return _encoded(self.unmarking) if self.unmarking else ""
 
 
 _MOST_KEPT_BYTES = 32 * 1024 * 1024  # roughly, of sizes; of matches a quarter
@@ -237,7 +257,8 @@ class PodAdmission:
             if isinstance(match, LookupNeeded):
                 return match
             if match.vpa is None:
-                return PodVerdict(match.reason, match.message, incoming, match)
+                unmarking = _unmarking(incoming.marks) if self._boosts else ()
+                return PodVerdict(match.reason, match.message, incoming, match, None, unmarking)
             sized = self._size(incoming, match.vpa, view.limits)
         except BadObject as error:
             return PodVerdict(PodReason.UNREADABLE, str(error))
@@ -259,21 +280,26 @@ class PodAdmission:
     def _size(self, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits) -> PodSizes:
         kept = self._sizes.get(vpa.index, limits, incoming.size_key)
         if kept is None:
-            kept = size_pod(incoming.pod(), vpa, limits, self._rules)
+            marks = incoming.marks if self._boosts else ()
+            kept = size_pod(incoming.pod(), vpa, limits, self._rules, marks)
             # The values behind a patch take several times as much as its text.
             size_bytes = 1_000 + 4 * len(incoming.size_key) + 8 * len(kept.encoded)
             self._sizes.keep(vpa.index, limits, incoming.size_key, kept, size_bytes)
         return kept
 
 
-def size_pod(pod: Pod, vpa: Vpa, limits: NamespaceLimits, rules: PodRules) -> PodSizes:
-    """Work out what a pod gets from the VPA that controls it.
+def size_pod(
+    pod: Pod, vpa: Vpa, limits: NamespaceLimits, rules: PodRules, marks: Sequence[str] = ()
+) -> PodSizes:
+    """Work out what a pod gets from the VPA that controls it; `marks` are not to stay.
 
     Raises:
         BadObject: the pod's resources cannot be read.
     """
     containers = _container_verdicts(pod, vpa, limits, rules)
     patch = pod_patch(pod, vpa.name, containers)
+    ours = {one.boost.annotation for one in containers if one.boost} if marks else set()
+    patch += _unmarking([key for key in marks if key not in ours])
     is_sized = any(one.requests or one.limits for one in containers)
     reason = PodReason.SIZED if is_sized else PodReason.NO_RECOMMENDATION
     changes = {
@@ -281,7 +307,15 @@ def size_pod(pod: Pod, vpa: Vpa, limits: NamespaceLimits, rules: PodRules) -> Po
         for operation in patch
         if operation["path"].startswith("/spec/")
     }
-    return PodSizes(reason, containers, patch, b64encode(orjson.dumps(patch)).decode(), changes)
+    return PodSizes(reason, containers, patch, _encoded(patch), changes)
+
+
+def _encoded(patch: Sequence[Operation]) -> str:
+    return b64encode(orjson.dumps(patch)).decode()
+
+
+def _unmarking(marks: Sequence[str]) -> tuple[Operation, ...]:
+    return tuple([remove(("metadata", "annotations", key)) for key in marks])
 
 
 def _container_verdicts(

@@ -16,8 +16,10 @@ from typing import Final
 from app.model.patches import Operation, add, test
 from app.model.pods import (
     BOOST_ANNOTATION,
+    BOOST_MARKS,
     IN_PLACE_ANNOTATION,
     OBSERVED_ANNOTATION,
+    UNBOOST_PENDING_ANNOTATION,
     Container,
     Pod,
 )
@@ -28,9 +30,6 @@ from app.updater.core.decisions import ContainerChange, PodChange
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
 RAISED_ANNOTATION: Final = "vpaMemoryRaisedAt/"  # of a container, in answer to a kill for memory
-UNBOOST_PENDING_ANNOTATION: Final = (
-    "vpaCpuUnboostPending/"  # since when a container is being brought back
-)
 
 
 def observed_containers(pod: Pod) -> frozenset[str] | None:
@@ -141,8 +140,7 @@ def read_time(text: str | None) -> datetime | None:
 
 def has_boost_annotations(pod: Pod) -> bool:
     """Whether a pod is boosted, or being brought back from its boost."""
-    prefixes = (BOOST_ANNOTATION, UNBOOST_PENDING_ANNOTATION)
-    return any(key.startswith(prefixes) for key in pod.annotations or ())
+    return any(key.startswith(BOOST_MARKS) for key in pod.annotations or ())
 
 
 def boosted_containers(pod: Pod) -> frozenset[str]:

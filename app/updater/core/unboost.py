@@ -18,7 +18,13 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from app.model.kinds import Condition
-from app.model.pods import BOOST_ANNOTATION, Container, Pod, original_resources
+from app.model.pods import (
+    BOOST_MARKS,
+    UNBOOST_PENDING_ANNOTATION,
+    Container,
+    Pod,
+    original_resources,
+)
 from app.model.quantity import CPU, Quantities, Quantity
 from app.model.times import LATEST, believed, doubled, later, rfc3339
 from app.model.vpa import Vpa
@@ -27,7 +33,6 @@ from app.updater.core.decisions import Action, ContainerChange, Decision, PodCha
 from app.updater.core.memory import Pause
 from app.updater.core.need import Deviation, rank
 from app.updater.core.patching import (
-    UNBOOST_PENDING_ANNOTATION,
     boosted_containers,
     pending_containers,
     pending_since,
@@ -187,11 +192,7 @@ def _unboost_change(context: PodContext, names: frozenset[str], back: BoostRetur
 def _remove_annotations(pod: Pod, containers: frozenset[str]) -> PodChange:
     """Return the change that takes the marks away, once the kubelet reports the smaller size."""
     present = pod.annotations or {}
-    marks = (
-        prefix + name
-        for name in sorted(containers)
-        for prefix in (BOOST_ANNOTATION, UNBOOST_PENDING_ANNOTATION)
-    )
+    marks = (prefix + name for name in sorted(containers) for prefix in BOOST_MARKS)
     return PodChange((), tuple((mark, None) for mark in marks if mark in present))
 
 

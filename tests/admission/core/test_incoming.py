@@ -39,6 +39,8 @@ def test_size_key_leaves_out(path: str, value: object) -> None:
     "path value",
     {
         "annotations are there": ("metadata.annotations", {}),
+        "one of a boost": ("metadata.annotations", {"vpaCpuStartupBoost/app": "{}"}),
+        "one of a boost's end": ("metadata.annotations", {"vpaCpuUnboostPending/app": ""}),
         "a container's name": ("spec.containers[0].name", "b"),
         "its resources": ("spec.containers[0].resources", None),
         "a sidecar": ("spec.initContainers[0].restartPolicy", None),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from typing import cast
 
 import orjson
@@ -10,6 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
+from app.admission.reviews import pod_response
 from app.model.errors import BadObject
 from app.model.fields import Json
 from app.model.patches import apply
@@ -178,6 +180,51 @@ def test_unmatched() -> None:
     assert found.patch == []
     assert found.verdict.sizes is None
     assert found.verdict.reason == "NoVPAForOwner"
+
+
+FORGED = {"vpaCpuStartupBoost/hamster": "{}", "vpaCpuUnboostPending/a~1": "", "vpaOther/a": "x"}
+BOOST = make.boost_json(factor=2)
+
+
+@cases(
+    "vpa target gate kept",
+    {
+        "no VPA sizes it": (vpa_json(), "other", True, ["vpaOther/a"]),
+        "it is sized": (vpa_json(advice("hamster", "1")), "web", True, ["vpaOther/a"]),
+        "it is boosted": (
+            vpa_json(boost=BOOST),
+            "web",
+            True,
+            ["vpaCpuStartupBoost/hamster", "vpaOther/a"],
+        ),
+        "gate off": (vpa_json(), "web", False, list(FORGED)),
+        "gate off, no VPA sizes it": (vpa_json(), "other", False, list(FORGED)),
+    },
+)
+def test_marks_of_a_boost_are_ours(vpa: Json, target: str, gate: bool, kept: list[str]) -> None:
+    """Annotations of a boost that a pod brings along go, in whatever comes over the wire."""
+    pod = make.pod_json(HAMSTER, owner=f"StatefulSet/{target}", annotations=FORGED)
+    owners = [make.workload_json(f"StatefulSet/{target}")]
+    found = admit(pod, vpa, owners=owners, gate=gate)
+    left = found.annotations
+    assert [key for key in left if "/" in key] == kept
+    assert left.get("vpaCpuStartupBoost/hamster") != "{}" or not gate
+    response = pod_response("u", found.verdict)
+    sent = orjson.loads(b64decode(response["patch"])) if "patch" in response else []
+    assert sent == found.patch
+    assert response.get("patchType") == ("JSONPatch" if sent else None)
+
+
+def test_marks_are_remembered_apart() -> None:
+    """Of pods that differ in such annotations alone each loses its own."""
+    admission = PodAdmission(PodRules(ALL_GATES))
+    view = make.snapshot(make.vpa(cpu="250m"), make.workload()).of("default")
+    for marks in ({}, {"vpaCpuStartupBoost/a": ""}, {}, {"vpaCpuUnboostPending/b": ""}):
+        request = read_review(make.review_json(make.pod_json(annotations=marks)))
+        found = admission.admit(request, view, NOTHING_LOOKED_UP)
+        assert isinstance(found, PodVerdict)
+        removed = [item["path"] for item in found.patch if item["op"] == "remove"]
+        assert removed == [f"/metadata/annotations/{key.replace('/', '~1')}" for key in marks]
 
 
 def test_claims_are_kept() -> None:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from app.model.fields import Json
+from app.model.pods import UNBOOST_PENDING_ANNOTATION
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory
-from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.updater.core.scenes import (

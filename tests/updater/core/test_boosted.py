@@ -9,9 +9,10 @@ import pytest
 
 from app.model.fields import Json
 from app.model.patches import merge
+from app.model.pods import UNBOOST_PENDING_ANNOTATION
 from app.updater.core.decisions import Action, PodChange, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, Resized
-from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION, annotation_patch, resize_patch
+from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.plan import PlanOptions
 from tests import make
 from tests.cases import cases

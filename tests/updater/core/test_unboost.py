@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from app.model.fields import Json
+from app.model.pods import UNBOOST_PENDING_ANNOTATION
 from app.updater.core.decisions import Action, Decision, PodChange, Reason
-from app.updater.core.patching import UNBOOST_PENDING_ANNOTATION, pending_since
+from app.updater.core.patching import pending_since
 from app.updater.core.unboost import (
     NextLook,
     annotations_after_refusal,
