@@ -168,6 +168,7 @@ class _Acceptor:
             }
         )
         listener.setblocking(False)
+        listener.listen(_BACKLOG)  # also where it listens already, with a short queue
         self._is_open = True
         self._listen()
 
