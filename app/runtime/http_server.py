@@ -140,7 +140,8 @@ class _Acceptor:
     """Accepts the connections of a listening socket, at most so many at a time.
 
     Where there is no room for another one, some go of those that are missed least: those that
-    have never asked anything go first, then those that have been idle for longest.
+    have never asked anything go first, then those that have been idle for longest. Where all of
+    them wait for an answer, the one goes that has waited for longest.
     """
 
     def __init__(
@@ -210,7 +211,12 @@ class _Acceptor:
         count = max(self._bounds.connections // 50, 1)
         for one in heapq.nsmallest(count, idle, key=lambda one: one.worth):
             one.cut_off(Bound.CONNECTIONS)
-        return bool(idle)
+        if idle:
+            return True
+        busy = [one for one in self._connections if not one.transport.is_closing()]
+        if busy:
+            min(busy, key=lambda one: one.began).cut_off(Bound.CONNECTIONS)
+        return bool(busy)
 
     def _welcome(self, plain: socket.socket) -> None:
         if len(self._handshakes) >= self._bounds.handshakes:
