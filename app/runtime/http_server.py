@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import heapq
+import resource
 import socket
 import ssl
 import threading
@@ -34,6 +35,8 @@ _PAUSE_SECONDS: Final = 0.1  # when none can be accepted
 _GIVE_BACK_TICKS: Final = 100
 _MOST_FREED_BYTES: Final = 8 * 1024 * 1024  # by connections, before memory is given back
 _SHUTDOWN_SECONDS: Final = 5.0  # for a client to end TLS in good order
+_PORTS: Final = 2  # of a process, at most
+_OTHER_DESCRIPTORS: Final = 1000  # for connections to API servers, files, pipes
 
 
 class Server:
@@ -52,6 +55,7 @@ class Server:
     ) -> None:
         report = report or BoundReport(CollectorRegistry())
         self._handling = Handling(report, bounds or Bounds(), at_once)
+        allow_descriptors(_PORTS * self._handling.bounds.connections + _OTHER_DESCRIPTORS)
         config = uvicorn.Config(
             app,
             http="httptools",
@@ -140,7 +144,8 @@ class _Acceptor:
     """Accepts the connections of a listening socket, at most so many at a time.
 
     Where there is no room for another one, some go of those that are missed least: those that
-    have never asked anything go first, then those that have been idle for longest.
+    have never asked anything go first, then those that have been idle for longest. Where all of
+    them wait for an answer, the one goes that has waited for longest.
     """
 
     def __init__(
@@ -168,6 +173,7 @@ class _Acceptor:
             }
         )
         listener.setblocking(False)
+        listener.listen(_BACKLOG)  # also where it listens already, with a short queue
         self._is_open = True
         self._listen()
 
@@ -209,7 +215,12 @@ class _Acceptor:
         count = max(self._bounds.connections // 50, 1)
         for one in heapq.nsmallest(count, idle, key=lambda one: one.worth):
             one.cut_off(BoundName.CONNECTIONS)
-        return bool(idle)
+        if idle:
+            return True
+        busy = [one for one in self._connections if not one.transport.is_closing()]
+        if busy:
+            min(busy, key=lambda one: one.began).cut_off(BoundName.CONNECTIONS)
+        return bool(busy)
 
     def _welcome(self, plain: socket.socket) -> None:
         if len(self._handshakes) >= self._bounds.handshakes:
@@ -233,6 +244,17 @@ class _Acceptor:
                 await self._loop.connect_accepted_socket(self._make, plain, **self._tls)
             except ConnectionAbortedError:
                 self._handling.report.hit(BoundName.HANDSHAKE_SECONDS, self._bounds)
+
+
+def allow_descriptors(count: int) -> None:
+    """Let this process open so many descriptors, as far as it may raise its limit itself.
+
+    The usual limit is 1024: full ports would leave none for the connections to an API server.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def bound(

@@ -111,7 +111,7 @@ class HttpConnection(HttpToolsProtocol):
         self._idle_until = inf
         self._held: RequestResponseCycle | None = None  # its request is not whole yet
         self._task: asyncio.Task[None] | None = None  # the last one of the application
-        self._began = 0.0
+        self.began = 0.0  # the request that was begun last, by the monotonic clock
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]  # as uvicorn has it
         """Begin to wait for the first request."""
@@ -214,7 +214,7 @@ class HttpConnection(HttpToolsProtocol):
             self._bytes = 0
         if self._held is not None:
             cycle, self._held = self._held, None
-            self.loop.call_soon(self._answer, cycle, self._began)
+            self.loop.call_soon(self._answer, cycle, self.began)
 
     def _settle(self) -> None:
         """Count a request that came in pieces as long as the application is at it."""
@@ -300,12 +300,13 @@ class HttpConnection(HttpToolsProtocol):
     # --- answers at once, and the last ones
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
+        self.began = monotonic()
         if len(cast("list[object]", cycle.scope["headers"])) > self._handling.bounds.headers:
             self.cut_off(BoundName.HEADERS)
         elif self._at_once is None or not cycle.more_body or cycle.waiting_for_100_continue:
             self._hand_over(cycle, app)
         else:
-            self._held, self._began = cycle, monotonic()
+            self._held = cycle
             self.flow.resume_reading()
 
     def _hand_over(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import resource
 import socket
 from contextlib import ExitStack, closing
+from pathlib import Path
+from struct import unpack_from
 
 import pytest
 
 from app.model.errors import BadSetting
-from app.runtime.http_server import bound, bound_beside, reserved
+from app.runtime.http_server import Server, allow_descriptors, bound, bound_beside, reserved
 from tests.cases import cases
 from tests.cluster.programs import free_port
 from tests.runtime.serving import WAIT_SECONDS
+from tests.waiting import eventually
 
 
 def test_a_port_that_is_taken() -> None:
@@ -65,3 +69,45 @@ def test_all_addresses_are_listened_on() -> None:
     with closing(bound("", 0, "--port")) as listener:
         for host in ("127.0.0.1", "::1") if socket.has_dualstack_ipv6() else ("127.0.0.1",):
             socket.create_connection((host, listener.getsockname()[1]), WAIT_SECONDS).close()
+
+
+@cases(
+    "soft wanted allowed",
+    {
+        "too few": (1024, 3000, 3000),
+        "enough": (4096, 3000, 4096),
+    },
+)
+def test_full_ports_leave_descriptors(soft: int, wanted: int, allowed: int) -> None:
+    """A process may open more descriptors than clients can take; no limit gets lower."""
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, before[1]))
+    try:
+        allow_descriptors(wanted)
+        assert resource.getrlimit(resource.RLIMIT_NOFILE) == (allowed, before[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+
+
+def queue_length(listener: socket.socket) -> int:
+    """Return how many connections may wait to be accepted, as Linux tells it of a listener."""
+    told = listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 32)
+    (length,) = unpack_from("I", told, 28)
+    return int(length)
+
+
+def test_many_connections_may_wait_to_be_accepted() -> None:
+    """A burst of connections is not lost, whoever made the listener listen before."""
+
+    async def silent(_scope: object, _receive: object, _send: object) -> None:
+        """Answer nothing."""
+
+    most = int(Path("/proc/sys/net/core/somaxconn").read_text())
+    listener = bound("127.0.0.1", 0, "--port", listens=False)
+    listener.listen(1)
+    server = Server(silent, listener)
+    server.start("test")
+    try:
+        assert eventually(lambda: queue_length(listener) == min(most, 2048))
+    finally:
+        server.end(WAIT_SECONDS)

@@ -323,6 +323,33 @@ def test_a_connection_too_many(app: Noted, asked: list[bool], lost: int) -> None
         assert read_all(opened[2]).endswith(UNREADABLE)
 
 
+async def endless(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer nothing for as long as the client is there, but for one path."""
+    while scope["path"] != "/short" and (await receive())["type"] != "http.disconnect":
+        pass
+    await talkative(scope, receive, send)
+
+
+def test_connections_that_all_wait_for_an_answer() -> None:
+    """A crowd whose answers take long keeps no others out: those that wait longest go first."""
+    with serving(endless, bounds=Bounds(connections=3)) as at, ExitStack() as stack:
+        opened = []
+        for count in range(1, 4):
+            opened.append(plain := stack.enter_context(at.connected()))
+            plain.sendall(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+            assert eventually(partial(has_tasks, at, count))
+        with at.client() as client:
+            assert client.get("/short").status_code == 200
+        assert read_all(opened[0]) == b""
+        assert at.hits(BoundName.CONNECTIONS) == 1
+        assert eventually(partial(has_tasks, at, 2))
+
+
+def has_tasks(at: Served, count: int) -> bool:
+    """Whether the application is at so many requests."""
+    return len(at.server._server.server_state.tasks) == count
+
+
 @cases(
     "bound bounds",
     {
