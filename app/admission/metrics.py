@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from enum import StrEnum
-from functools import lru_cache, partial
+from functools import cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
@@ -67,13 +67,14 @@ class AdmissionMetrics:
             "Reviews that were not worked on: their client had gone, or their time was over.",
             "reason",
         )
+        # Each is put aside once, so the caches keep all; labels are words of the program.
         self._unsettled: list[Count | Tally] = []
         self._pods = {True: self._count(pods, "true"), False: self._count(pods, "false")}
-        self._latency = lru_cache(lambda *labels: self._tally(latency.labels(*labels), ANSWER))
+        self._latency = cache(lambda *labels: self._tally(latency.labels(*labels), ANSWER))
         self._steps = {step.value: self._tally(execution.labels(step), EXECUTION) for step in Step}
-        self._skipped = lru_cache(partial(self._count, skipped))
-        self._failed_open = lru_cache(partial(self._count, failed_open))
-        self._refused = lru_cache(refused.labels)
+        self._skipped = cache(partial(self._count, skipped))
+        self._failed_open = cache(partial(self._count, failed_open))
+        self._refused = cache(refused.labels)
         self._dropped = {drop: dropped.labels(drop.value) for drop in Drop}
         for reason in failures:  # these start at 0, so that the first failure is a visible increase
             self._failed_open(reason)

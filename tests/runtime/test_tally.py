@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
@@ -9,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
+from app.admission.metrics import AdmissionMetrics
 from app.runtime.exposition import render
 from app.runtime.metric_families import Count, Tally
 
@@ -66,3 +68,21 @@ def test_two_threads_settle() -> None:
     assert [one.exception() for one in settled] == [None] * 4
     assert registry.get_sample_value("seconds_count") == 20_000
     assert registry.get_sample_value("seen_total") == 20_000
+
+
+def test_one_series_is_put_aside_once() -> None:
+    """However many reasons are met meanwhile, one that is met again is not put aside again."""
+    metrics = AdmissionMetrics(CollectorRegistry())
+    reasons = [str(number) for number in range(200)]
+
+    def held() -> int:
+        gc.collect()
+        return sum(isinstance(found, Count) for found in gc.get_objects())
+
+    for reason in reasons:
+        metrics.pod_skipped(reason)
+    before = held()
+    for reason in reasons:
+        metrics.pod_skipped(reason)
+
+    assert held() == before

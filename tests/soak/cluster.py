@@ -22,6 +22,7 @@ from tests.soak.replicas import PROCESSES, Replica, UnreliableRuntime, WebhookPr
 NAMESPACE: Final = "default"
 BOOST_SECONDS: Final = 60
 _PATIENCE_SECONDS: Final = 60.0  # from the start until the three work
+_REVISIONS: Final = 2  # kept of a workload: ten would take two days to come to be
 _NODES: Final = tuple(NodeSize(f"node-{number}", "64", "256Gi") for number in range(4))
 _OPEN: Final[Mapping[str, str]] = {"cpu": "2", "memory": "4Gi"}
 # A pod of role `busy` or `greedy` uses more than the others; the second too much for its limit.
@@ -148,6 +149,7 @@ def workload(name: str, load: str, replicas: int, box: str = "app") -> Json:
         more["resizePolicy"] = [{"resourceName": "cpu", "restartPolicy": "RestartContainer"}]
     app = container(box, requests={"cpu": "100m", "memory": "100Mi"}, limits=_OPEN, more=more)
     found = deployment(name, app, replicas=replicas, load=load)
+    found["spec"]["revisionHistoryLimit"] = _REVISIONS
     if name in STEADY:
         found["kind"] = "StatefulSet"
         found["spec"]["serviceName"] = name

@@ -184,8 +184,8 @@ class WebhookProcess:
         )
         # However fast the time of the sandbox runs, a review takes real time.
         sources = replace(self._knowledge.sources, clock=SystemClock())
-        numbers = AdmissionMetrics(CollectorRegistry(), FAILED_OPEN)
-        self._reviewer = Reviewer(sources, review_rules(settings.decisions), numbers)
+        self._numbers = AdmissionMetrics(CollectorRegistry(), FAILED_OPEN)
+        self._reviewer = Reviewer(sources, review_rules(settings.decisions), self._numbers)
         beat = settings.heartbeat
         rules = HeartbeatRules(beat.lease_namespace, beat.lease_name, "webhook", 10.0)
         cluster = runtime.connect(settings.cluster)
@@ -206,6 +206,7 @@ class WebhookProcess:
         found = self._reviewer.begin_read(review, phase)
         if isinstance(found, Pending):
             found = self._reviewer.finish(found, _REVIEW_SECONDS)
+        self._numbers.settle()  # as the process does once a second
         answer: Json = orjson.loads(found)
         return answer
 

@@ -7,7 +7,8 @@ and after some calm minutes the judge looks at how it stands.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from copy import copy
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ _ALL_DAY: Final = 10**9
 _LATE_SHARE: Final = 0.5  # of the failed calls are carried out, only their answers are lost
 _ALL_SHARE: Final = 0.4  # of kills hit all replicas of a process
 _GROWTH_HOURS: Final = 72  # in less not all that is bounded has come to its bound
+_COMPARED_HOURS: Final = 3  # of which the least counts
 _WARM_HOURS: Final = 3  # until a new process holds what it usually does
 
 
@@ -84,7 +86,9 @@ class Story:
 
     def play(self, hours: int, tell: Callable[[str], object] = lambda _line: None) -> Outcome:
         """Play so many hours; tell a line after each."""
-        held: list[Memory] = []
+        held: list[int] = []
+        recent: deque[Memory] = deque(maxlen=_COMPARED_HOURS)  # what is measured is held as well
+        early = None
         errors = Errors(self.judge.blame)
         logging.getLogger().addHandler(errors)
         try:
@@ -93,17 +97,20 @@ class Story:
                 self.kills_all = hours < _GROWTH_HOURS or hour < hours // 3 - _WARM_HOURS
                 self._trouble()
                 self._calm()
-                held.append(measured())
-                tell(f"hour {hour}: {held[-1].blocks} pieces, {dict(self.judge.counts)}")
+                recent.append(measured())
+                held.append(recent[-1].blocks)
+                tell(f"hour {hour}: {held[-1]} pieces, {dict(self.judge.counts)}")
+                if hour == hours // 3:
+                    early = _least(recent)
                 if self.judge.problems:
                     break
         finally:
             self.cluster.stop()
             logging.getLogger().removeHandler(errors)
         problems = list(self.judge.problems)
-        if not problems and hours >= _GROWTH_HOURS:
-            problems += filter(None, [growth(_least(held, hours // 3), _least(held, hours))])
-        return Outcome(problems, dict(self.judge.counts), [found.blocks for found in held])
+        if not problems and early is not None and hours >= _GROWTH_HOURS:
+            problems += filter(None, [growth(early, _least(recent))])
+        return Outcome(problems, dict(self.judge.counts), held)
 
     def start(self) -> None:
         """Start everything, and let it settle."""
@@ -162,9 +169,9 @@ class Story:
         self.judge.see_boosts(_CALM_SECONDS)
 
 
-def _least(held: list[Memory], until: int) -> Memory:
-    """Return the least of the last hours until one: pods differ from hour to hour."""
-    return min(held[max(until - 3, 0) : until], key=lambda found: found.blocks)
+def _least(recent: Iterable[Memory]) -> Memory:
+    """Return the least of some hours: pods differ from hour to hour."""
+    return min(recent, key=lambda found: found.blocks)
 
 
 Step = Callable[[Story], object]
