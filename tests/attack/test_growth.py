@@ -30,7 +30,7 @@ from tests.kube.api_server import serving as api_serving
 from tests.kube.connecting import kubeconfig, write
 from tests.waiting import eventually
 
-TIMES: Final = share(450, 50_000)
+TIMES: Final = share(450, 10_000)
 MOST_MB: Final = 20.0  # at the end, beside what there was at a third
 OWNERS: Final = share(300, 40)  # of a pod; few of them are large, many are small
 POLICIES: Final = share(300, 60)  # of a VPA
@@ -133,7 +133,10 @@ def crowded(verb: str, folder: Path) -> Iterator[tuple[Attacked, Callable[[int],
     """Start a process before an API server; return it, and what plays one time."""
     with api_serving(*SERVED, CHECKPOINTS, POD_METRICS) as server:
         crowd, port = Crowd(server), free_port()
-        flags = [f"--kubeconfig={write(folder / 'config', kubeconfig(server.url))}", "--v=0"]
+        flags = [
+            f"--kubeconfig={write(folder / 'config', kubeconfig(server.url))}", "--v=0",
+            "--kube-api-qps=10000", "--kube-api-burst=10000",
+        ]  # fmt: skip
         playing: AbstractContextManager[Callable[[int], None]] = nullcontext(crowd.play)
         if verb == "admission":
             playing = reviewing(crowd, port)
