@@ -61,7 +61,8 @@ class FieldError:
         return ": ".join(filter(None, (PREFIXES[self.kind], shown, self.detail)))
 
     def __str__(self) -> str:
-        return f"{self.path}: {self.body}"
+        """Return the sentence as upstream's suite compares it: an unreadable object is `.`."""
+        return f"{'.' if self.kind is ErrorKind.INTERNAL else self.path}: {self.body}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,9 +125,9 @@ def duplicate(path: str, value: str, detail: str) -> FieldError:
     return FieldError(path, ErrorKind.DUPLICATE, value, detail)
 
 
-def unreadable(detail: str) -> FieldError:
-    """The object as a whole cannot be read."""
-    return FieldError(".", ErrorKind.INTERNAL, None, detail)
+def unreadable(detail: str, path: str = ".") -> FieldError:
+    """The object cannot be read; the cause names the field if the detail does not."""
+    return FieldError(path, ErrorKind.INTERNAL, None, detail)
 
 
 def ratchet(findings: Iterable[Finding], before: Iterable[Finding]) -> Verdicts:

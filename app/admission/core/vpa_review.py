@@ -59,9 +59,7 @@ def read_vpa_review(request: AdmissionRequest) -> VpaReview:
         new=new if isinstance(new, VpaVersion) else None,
         old=old if isinstance(old, VpaVersion) else None,
         unreadable=tuple(
-            unreadable(f"{which}{_message(one)}")
-            for which, one in versions
-            if isinstance(one, BadObject)
+            _unreadable(which, one) for which, one in versions if isinstance(one, BadObject)
         ),
         is_tolerable=_keeps_all_but_metadata(request) and (is_readable or not was_readable),
     )
@@ -98,9 +96,11 @@ def _selector_errors(selector: object) -> tuple[FieldError, ...]:
     return tuple(errors)
 
 
-def _message(error: BadObject) -> str:
-    """Return the text of an error; clients compare that of a quantity, so it has no path."""
-    return error.message if isinstance(error, BadQuantity) else str(error)
+def _unreadable(which: str, error: BadObject) -> FieldError:
+    """Return the error; clients compare the text of a quantity's, so its path is the cause's."""
+    if isinstance(error, BadQuantity):
+        return unreadable(f"{which}{error.message}", error.path)
+    return unreadable(f"{which}{error}")
 
 
 def _is_terminating(item: object) -> bool:

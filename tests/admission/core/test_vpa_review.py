@@ -63,31 +63,41 @@ def test_is_exempt(request_: AdmissionRequest, expected: bool) -> None:
 
 
 NO_OBJECT = "the review carries no object"
+NO_QUANTITY = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
 
 
 @cases(
-    "new message",
+    "new message path",
     {
-        "no object": (None, NO_OBJECT),
-        "a list": ([], "expected an object, found a list"),
-        "a string": ("x", 'expected an object, found the string "x"'),
-        "a spec that is a list": ({"spec": []}, "spec: expected an object, found a list"),
-        "a quantity of an API server's words": (
+        "no object": (None, NO_OBJECT, "."),
+        "a list": ([], "expected an object, found a list", "."),
+        "a string": ("x", 'expected an object, found the string "x"', "."),
+        "a spec that is a list": ({"spec": []}, "spec: expected an object, found a list", "."),
+        "a quantity, in an API server's words": (
             make.vpa_json(policies=[make.policy_json(oomBumpUpRatio="not-a-number")]),
-            "quantities must match the regular expression "
-            "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
+            NO_QUANTITY,
+            "spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio",
+        ),
+        "a quantity in a map": (
+            make.vpa_json(policies=[{}, make.policy_json(minAllowed={"cpu": "much"})]),
+            NO_QUANTITY,
+            "spec.resourcePolicy.containerPolicies[1].minAllowed[cpu]",
         ),
         "garbage in status": (
             make.vpa_json(status={"conditions": {}}),
             "status.conditions: expected a list, found an object",
+            ".",
         ),
     },
 )
-def test_unreadable(new: object, message: str) -> None:
-    """What cannot be read is a error of the object as a whole."""
+def test_unreadable(new: object, message: str, path: str) -> None:
+    """What cannot be read is an error that names the field, in its sentence or as its path."""
     written = read_vpa_review(update(new, None, "CREATE"))
-    assert written.unreadable == (FieldError(".", ErrorKind.INTERNAL, None, message),)
+    assert written.unreadable == (FieldError(path, ErrorKind.INTERNAL, None, message),)
     assert written.new is None
+    assert str(written.unreadable[0]) == f".: Internal error: {message}"
 
 
 def test_unreadable_old() -> None:
