@@ -246,6 +246,15 @@ def test_overlaps_are_told_once() -> None:
     assert told == "VPA web claims the same pods and comes first"
 
 
+@pytest.mark.parametrize("mode", ["Off", "Initial", "Recreate"])
+def test_pods_under_a_vpa_are_counted(mode: str) -> None:
+    """Also those that nothing is done about, for their mode or for want of a webhook."""
+    stage = staged(mode=mode)
+    stage.webhook_beats = False
+    stage.run(10 * 60)
+    assert stage.metric("controlled_pods_total") == 4
+
+
 def test_numbers_go_with_their_vpa() -> None:
     """A VPA that has no pods for a while keeps what was counted for it; a deleted one does not."""
     stage = staged("--prove=off")

@@ -379,6 +379,19 @@ def test_a_resize_that_fails(error: ClusterError, evicted: bool) -> None:
     assert (stage.uids() == uids) is not evicted
 
 
+def test_what_a_node_has_no_room_for_is_infeasible() -> None:
+    """A refusal for the node's capacity is counted as such, also where pods are evicted instead."""
+    stage = unproven(mode="InPlaceOrRecreate")
+    refused = Refused("node", status=403, causes=(("NodeCapacity", "no"),))
+    stage.faults.order(resizes(refused, 1))
+    stage.run(2 * 60)
+    failed = {
+        reason: stage.metric("failed_in_place_update_attempts_total", reason=reason)
+        for reason in ("InPlaceUpdateInfeasible", "InPlaceUpdateError")
+    }
+    assert failed == {"InPlaceUpdateInfeasible": 1, "InPlaceUpdateError": 0}
+
+
 @pytest.mark.parametrize("prove", ["canary", "dry-run"])
 def test_resizes_that_never_work_after_a_start(prove: str) -> None:
     """Nothing is proven yet, and only pods that cannot be resized could prove it."""
