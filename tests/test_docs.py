@@ -84,6 +84,26 @@ def test_links_resolve(page: Path) -> None:
     assert list(broken_links(page)) == []
 
 
+def linked(page: Path) -> Iterator[Path]:
+    """Yield the pages that a page links to."""
+    for link in LINK.findall(text(page)):
+        found = (page.parent / link.partition("#")[0]).resolve()
+        if found in PAGES:
+            yield found
+
+
+def test_pages_can_be_reached() -> None:
+    """A reader who follows links from the README comes to every page of docs."""
+    reached, ahead = set[Path](), [ROOT / "README.md"]
+    while ahead:
+        page = ahead.pop()
+        if page not in reached:
+            reached.add(page)
+            ahead += linked(page)
+    docs = {page for page in PAGES if page.parent == ROOT / "docs"}
+    assert sorted(map(named, docs - reached)) == []
+
+
 def blocks(page: Path, *languages: str) -> list[str]:
     """Return the blocks of a page in some languages."""
     return [body for language, body in BLOCK.findall(text(page)) if language in languages]
