@@ -28,6 +28,12 @@ class Drop(StrEnum):
     TIME_OVER = "TimeOver"
 
 
+class ReviewLimit(StrEnum):
+    """What of reviews is taken at most."""
+
+    REVIEW_BYTES = "review_bytes"
+
+
 class AdmissionMetrics:
     """What the webhook counts and times; failures start at 0, so alerts see the first one."""
 
