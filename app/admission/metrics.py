@@ -29,9 +29,10 @@ class Drop(StrEnum):
 
 
 class ReviewLimit(StrEnum):
-    """What of reviews is taken at most."""
+    """What of reviews is taken, or remembered, at most."""
 
     REVIEW_BYTES = "review_bytes"
+    PENDING_VPAS = "pending_vpas"
 
 
 class AdmissionMetrics:

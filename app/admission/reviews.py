@@ -23,7 +23,7 @@ from app.admission.core.overlap import Disjointness, SiblingsWanted, needs_sibli
 from app.admission.core.validate import Phase, VpaVerdict, review_vpa
 from app.admission.metrics import AdmissionMetrics, Drop, ReviewLimit, Step
 from app.admission.siblings import KnownSiblings
-from app.admission.target_locks import TargetLocks
+from app.admission.target_locks import AcceptedVpas, TargetLocks
 from app.model.errors import BadObject
 from app.model.fields import Json
 from app.model.kinds import ObjectKey
@@ -116,6 +116,7 @@ class Reviewer:
         self._lines = OncePerMinute(self.now)  # about what may happen to all reviews
         self._pods = PodAdmission(rules.pods)
         self._locks = TargetLocks()
+        self._accepted = AcceptedVpas(self._reached)
         self._siblings = KnownSiblings(sources.siblings, self.now)
 
     def begin(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
@@ -255,12 +256,12 @@ class Reviewer:
         """Judge a VPA by those that are stored, and by those that will be in a moment."""
         phase, began = pending.phase, self.now()
         siblings = self._siblings.beside(wants.vpa, self._watched(wants.namespace), until)
-        with self._locks.held(wants, self.now(), until - self.now()) as target:
+        with self._locks.held(wants, until - self.now()) as target:
             if target is not None and siblings is not None:
-                siblings = (*siblings, *target.claims(phase, began))
+                siblings = (*siblings, *self._accepted.of(target, phase, began))
             verdict = self._judge_vpa(pending.request, phase, siblings)
             if target is not None and verdict.claim is not None and self._sources.is_live:
-                target.claim(verdict.claim, phase, self.now())
+                self._accepted.add(target, phase, verdict.claim, self.now())
         return self._answer_vpa(pending.request, verdict, pending.began)
 
     def _watched(self, namespace: str) -> tuple[Vpa, ...] | None:

@@ -28,7 +28,7 @@ def test_limits(caplog: pytest.LogCaptureFixture) -> None:
     report = LimitReport(registry, ReviewLimit, clock.monotonic)
     for _ in range(3):
         report.reached(LookupLimit.OWNERS_KEPT, namespace="a")
-    report.reached(ReviewLimit.REVIEW_BYTES, 10)
+    report.reached(ReviewLimit.PENDING_VPAS, 10)
     clock.wait(59)
     report.reached(LookupLimit.OWNERS_KEPT, namespace="b")
     clock.wait(1)
@@ -37,8 +37,8 @@ def test_limits(caplog: pytest.LogCaptureFixture) -> None:
     lines = [(line.name, line.levelno, line.message) for line in caplog.records]
     assert lines == [("runtime.limits", logging.WARNING, "limit reached")] * 3
     told = [(one.limit, one.times, vars(one).get("namespace")) for one in caplog.records]  # type: ignore[attr-defined]  # by extra
-    assert told == [("owners_kept", 1, "a"), ("review_bytes", 10, None), ("owners_kept", 4, "c")]
-    assert (counted(registry, "owners_kept"), counted(registry, "review_bytes")) == (5, 10)
+    assert told == [("owners_kept", 1, "a"), ("pending_vpas", 10, None), ("owners_kept", 4, "c")]
+    assert (counted(registry, "owners_kept"), counted(registry, "pending_vpas")) == (5, 10)
 
 
 def test_limits_are_counted_from_the_start() -> None:
@@ -46,7 +46,7 @@ def test_limits_are_counted_from_the_start() -> None:
     registry = CollectorRegistry()
     LimitReport(registry)
     assert {counted(registry, limit) for limit in (*PortLimit, *LookupLimit)} == {0.0}
-    assert counted(registry, ReviewLimit.REVIEW_BYTES) is None
+    assert counted(registry, ReviewLimit.PENDING_VPAS) is None
 
 
 def test_each_word_has_its_own_minute() -> None:
