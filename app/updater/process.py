@@ -27,7 +27,7 @@ from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster, Resource
 from app.runtime.access import guard_of
-from app.runtime.election import Campaign, election
+from app.runtime.election import LEAST_CALL_SECONDS, Campaign, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
@@ -59,7 +59,6 @@ _REFUSED_SECONDS: Final = 10.0  # then the right is missing, not only its rules 
 _LOOKUP_SECONDS: Final = 3.0
 
 _CALL_SECONDS: Final = 10.0  # after which an eviction or a patch is given up
-_LEAST_CALL_SECONDS: Final = 1.0  # for less no call is begun
 _PATIENCE_INTERVALS: Final = 5  # without a round, then the process counts as dead
 _ANSWER_SECONDS: Final = 5.0  # after which a call about a token is given up
 _UPKEEP_SECONDS: Final = 1.0
@@ -225,7 +224,7 @@ class Process:
         if not self._is_elected:
             return True
         left = self._election.calls_end_at - self._clock.monotonic()
-        return self._election.is_leading() and left > _LEAST_CALL_SECONDS
+        return self._election.is_leading() and left > LEAST_CALL_SECONDS
 
     def _cluster_for_calls(self) -> Cluster:
         """Return the cluster; calls made with it are over before another process may lead."""
