@@ -20,8 +20,9 @@ from app.model.errors import NotFound
 from app.model.snapshot import Replacement, Snapshot, replacement
 from app.ports import Cluster
 from app.runtime.clock import SystemClock
+from app.runtime.limit_report import LimitReport
 from app.updater.flags import UpdaterSettings
-from app.updater.metrics import UpdaterMetrics
+from app.updater.metrics import UpdaterLimit, UpdaterMetrics
 from app.updater.process import updater_parts
 from app.updater.state import UpdaterContext
 from tests import make
@@ -106,6 +107,7 @@ def main() -> int:
         leads=lambda: True,
         clock=clock,
         metrics=UpdaterMetrics(CollectorRegistry()),
+        reached=LimitReport(None, UpdaterLimit).reached,
     )
     found = updater_parts(parse(UpdaterSettings, words, {}), context)
     began, cpu = time.monotonic(), time.process_time()

@@ -17,11 +17,16 @@ import yaml
 
 from app.admission.core.mutate import PodReason
 from app.admission.core.validate import VpaReason
+from app.admission.metrics import ReviewLimit
 from app.cli.pages import PURPOSES
 from app.cli.verbs import VERBS
 from app.flags.command_line import schema
+from app.kube.lookup_limits import LookupLimit
+from app.recommender.core.rules import RecommenderLimit
+from app.runtime.bounds import PortLimit
 from app.sizing.matching import MatchReason
 from app.updater.core.decisions import Reason
+from app.updater.metrics import UpdaterLimit
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [
@@ -30,6 +35,7 @@ PAGES: Final = [
 RECORDS: Final = sorted(ROOT.glob("docs/decisions/*.md"))
 WEBHOOK: Final = ROOT / "docs/webhook.md"
 UPDATING: Final = ROOT / "docs/updating.md"
+SECURITY: Final = ROOT / "docs/security.md"
 RESULTS: Final = ROOT / "bench/RESULTS.md"
 GLOSSARY: Final = ROOT / "docs/glossary.md"
 LONGEST_RECORD: Final = 40  # lines
@@ -152,6 +158,18 @@ def test_reasons_are_explained(reason: str) -> None:
 def test_reasons_of_the_updater_are_explained(reason: str) -> None:
     """Every reason of a decision has a row, with what to do."""
     assert re.search(rf"^\| `{reason}` \| [^|]+ \| [^|]+ \|$", text(UPDATING), re.MULTILINE)
+
+
+@pytest.mark.parametrize("limit", [*LookupLimit, *ReviewLimit, *RecommenderLimit, *UpdaterLimit])
+def test_limits_are_explained(limit: str) -> None:
+    """Every limit that can be reached has a row that says how much there may be."""
+    assert re.search(rf"^\| [^|]+ \| [^|]*\d[^|]* \| `{limit}` \|$", text(SECURITY), re.MULTILINE)
+
+
+@pytest.mark.parametrize("bound", PortLimit)
+def test_bounds_of_ports_are_explained(bound: str) -> None:
+    """Those of ports have one too, beside the others or on the webhook's page."""
+    assert re.search(rf"^\|.*`{bound}`", text(WEBHOOK) + text(SECURITY), re.MULTILINE)
 
 
 def test_versions_agree() -> None:

@@ -217,7 +217,7 @@ class ReviewOperation:
         try:
             body = await _body(request.receive, headers)
         except _TooLarge:
-            self._reviewer.answer_unreadable(_TOO_LARGE, began)
+            self._reviewer.refuse_large(MOST_BYTES, began)
             return _text(413, _TOO_LARGE, {"connection": "close"})
         except _Gone:
             return Response(status_code=499)  # goes nowhere

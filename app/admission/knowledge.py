@@ -15,6 +15,7 @@ from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
 from app.flags.shared import Scope
 from app.kube.files import Document, RecordedCluster, Unreadable, documents
+from app.kube.lookup_limits import LimitReached
 from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import BadObject, BadSetting, ClusterError
@@ -80,10 +81,6 @@ class RecordedKnowledge:
         """Nothing is watched."""
         return {}
 
-    def limits_reached(self) -> Mapping[str, int]:
-        """Nothing is limited."""
-        return {}
-
     def close(self) -> None:
         """Nothing is open."""
 
@@ -91,7 +88,13 @@ class RecordedKnowledge:
 class LiveKnowledge:
     """A cluster behind an API server, mirrored."""
 
-    def __init__(self, connect: Callable[[], Connection], scope: Scope, place: Runtime) -> None:
+    def __init__(
+        self,
+        connect: Callable[[], Connection],
+        scope: Scope,
+        place: Runtime,
+        reached: LimitReached,
+    ) -> None:
         self._clock = clock = place.clock
         # Reviews wait for look-ups: these queue neither behind whole lists nor behind each
         # other's kind, and give up soon.
@@ -104,7 +107,7 @@ class LiveKnowledge:
             *watched_workloads(at, with_template=False),
         ]
         self._mirror = place.mirror(cluster, sources)
-        self._owners = LiveOwners(owners.within(_LOOKUP_SECONDS), clock)
+        self._owners = LiveOwners(owners.within(_LOOKUP_SECONDS), clock, reached)
         self._refreshing = place.loop(
             "owners-refresh", self._owners.refresh, longest_retry_seconds=REFRESH_SECONDS
         )
@@ -145,10 +148,6 @@ class LiveKnowledge:
     def watch_ages(self) -> Mapping[str, float]:
         """Return the silence of each watch."""
         return watch_ages(self._mirror, self._clock)
-
-    def limits_reached(self) -> Mapping[str, int]:
-        """Return how often limits of look-ups were reached."""
-        return self._owners.limits.counts()
 
 
 class ListedSiblings:

@@ -28,6 +28,13 @@ class Drop(StrEnum):
     TIME_OVER = "TimeOver"
 
 
+class ReviewLimit(StrEnum):
+    """What of reviews is taken, or remembered, at most."""
+
+    REVIEW_BYTES = "review_bytes"
+    PENDING_VPAS = "pending_vpas"
+
+
 class AdmissionMetrics:
     """What the webhook counts and times; failures start at 0, so alerts see the first one."""
 

@@ -133,7 +133,7 @@ class AdmissionProcess:
             *([self._heartbeat(settings, runtime, holder)] if holder else []),
         ]
         pages = probes(self._dead, self.problem, answering.scrape, description())
-        self._health = Server(pages, health, report=answering.report)
+        self._health = Server(pages, health, limits=answering.limits)
 
     @property
     def port(self) -> int:

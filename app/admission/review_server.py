@@ -23,14 +23,14 @@ from app.admission.core.mutate import FAILED_OPEN
 from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
 from app.admission.knowledge import LiveKnowledge, RecordedKnowledge, review_rules
-from app.admission.metrics import AdmissionMetrics
+from app.admission.metrics import AdmissionMetrics, ReviewLimit
 from app.admission.reviews import Reviewer, Tell
 from app.model.errors import BadSetting
-from app.runtime.bounds import BoundReport
 from app.runtime.clock import SystemClock
-from app.runtime.exposition import LimitMetrics, render
+from app.runtime.exposition import render
 from app.runtime.garbage import Loading
 from app.runtime.http_server import Server
+from app.runtime.limit_report import LimitReport
 from app.runtime.live import Runtime
 from app.runtime.logs import teller
 from app.runtime.tls import ServerTls
@@ -49,6 +49,7 @@ class ReviewServer:
         objects: LiveKnowledge | RecordedKnowledge,
         listener: socket.socket,
         registry: CollectorRegistry,
+        limits: LimitReport,
         *,
         tell: Tell = reviews.logged,
         loading: Loading | None = None,
@@ -59,12 +60,11 @@ class ReviewServer:
         self._listener = listener
         self._loading = loading
         self._metrics = AdmissionMetrics(registry, FAILED_OPEN)
-        self._limits = LimitMetrics(registry)
-        self.report = BoundReport(registry)
+        self.limits = limits
         # However fast the runtime's time runs, a review takes real time.
         sources = replace(objects.sources, clock=SystemClock())
         rules = review_rules(settings.decisions)
-        self._app = Webhook(Reviewer(sources, rules, self._metrics, tell))
+        self._app = Webhook(Reviewer(sources, rules, self._metrics, tell, limits.reached))
         self._tls: ServerTls | None = None
         self._server: Server | None = None
         self._opening = threading.Lock()
@@ -100,7 +100,7 @@ class ReviewServer:
                 self._app,
                 self._listener,
                 self._tls.context,
-                report=self.report,
+                limits=self.limits,
                 at_once=self._app.at_once,
             )
             self._server.start("reviews")
@@ -134,7 +134,6 @@ class ReviewServer:
         """Let a scrape see all that was counted."""
         with suppress(OSError, ValueError):  # no space left for metrics is no reason to stop
             self._metrics.settle()
-            self._limits.show([self._objects.limits_reached()])
 
     def scrape(self) -> bytes:
         """Return all metrics of this process."""
@@ -164,10 +163,20 @@ def lone_review_server(
 ) -> ReviewServer:
     """Return one for a process that does nothing else: memory and the log are arranged for it."""
     loading = Loading()  # before there is anything to load
-    objects: LiveKnowledge | RecordedKnowledge = (
-        RecordedKnowledge(settings.offline.objects)
-        if settings.offline.objects
-        else LiveKnowledge(lambda: runtime.connect(settings.cluster), settings.scope, runtime)
-    )
+    limits = LimitReport(registry, ReviewLimit)
+    objects: LiveKnowledge | RecordedKnowledge
+    if settings.offline.objects:
+        objects = RecordedKnowledge(settings.offline.objects)
+    else:
+        objects = live_knowledge(settings, runtime, limits)
     tell = teller(reviews.log.name)
-    return ReviewServer(settings, objects, listener, registry, tell=tell, loading=loading)
+    return ReviewServer(settings, objects, listener, registry, limits, tell=tell, loading=loading)
+
+
+def live_knowledge(
+    settings: AdmissionSettings, runtime: Runtime, limits: LimitReport
+) -> LiveKnowledge:
+    """Return what is known of the cluster that is connected to."""
+    return LiveKnowledge(
+        lambda: runtime.connect(settings.cluster), settings.scope, runtime, limits.reached
+    )

@@ -21,9 +21,9 @@ from app.admission.core.effort import effort
 from app.admission.core.mutate import FAILED_OPEN, PodAdmission, PodReason, PodRules, PodVerdict
 from app.admission.core.overlap import Disjointness, SiblingsWanted, needs_siblings
 from app.admission.core.validate import Phase, VpaVerdict, review_vpa
-from app.admission.metrics import AdmissionMetrics, Drop, Step
+from app.admission.metrics import AdmissionMetrics, Drop, ReviewLimit, Step
 from app.admission.siblings import KnownSiblings
-from app.admission.target_locks import TargetLocks
+from app.admission.target_locks import AcceptedVpas, TargetLocks
 from app.model.errors import BadObject
 from app.model.fields import Json
 from app.model.kinds import ObjectKey
@@ -31,9 +31,12 @@ from app.model.review import AdmissionRequest, read_review
 from app.model.snapshot import Snapshot
 from app.model.vpa import VPA_GROUP, Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, LookupResult
+from app.runtime.limit_report import LimitReport
+from app.runtime.logs import OncePerMinute
 from app.sizing.matching import LookupNeeded, MatchReason
 
 if TYPE_CHECKING:
+    from app.kube.lookup_limits import LimitReached
     from app.ports import Clock, Owners, Siblings
 
 log = logging.getLogger("admission.reviews")
@@ -41,7 +44,6 @@ log = logging.getLogger("admission.reviews")
 _MOST_OWNERS: Final = 10
 _LONGEST_LOGGED: Final = 300  # characters of what is wrong with a body
 _LONGEST_AUDITED: Final = 200  # characters
-_PAUSE_SECONDS: Final = 60.0  # between two lines about what happens to all reviews
 _NOT_READ: Final = PodVerdict(PodReason.NOT_READ, "the cluster's objects are not read yet")
 
 
@@ -95,8 +97,14 @@ class Reviewer:
     """Turns reviews into answers; safe to use from several threads."""
 
     def __init__(
-        self, sources: Sources, rules: ReviewRules, metrics: AdmissionMetrics, tell: Tell = logged
+        self,
+        sources: Sources,
+        rules: ReviewRules,
+        metrics: AdmissionMetrics,
+        tell: Tell = logged,
+        reached: LimitReached | None = None,
     ) -> None:
+        self._reached = reached or LimitReport(None, ReviewLimit).reached
         self._sources = sources
         self.now = sources.clock.monotonic
         self.timer = metrics.timer
@@ -105,9 +113,10 @@ class Reviewer:
         self._rules = rules
         self._metrics = metrics
         self._tell = tell
-        self._told_at: dict[str, float] = {}  # by what is told now and then only
+        self._lines = OncePerMinute(self.now)  # about what may happen to all reviews
         self._pods = PodAdmission(rules.pods)
         self._locks = TargetLocks()
+        self._accepted = AcceptedVpas(self._reached)
         self._siblings = KnownSiblings(sources.siblings, self.now)
 
     def begin(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
@@ -155,6 +164,11 @@ class Reviewer:
             self._metrics.review("error", "unknown", now - (now if began is None else began))
         return _allowed("")
 
+    def refuse_large(self, most_bytes: int, began: float) -> None:
+        """Count a call that is larger than any review may be."""
+        self._reached(ReviewLimit.REVIEW_BYTES, most=most_bytes)
+        self._metrics.review("error", "unknown", self.now() - began)
+
     def answer_late(self, uid: str) -> bytes:
         """Answer a review for which there was no turn in time."""
         return _allowed(uid, auditAnnotations={"reason": Drop.TIME_OVER})
@@ -162,8 +176,8 @@ class Reviewer:
     def dropped(self, why: Drop) -> None:
         """Count a review that nothing was done about."""
         self._metrics.review_dropped(why)
-        if self._is_due(why):
-            log.warning("review dropped", extra={"reason": why})
+        if times := self._lines.due(why):
+            log.warning("review dropped", extra={"reason": why, "times": times})
 
     def finish(self, pending: Pending, deadline_seconds: float) -> bytes:
         """Answer a review that needs look-ups, so many seconds after it began at the latest."""
@@ -221,21 +235,13 @@ class Reviewer:
             self._tell("pod sized", pod_log_keys(request, verdict))
         elif verdict.reason in FAILED_OPEN:
             self._metrics.pod_failed_open(verdict.reason)
-            if verdict is not _NOT_READ or self._is_due(verdict.reason):
+            if verdict is not _NOT_READ or self._lines.due(verdict.reason):
                 log.warning("pod let pass unchanged", extra=pod_log_keys(request, verdict))
         else:
             self._metrics.pod_skipped(verdict.reason)
         body = _answer_json(pod_response(request.uid, verdict))
         self._time("applied" if is_patched else "skipped", "Pod", began, decided)
         return body
-
-    def _is_due(self, word: str) -> bool:
-        """Whether nothing was told of this for a while, so that it may be told again."""
-        now = self.now()
-        is_due = now - self._told_at.get(word, -inf) >= _PAUSE_SECONDS
-        if is_due:
-            self._told_at[word] = now
-        return is_due
 
     def _begin_vpa(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
         wants = needs_siblings(request, self._rules.disjointness)
@@ -250,12 +256,12 @@ class Reviewer:
         """Judge a VPA by those that are stored, and by those that will be in a moment."""
         phase, began = pending.phase, self.now()
         siblings = self._siblings.beside(wants.vpa, self._watched(wants.namespace), until)
-        with self._locks.held(wants, self.now(), until - self.now()) as target:
+        with self._locks.held(wants, until - self.now()) as target:
             if target is not None and siblings is not None:
-                siblings = (*siblings, *target.claims(phase, began))
+                siblings = (*siblings, *self._accepted.of(target, phase, began))
             verdict = self._judge_vpa(pending.request, phase, siblings)
             if target is not None and verdict.claim is not None and self._sources.is_live:
-                target.claim(verdict.claim, phase, self.now())
+                self._accepted.add(target, phase, verdict.claim, self.now())
         return self._answer_vpa(pending.request, verdict, pending.began)
 
     def _watched(self, namespace: str) -> tuple[Vpa, ...] | None:

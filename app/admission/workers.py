@@ -27,15 +27,15 @@ from prometheus_client import CollectorRegistry
 
 from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
-from app.admission.metrics import WorkerLoss, WorkerMetrics
+from app.admission.metrics import ReviewLimit, WorkerLoss, WorkerMetrics
 from app.admission.review_server import ReviewServer, lone_review_server
 from app.ports import Clock
-from app.runtime.bounds import BoundReport
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import count_as, render
 from app.runtime.garbage import give_back
 from app.runtime.http_server import bound_beside
 from app.runtime.lifecycle import ignore_stop_signals, stop_signals_blocked
+from app.runtime.limit_report import LimitReport
 from app.runtime.live import LiveRuntime
 from app.runtime.logs import start_logging
 
@@ -80,7 +80,7 @@ class WorkerPool:
     ) -> None:
         """`reserved` is bound to a port that is shared, and does not listen."""
         self.registry = CollectorRegistry()  # its values lie in files, beside those of the workers
-        self.report = BoundReport(self.registry)
+        self.limits = LimitReport(self.registry, ReviewLimit)
         self._clock = clock or SystemClock()
         self._reserved = reserved
         metrics = WorkerMetrics(self.registry)

@@ -16,8 +16,8 @@ from app.recommender.metrics import (
     QualityMetrics,
     RecommenderMetrics,
 )
-from app.runtime.bounds import BoundReport
-from app.runtime.exposition import LimitMetrics, ProcessMetrics, exposed_name
+from app.runtime.exposition import ProcessMetrics, exposed_name
+from app.runtime.limit_report import LimitReport
 from app.updater.metrics import UpdaterMetrics
 
 _HEADER: Final = """\
@@ -33,8 +33,7 @@ _PARTS: Final[Mapping[str, tuple[Callable[[CollectorRegistry], object], ...]]] =
     "plumbline updater": (UpdaterMetrics,),
     "every process": (
         lambda registry: ProcessMetrics(registry, ""),
-        LimitMetrics,
-        BoundReport,
+        LimitReport,
     ),
 }
 

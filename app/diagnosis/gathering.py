@@ -41,6 +41,7 @@ from app.ports import (
     Resource,
 )
 from app.runtime.garbage import without_collection
+from app.runtime.limit_report import LimitReport
 from app.updater.flags import AdmissionCheck
 from app.updater.metrics import LeaseTrouble
 from app.updater.updater import MOST_LEVELS, find_owners
@@ -117,7 +118,7 @@ def gather_objects(wanted: GatherRequest, clock: Clock, now: datetime) -> Iterat
         return
     reach = wanted.reach
     cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
-    owners = LiveOwners(cluster.within(_CALL_SECONDS), clock)
+    owners = LiveOwners(cluster.within(_CALL_SECONDS), clock, LimitReport().reached)
     try:
         yield _live(cluster, owners, wanted, now)
     finally:

@@ -32,6 +32,9 @@ from app.output import Output
 NO_EFFECT: Final = "accepted; has no effect"
 OWN_NAMESPACE: Final = "kube-system"
 
+_RETRIES: Final = 1.2  # as client-go asks, so that a renewal that comes late is not one missed
+_SHORTEST_LEASE: Final = timedelta(seconds=3)
+
 
 def feature_gates(default: str = "") -> Flag:
     """Return the flag that switches features."""
@@ -177,10 +180,18 @@ class LeaderElection:
     ]
 
     def __post_init__(self) -> None:
-        if self.is_on and not self.lease_duration > self.renew_deadline > self.retry_period:
+        if not self.is_on:
+            return
+        lease, deadline = self.lease_duration, self.renew_deadline
+        if not lease > deadline > _RETRIES * self.retry_period:
             raise BadSetting(
                 "--leader-elect-lease-duration must be above --leader-elect-renew-deadline, "
-                "and that above --leader-elect-retry-period"
+                f"and that above {_RETRIES} times --leader-elect-retry-period"
+            )
+        if lease < _SHORTEST_LEASE:
+            raise BadSetting(
+                "--leader-elect-lease-duration must be at least 3s: a leader begins no call in "
+                "the last ones"
             )
 
 

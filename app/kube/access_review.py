@@ -18,6 +18,7 @@ from typing import Final, Generic, TypeVar
 
 import orjson
 
+from app.kube.lookup_limits import LimitReached, LookupLimit
 from app.model.errors import Unavailable
 from app.model.fields import Object
 from app.model.review import Identity
@@ -40,10 +41,10 @@ _Value = TypeVar("_Value")
 class AccessReviews:
     """What an API server says of tokens and rights; any thread may ask."""
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, reached: LimitReached) -> None:
         self._cluster = cluster
-        self._identities = _Believed[Identity | None](clock)
-        self._rights = _Believed[bool](clock)
+        self._identities = _Believed[Identity | None](clock, reached)
+        self._rights = _Believed[bool](clock, reached)
 
     def who(self, token: str) -> Identity | None:
         """Return whose token this is, None if it is unknown.
@@ -109,8 +110,9 @@ class AccessReviews:
 class _Believed(Generic[_Value]):
     """Answers that count for a while; the oldest go first when there are too many."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, reached: LimitReached) -> None:
         self._clock = clock
+        self._reached = reached
         self._lock = Lock()
         self._answers: OrderedDict[Hashable, tuple[float, _Value]] = OrderedDict()
 
@@ -126,7 +128,9 @@ class _Believed(Generic[_Value]):
             self._answers[key] = (now + BELIEVED_SECONDS, answer)
             self._answers.move_to_end(key)
             while len(self._answers) > _MOST:
-                self._answers.popitem(last=False)
+                _, (until, _) = self._answers.popitem(last=False)
+                if now < until:
+                    self._reached(LookupLimit.ACCESS_ANSWERS)
         return answer
 
 

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from app.kube.limits_reached import LimitsReached
+from app.kube.lookup_limits import LimitReached, LookupLimit
 from app.model.errors import ClusterError, NotFound
 from app.model.kinds import group_of
 from app.ports import Clock, Cluster, Json, Resource
@@ -40,10 +40,10 @@ class _Group:
 class Discovery:
     """Answers from what the server last said of each group; safe to use from many threads."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, limits: LimitsReached) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, reached: LimitReached) -> None:
         self._cluster = cluster
         self._clock = clock
-        self._limits = limits
+        self._reached = reached
         self._lock = Lock()
         self._groups: dict[str, _Group] = {}
 
@@ -91,7 +91,7 @@ class Discovery:
         group = self._groups.get(name)
         if group is None:
             if len(self._groups) >= MOST_GROUPS:
-                self._limits.reached("API groups", group=name)
+                self._reached(LookupLimit.API_GROUPS, group=name)
                 del self._groups[min(self._groups, key=self._worth)]
             group = self._groups[name] = _Group()
         group.used_at = now

@@ -23,7 +23,7 @@ from datetime import datetime
 from threading import Lock
 
 from app.kube.discovery import Discovery
-from app.kube.limits_reached import LimitsReached
+from app.kube.lookup_limits import LimitReached, LookupLimit
 from app.model.errors import BadObject, ClusterError, Invalid, NotFound
 from app.model.workloads import (
     Absent,
@@ -205,11 +205,18 @@ class LookupTurns:
 class LiveOwners:
     """Looks owners up in the API server; `cluster` should give up calls after a few seconds."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, *, most_flights: int = MOST_FLIGHTS) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        reached: LimitReached,
+        *,
+        most_flights: int = MOST_FLIGHTS,
+    ) -> None:
         self._cluster = cluster
         self._clock = clock
-        self.limits = LimitsReached(log, clock)
-        self._discovery = Discovery(cluster, clock, self.limits)
+        self._reached = reached
+        self._discovery = Discovery(cluster, clock, reached)
         self._cache = OwnerCache()
         self._turns = LookupTurns(most_flights)
         self._flights: dict[Lookup, Future[LookupResult]] = {}
@@ -261,7 +268,7 @@ class LiveOwners:
         if flight is not None or self._is_closed:
             return flight
         if not self._turns.add(lookup):
-            self.limits.reached("owner look-ups", namespace=lookup.namespace)
+            self._reached(LookupLimit.OWNER_LOOKUPS, namespace=lookup.namespace)
             return None
         flight = self._flights[lookup] = Future()
         self._pool.submit(self._look_in_turn)
@@ -278,7 +285,7 @@ class LiveOwners:
                 displaced = self._cache.displaced
                 answer = self._cache.keep(lookup, found, self._clock.monotonic())
                 if self._cache.displaced > displaced:
-                    self.limits.reached("owners kept", namespace=lookup.namespace)
+                    self._reached(LookupLimit.OWNERS_KEPT, namespace=lookup.namespace)
             flight.set_result(answer)
 
     def _begun(self) -> tuple[Lookup, Future[LookupResult]] | None:

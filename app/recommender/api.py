@@ -21,6 +21,7 @@ from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, R
 from fastapi.security import HTTPBearer
 from starlette.types import ASGIApp
 
+from app.kube.lookup_limits import LimitReached
 from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
@@ -201,8 +202,8 @@ class _Request:
 class _Answers:
     """Hands questions to threads, and writes the answers."""
 
-    def __init__(self) -> None:
-        self._threads = AnswerThreads(_THREADS)
+    def __init__(self, reached: LimitReached) -> None:
+        self._threads = AnswerThreads(_THREADS, reached)
 
     async def answer(self, asks: _Request, ask: Callable[..., Json], *words: object) -> Response:
         """Answer a request, unless what its caller has still holds."""
@@ -225,7 +226,7 @@ def _written(ask: Callable[..., Json], *words: object) -> tuple[bytes, str]:
     return body, f'"{blake2b(body, digest_size=16).hexdigest()}"'
 
 
-def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
+def recommendations_app(found: Recommendations, others: ASGIApp, reached: LimitReached) -> FastAPI:
     """Return the application behind the port; what it does not know goes to others."""
     app = FastAPI(
         title="Plumbline recommender",
@@ -237,17 +238,17 @@ def recommendations_app(found: Recommendations, others: ASGIApp) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     tell_problems(app)
-    app.include_router(_routes(found, _Answers()))
+    app.include_router(_routes(found, _Answers(reached)))
     app.mount("/", others)
     return app
 
 
 def add_recommendation_metrics(
-    app: FastAPI, vpas: Callable[[], Iterable[Vpa]], guard: Guard
+    app: FastAPI, vpas: Callable[[], Iterable[Vpa]], guard: Guard, reached: LimitReached
 ) -> None:
     """Let an application show the recommendations of these VPAs as metrics."""
     tell_problems(app)
-    threads = AnswerThreads(_THREADS_FOR_NUMBERS)
+    threads = AnswerThreads(_THREADS_FOR_NUMBERS, reached)
     page = SharedPage(lambda: exposition(vpas()))
 
     @app.get("/metrics/recommendations")

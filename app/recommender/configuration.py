@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
-from app.kube.limits_reached import LimitsReached
+from app.kube.lookup_limits import LimitReached
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate
 from app.model.snapshot import Snapshot
@@ -64,7 +64,7 @@ class RecommenderContext:
     usage: UsageSource
     clock: Clock
     metrics: RecommenderMetrics
-    limits: LimitsReached
+    reached: LimitReached
     show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
     past: PastReader | None = None  # instead of checkpoints
     server_now: Callable[[], datetime | None] = lambda: None  # the time by the API server's clock

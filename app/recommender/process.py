@@ -14,7 +14,6 @@ from typing import Final
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from app.kube.limits_reached import LimitsReached
 from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import Transition, WatchedResource, watched_vpas, watched_workloads
 from app.model.errors import ClusterError
@@ -38,6 +37,7 @@ from app.recommender.configuration import (
     round_rules,
 )
 from app.recommender.core.reading import Reading
+from app.recommender.core.rules import RecommenderLimit
 from app.recommender.core.usage import ExternalRules
 from app.recommender.flags import RecommenderSettings
 from app.recommender.leader_loop import LeaderLoop
@@ -48,11 +48,11 @@ from app.recommender.report import RecommenderReport
 from app.recommender.usage_feed import PodMetricsUsage, UsageSource
 from app.recommender.variants import Variant
 from app.runtime.access import guard_of
-from app.runtime.bounds import BoundReport
 from app.runtime.election import Campaign, Leadership, Unopposed, election
-from app.runtime.exposition import LimitMetrics, ProcessMetrics, new_registry, render
+from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
+from app.runtime.limit_report import LimitReport
 from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
 from app.runtime.probes import probes
 from app.runtime.tls import FileTls
@@ -92,13 +92,13 @@ class Process:
         self._mirror = place.mirror(watched, _sources(namespace))
         self._mirror.listen(self._note_pods)
         self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
-        self._owners = LiveOwners(looked.within(_ANSWER_SECONDS), place.clock)
+        registry = new_registry()
+        self._limits = LimitReport(registry, RecommenderLimit)
+        self._owners = LiveOwners(looked.within(_ANSWER_SECONDS), place.clock, self._limits.reached)
         self._refreshing = place.loop(
             "owners-refresh", self._owners.refresh, longest_retry_seconds=REFRESH_SECONDS
         )
-        registry = new_registry()
         self._numbers = ProcessMetrics(registry, version("plumbline"))
-        self._limit_metrics = LimitMetrics(registry)
         metrics = RecommenderMetrics(registry)
         self._report = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
         self._rules, self._clock = round_rules(settings), clock
@@ -124,7 +124,7 @@ class Process:
             self._application(settings, asked, previewer, registry),
             bound(*settings.loop.address, "--address"),
             tls.context if tls else None,
-            report=BoundReport(registry),
+            limits=self._limits,
         )
 
     def _round_context(
@@ -137,7 +137,7 @@ class Process:
             usage=usage_source(settings, self._rules.variant, self._clock, written),
             clock=self._clock,
             metrics=metrics,
-            limits=LimitsReached(log, self._clock),
+            reached=self._limits.reached,
             show=self._report.show,
             past=self._past.reader if self._past is not None else None,
             server_now=written.server_now,
@@ -156,7 +156,8 @@ class Process:
         question, however often it is put, takes from what rounds may ask of the API server.
         """
         cluster = asked.within(_ANSWER_SECONDS)
-        guard = guard_of(settings.loop.address.host, settings.access, cluster, self._clock)
+        reached = self._limits.reached
+        guard = guard_of(settings.loop.address.host, settings.access, cluster, self._clock, reached)
         found = Recommendations(
             guard=guard,
             snapshot=self._snapshot,
@@ -168,14 +169,13 @@ class Process:
             namespace=settings.scope.namespace,
         )
         health = probes(self._leader_loop.problem, self._unready, lambda: self._page(registry))
-        add_recommendation_metrics(health, self._vpas, guard)
-        return recommendations_app(found, health)
+        add_recommendation_metrics(health, self._vpas, guard, reached)
+        return recommendations_app(found, health, reached)
 
     def _page(self, registry: CollectorRegistry) -> bytes:
         """Return all numbers, with how old our knowledge is now."""
         for resource, seconds in watch_ages(self._mirror, self._clock).items():
             self._numbers.watch_age(resource, seconds)
-        self._limit_metrics.show([self._owners.limits.counts(), self._context.limits.counts()])
         return render(registry)
 
     def _vpas(self) -> Iterator[Vpa]:
@@ -241,7 +241,7 @@ class Process:
     def _note_events(self, changes: Sequence[Delta], _whole: bool) -> None:
         for one in changes:
             if one.object is not None and not self._recent.note_event(one.object):
-                self._context.limits.reached("size of an event")
+                self._limits.reached(RecommenderLimit.EVENT_BYTES)
 
 
 class PastLoop:

@@ -366,8 +366,8 @@ class Recommender:
     def _count(self) -> None:
         """Show how many VPAs there are of each state."""
         self._context.metrics.aggregates(self.model.row_count)
-        for key, times in self.model.crowded().items():
-            self._context.limits.reached("containers of a VPA", times, vpa="/".join(key))
+        for (limit, whose), times in self.model.limits_reached().items():
+            self._context.reached(limit, times, whose=whose)
         vpas = [one.vpa for one in self._feed.vpas.values()]
         states = list[tuple[str, ...]]()
         for vpa in vpas:

@@ -7,10 +7,11 @@ import socket
 from prometheus_client import CollectorRegistry
 
 from app.admission.flags import AdmissionSettings
-from app.admission.knowledge import LiveKnowledge
+from app.admission.metrics import ReviewLimit
 from app.admission.process import AdmissionProcess, Certify
-from app.admission.review_server import ReviewServer
+from app.admission.review_server import ReviewServer, live_knowledge
 from app.run.picture import ReviewCounts
+from app.runtime.limit_report import LimitReport
 from app.runtime.live import Runtime
 
 _HOLDER = "plumbline-run"
@@ -31,8 +32,10 @@ class EmbeddedWebhook(AdmissionProcess):
         beats: bool,
     ) -> None:
         reviews, health = listeners
-        objects = LiveKnowledge(lambda: runtime.connect(settings.cluster), settings.scope, runtime)
-        self._server = ReviewServer(settings, objects, reviews, CollectorRegistry())
+        registry = CollectorRegistry()
+        limits = LimitReport(registry, ReviewLimit)
+        objects = live_knowledge(settings, runtime, limits)
+        self._server = ReviewServer(settings, objects, reviews, registry, limits)
         super().__init__(
             settings, runtime, certify, self._server, health, holder=_HOLDER if beats else ""
         )

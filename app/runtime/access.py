@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
     from app.flags.shared import PortAccess
+    from app.kube.lookup_limits import LimitReached
     from app.ports import Clock, Cluster
 
 log = logging.getLogger("runtime.access")
@@ -101,11 +102,14 @@ class Guard:
         )
 
 
-def guard_of(host: str, access: PortAccess, cluster: Cluster, clock: Clock) -> Guard:
+def guard_of(
+    host: str, access: PortAccess, cluster: Cluster, clock: Clock, reached: LimitReached
+) -> Guard:
     """Return who may ask at an address: everyone if only this machine can reach it."""
     if is_loopback(host):
         return Guard()
-    return Guard(AccessReviews(cluster, clock), takes_tokens_over_http=access.tokens_over_http)
+    reviews = AccessReviews(cluster, clock, reached)
+    return Guard(reviews, takes_tokens_over_http=access.tokens_over_http)
 
 
 def _token(authorization: str) -> str:

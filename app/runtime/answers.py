@@ -8,6 +8,8 @@ from typing import Final, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 
+from app.kube.lookup_limits import LimitReached
+from app.runtime.bounds import PortLimit
 from app.runtime.problems import Refusal
 
 _MOST_WAITING: Final = 100
@@ -19,8 +21,11 @@ _Answer = TypeVar("_Answer")
 class AnswerThreads:
     """Hands questions to a few threads of their own, in which they wait for one another."""
 
-    def __init__(self, count: int) -> None:
+    def __init__(self, count: int, reached: LimitReached) -> None:
+        self._reached = reached
         self._limiter = CapacityLimiter(count)
+        self._most = count + _MOST_WAITING
+        self._asked = 0  # being answered, or waiting
 
     async def answer(self, ask: Callable[[], _Answer]) -> _Answer:
         """Return the answer to a question.
@@ -28,9 +33,14 @@ class AnswerThreads:
         Raises:
             Refusal: too many wait already, or what the question raises.
         """
-        if self._limiter.statistics().tasks_waiting >= _MOST_WAITING:
+        if self._asked >= self._most:
+            self._reached(PortLimit.WAITING_QUESTIONS, most=_MOST_WAITING)
             raise Refusal(503, "too many questions at once", headers=_LATER)
-        return await to_thread.run_sync(ask, limiter=self._limiter)
+        self._asked += 1
+        try:
+            return await to_thread.run_sync(ask, limiter=self._limiter)
+        finally:
+            self._asked -= 1
 
 
 class SharedPage:
@@ -38,13 +48,15 @@ class SharedPage:
 
     def __init__(self, page: Callable[[], bytes]) -> None:
         self._page = page
-        self._threads = AnswerThreads(1)
+        self._limiter = CapacityLimiter(1)
         self._under_way: asyncio.Task[bytes] | None = None
 
     async def get(self) -> bytes:
         """Return it."""
         if self._under_way is None:
-            self._under_way = asyncio.ensure_future(self._threads.answer(self._page))
+            self._under_way = asyncio.ensure_future(
+                to_thread.run_sync(self._page, limiter=self._limiter)
+            )
             self._under_way.add_done_callback(self._forget)
         return await asyncio.shield(self._under_way)
 

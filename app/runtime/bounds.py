@@ -1,4 +1,4 @@
-"""What clients may make a server hold: the bounds, and what is told when one is hit.
+"""What clients may make a server hold.
 
 Strategy: whatever a client can make grow has a bound, each connection its own and all connections
 of a port one together. At a bound of all it is not the newest that is cut off but the one that
@@ -8,25 +8,16 @@ of clients that never are.
 
 from __future__ import annotations
 
-import logging
-import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from time import monotonic
 from typing import Final, Protocol
-
-from prometheus_client import CollectorRegistry, Counter
-
-log = logging.getLogger("runtime.bounds")
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
-_QUIET_SECONDS: Final = 60.0  # between two lines about one bound
 
 
-class BoundName(StrEnum):
-    """A field of `Bounds`, as metrics and the log name it."""
+class PortLimit(StrEnum):
+    """What is limited of a port, as metrics and the log name it."""
 
     CONNECTIONS = "connections"
     HANDSHAKES = "handshakes"
@@ -38,6 +29,7 @@ class BoundName(StrEnum):
     REQUEST_BYTES = "request_bytes"
     RECEIVED_BYTES = "received_bytes"
     UNREAD_BYTES = "unread_bytes"
+    WAITING_QUESTIONS = "waiting_questions"  # of `AnswerThreads`; all others are in `Bounds`
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,42 +50,10 @@ class Bounds:
     request_bytes: int = 6 * _MIB  # more than the largest body with everything around it
 
 
-class BoundReport:
-    """Counts for a process how often each bound was hit, and logs that now and then."""
-
-    def __init__(
-        self, registry: CollectorRegistry, seconds: Callable[[], float] = monotonic
-    ) -> None:
-        family = Counter(
-            "plumbline_http_bounds_hit_total",
-            "Connections that were closed and requests that were refused at a bound, by bound.",
-            ["bound"],
-            registry=registry,
-        )
-        self._counters = {bound: family.labels(bound.value) for bound in BoundName}
-        self._seconds = seconds
-        self._lock = threading.Lock()  # several ports may report
-        self._untold = dict.fromkeys(BoundName, 0)
-        self._quiet_until = dict.fromkeys(BoundName, float("-inf"))
-
-    def hit(self, bound: BoundName, bounds: Bounds) -> None:
-        """Count a connection or a request at a bound."""
-        self._counters[bound].inc()
-        now = self._seconds()
-        with self._lock:
-            self._untold[bound] += 1
-            if now < self._quiet_until[bound]:
-                return
-            self._quiet_until[bound] = now + _QUIET_SECONDS
-            times, self._untold[bound] = self._untold[bound], 0
-        about = {"bound": bound.value, "limit": getattr(bounds, bound.value), "times": times}
-        log.warning("bound hit", extra=about)
-
-
 class Holder(Protocol):
     """A connection that makes us hold something."""
 
-    def cut_off(self, bound: BoundName, /) -> None:
+    def cut_off(self, bound: PortLimit, /) -> None:
         """End at once, because of a bound."""
         ...
 
@@ -101,7 +61,7 @@ class Holder(Protocol):
 class HeldBytes:
     """Bytes that the connections of a port make us hold, and who holds them since when."""
 
-    def __init__(self, bound: BoundName, most: int) -> None:
+    def __init__(self, bound: PortLimit, most: int) -> None:
         self._bound = bound
         self._most = most
         self._total = 0

@@ -3,9 +3,9 @@
 Strategy: times in the Lease are for people. Whether it is still held is judged by our own
 clock alone: it is held while it keeps changing within its duration. A leader stops before
 another candidate may take the Lease, also when its own renewal hangs, and its last calls end
-before that. Candidates look often, and a little early if the holder says in an annotation when
-it stops, so that there is a leader again within the duration of the Lease. Of a holder that does
-not say so, such as upstream's, they wait for the whole duration.
+before that. Candidates look often, and step in a little early if the holder says in an annotation
+when it stops: with the usual retry period there is a leader again within the duration of the
+Lease. Of a holder that does not say so, such as upstream's, they wait for the whole duration.
 """
 
 from __future__ import annotations
@@ -34,7 +34,10 @@ _OFTEN_SPREAD = 0.25
 _LEAST_SECONDS = 0.05  # between two looks
 # On the Lease: its holder, and so many seconds after a renewal it has stopped.
 HELD_ANNOTATION = "vpaLeaseHeldSeconds"
-_LAST_SHARE = 0.5  # of the retry period, for requests that are under way when time is over
+# Between the end of a leader's time and the end of its Lease: the retry period, but no more.
+_MOST_SPARE_SECONDS = 2.0
+_LAST_SHARE = 0.5  # of that, and once more, for requests that are under way when time is over
+LEAST_CALL_SECONDS = 1.0  # for less a leader begins no call
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,12 +53,21 @@ class ElectionRules:
     @property
     def held_seconds(self) -> float:
         """How long after its last renewal a leader is sure to be alone; then others step in."""
-        return max(self.lease_seconds - self.retry_seconds, self.renew_seconds)
+        return max(self.lease_seconds - self._spare_seconds, self.renew_seconds)
 
     @property
     def last_seconds(self) -> float:
         """How long after its last renewal a leader may still end what it began."""
-        return self.held_seconds - self.retry_seconds * _LAST_SHARE
+        return self.held_seconds - self._spare_seconds * _LAST_SHARE
+
+    @property
+    def acting_share(self) -> float:
+        """In which part of the time a leader that renews in time may begin calls."""
+        return min((self.last_seconds - LEAST_CALL_SECONDS) / self.retry_seconds, 1.0)
+
+    @property
+    def _spare_seconds(self) -> float:
+        return min(self.retry_seconds, _MOST_SPARE_SECONDS)
 
 
 class Leadership(Protocol):
@@ -296,6 +308,10 @@ def election(told: LeaderElection, cluster: Connection, clock: Clock) -> Electio
         told.renew_deadline.total_seconds(),
         told.retry_period.total_seconds(),
     )
+    if told.is_on and rules.acting_share < 1:
+        flags = "--leader-elect-lease-duration, -renew-deadline, -retry-period"
+        extra = {"share": round(rules.acting_share, 2), "flags": flags}
+        log.warning("a leader may act in a part of the time only", extra=extra)
     # A call that hangs must not outlive the leadership that it is to renew.
     return Election(cluster.within(rules.renew_seconds), rules, candidate(), clock)
 

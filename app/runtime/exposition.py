@@ -11,16 +11,13 @@ goes on counting in them. Series are written as upstream writes them: some count
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
 from datetime import datetime
 from pathlib import Path
-from threading import Lock
 from typing import Final
 
 from prometheus_client import (
     CONTENT_TYPE_PLAIN_0_0_4,
     CollectorRegistry,
-    Counter,
     Gauge,
     GCCollector,
     Metric,
@@ -97,28 +94,6 @@ class ProcessMetrics:
     def certificate_expires(self, moment: datetime) -> None:
         """Tell until when the serving certificate is good."""
         self._expiry.labels("serving").set(moment.timestamp())
-
-
-class LimitMetrics:
-    """Limits that were reached, as those who keep them count; from any thread."""
-
-    def __init__(self, registry: CollectorRegistry) -> None:
-        self._reached = Counter(
-            "plumbline_limits_reached",
-            "Times that a limit of what is kept or done at once was reached; the log names it.",
-            ["limit"],
-            registry=registry,
-        )
-        self._lock = Lock()
-        self._shown: dict[tuple[int, str], int] = {}
-
-    def show(self, counts: Iterable[Mapping[str, int]]) -> None:
-        """Add what was counted since the last time; counts come in the same order each time."""
-        with self._lock:
-            for place, found in enumerate(counts):
-                for limit, count in found.items():
-                    self._reached.labels(limit).inc(count - self._shown.get((place, limit), 0))
-                    self._shown[place, limit] = count
 
 
 def render(source: CollectorRegistry | Path) -> bytes:

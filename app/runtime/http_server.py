@@ -15,11 +15,11 @@ from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import uvicorn
-from prometheus_client import CollectorRegistry
 
 from app.model.errors import BadSetting
-from app.runtime.bounds import BoundName, BoundReport, Bounds
+from app.runtime.bounds import Bounds, PortLimit
 from app.runtime.garbage import give_back_now
+from app.runtime.limit_report import LimitReport
 from app.runtime.protocol import AtOnce, Handling, HttpConnection
 
 if TYPE_CHECKING:
@@ -48,13 +48,12 @@ class Server:
         listener: socket.socket,
         tls: ssl.SSLContext | None = None,
         *,
-        report: BoundReport | None = None,
+        limits: LimitReport | None = None,
         bounds: Bounds | None = None,
         at_once: AtOnce | None = None,
         keep_alive_seconds: int = _KEEP_ALIVE_SECONDS,
     ) -> None:
-        report = report or BoundReport(CollectorRegistry())
-        self._handling = Handling(report, bounds or Bounds(), at_once)
+        self._handling = Handling(limits or LimitReport(), bounds or Bounds(), at_once)
         allow_descriptors(_PORTS * self._handling.bounds.connections + _OTHER_DESCRIPTORS)
         config = uvicorn.Config(
             app,
@@ -204,7 +203,7 @@ class _Acceptor:
                 return
             open_ones = len(self._connections) + len(self._handshakes)
             if open_ones >= self._bounds.connections and not self._make_room():
-                self._handling.report.hit(BoundName.CONNECTIONS, self._bounds)
+                self._handling.hit(PortLimit.CONNECTIONS)
                 plain.close()
             else:
                 self._welcome(plain)
@@ -214,12 +213,12 @@ class _Acceptor:
         idle = [one for one in self._connections if not one.is_busy]
         count = max(self._bounds.connections // 50, 1)
         for one in heapq.nsmallest(count, idle, key=lambda one: one.worth):
-            one.cut_off(BoundName.CONNECTIONS)
+            one.cut_off(PortLimit.CONNECTIONS)
         if idle:
             return True
         busy = [one for one in self._connections if not one.transport.is_closing()]
         if busy:
-            min(busy, key=lambda one: one.began).cut_off(BoundName.CONNECTIONS)
+            min(busy, key=lambda one: one.began).cut_off(PortLimit.CONNECTIONS)
         return bool(busy)
 
     def _welcome(self, plain: socket.socket) -> None:
@@ -227,7 +226,7 @@ class _Acceptor:
             longest = next(iter(self._handshakes))
             del self._handshakes[longest]
             longest.cancel()
-            self._handling.report.hit(BoundName.HANDSHAKES, self._bounds)
+            self._handling.hit(PortLimit.HANDSHAKES)
         plain.setblocking(False)
         task = self._loop.create_task(self._connect(plain))
         self._handshakes[task] = None
@@ -243,7 +242,7 @@ class _Acceptor:
             try:
                 await self._loop.connect_accepted_socket(self._make, plain, **self._tls)
             except ConnectionAbortedError:
-                self._handling.report.hit(BoundName.HANDSHAKE_SECONDS, self._bounds)
+                self._handling.hit(PortLimit.HANDSHAKE_SECONDS)
 
 
 def allow_descriptors(count: int) -> None:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 import reprlib
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping
 from functools import lru_cache, partial
@@ -30,6 +31,7 @@ _DEBUG_FROM: Final = 6  # of -v; upstream's own tests run with 6
 _OPTIONS: Final = (orjson.OPT_APPEND_NEWLINE, orjson.OPT_APPEND_NEWLINE | orjson.OPT_NON_STR_KEYS)
 _LONGEST_BYTES: Final = 16_384  # container runtimes cut lines that are longer
 _LONGEST_WORDS: Final = 1_000  # characters at each end of one value
+_PAUSE_SECONDS: Final = 60.0  # between two lines of `OncePerMinute` about the same
 
 _WORDS: Final = reprlib.Repr()
 _WORDS.maxlevel, _WORDS.maxdict, _WORDS.maxlist, _WORDS.maxtuple = 3, 20, 20, 20
@@ -118,6 +120,29 @@ def _in_words(value: object) -> str:
     if len(value) > 2 * _LONGEST_WORDS:
         value = f"{value[:_LONGEST_WORDS]} ... {value[-_LONGEST_WORDS:]}"
     return value.encode("utf-8", "backslashreplace").decode()
+
+
+class OncePerMinute:
+    """Says when it is time for a line about what may happen very often; from any thread."""
+
+    def __init__(self, seconds: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._lock = threading.Lock()
+        self._untold: dict[str, int] = {}
+        self._quiet_until: dict[str, float] = {}
+
+    def due(self, word: str, times: int = 1) -> int:
+        """Note that something happened; return how often since its last line, 0 for no line now.
+
+        There must be few words: all of them are kept.
+        """
+        now = self._seconds()
+        with self._lock:
+            self._untold[word] = self._untold.get(word, 0) + times
+            if now < self._quiet_until.get(word, now):
+                return 0
+            self._quiet_until[word] = now + _PAUSE_SECONDS
+            return self._untold.pop(word)
 
 
 def start_logging(verbosity: int) -> None:

@@ -37,7 +37,8 @@ from uvicorn.protocols.http.flow_control import (
 )
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.runtime.bounds import BoundName, BoundReport, Bounds, HeldBytes
+from app.runtime.bounds import Bounds, HeldBytes, PortLimit
+from app.runtime.limit_report import LimitReport
 
 if TYPE_CHECKING:
     from uvicorn import Config
@@ -61,7 +62,7 @@ AtOnce = Callable[[Mapping[str, Any], bytes, float, Write], None]
 class Handling:
     """How all connections of a server are handled, and what they hold."""
 
-    report: BoundReport
+    limits: LimitReport
     bounds: Bounds
     at_once: AtOnce | None = None
     is_draining: bool = False  # may be set from any thread
@@ -71,8 +72,12 @@ class Handling:
 
     def __post_init__(self) -> None:
         """Hold nothing yet."""
-        self.received = HeldBytes(BoundName.RECEIVED_BYTES, self.bounds.received_bytes)
-        self.unread = HeldBytes(BoundName.UNREAD_BYTES, self.bounds.unread_bytes)
+        self.received = HeldBytes(PortLimit.RECEIVED_BYTES, self.bounds.received_bytes)
+        self.unread = HeldBytes(PortLimit.UNREAD_BYTES, self.bounds.unread_bytes)
+
+    def hit(self, bound: PortLimit) -> None:
+        """Count a connection that is closed, or a request that is refused, at a bound."""
+        self.limits.reached(bound, most=getattr(self.bounds, bound.value))
 
 
 class _TooManyRequests(Exception):
@@ -157,7 +162,7 @@ class HttpConnection(HttpToolsProtocol):
             pass  # answered like any other request
         except HttpParserError as error:
             if isinstance(error.__context__, _TooManyRequests):
-                self.cut_off(BoundName.WAITING_REQUESTS)
+                self.cut_off(PortLimit.WAITING_REQUESTS)
             else:
                 self.send_400_response("Invalid HTTP request received.")
             return
@@ -170,23 +175,23 @@ class HttpConnection(HttpToolsProtocol):
         if self._is_partial and self._whole_by == inf:
             self._whole_by = self.loop.time() + bounds.request_seconds
         if self.headers and len(self.headers) > bounds.headers:  # or trailers
-            self.cut_off(BoundName.HEADERS)
+            self.cut_off(PortLimit.HEADERS)
         elif self._bytes > bounds.request_bytes:
-            self.cut_off(BoundName.REQUEST_BYTES)
+            self.cut_off(PortLimit.REQUEST_BYTES)
         elif self._bytes > bounds.head_bytes and self._is_in_head():
-            self.cut_off(BoundName.HEAD_BYTES)
+            self.cut_off(PortLimit.HEAD_BYTES)
         elif self._bytes <= _FREE_BYTES or self.transport.is_closing():
             return
         elif not self._handling.received.take(self, self._bytes):
-            self.cut_off(BoundName.RECEIVED_BYTES)
+            self.cut_off(PortLimit.RECEIVED_BYTES)
 
     def _is_in_head(self) -> bool:
         return bool(self.scope) and "path" not in cast("dict[str, object]", self.scope)
 
-    def cut_off(self, bound: BoundName) -> None:
+    def cut_off(self, bound: PortLimit) -> None:
         """End at once, because of a bound."""
         if not self.transport.is_closing():
-            self._handling.report.hit(bound, self._handling.bounds)
+            self._handling.hit(bound)
             self.transport.abort()
 
     def on_message_begin(self) -> None:
@@ -288,7 +293,7 @@ class HttpConnection(HttpToolsProtocol):
         now, seconds = self.loop.time(), self._handling.bounds.request_seconds
         if now >= self._whole_by:
             if self._bytes:
-                self.cut_off(BoundName.REQUEST_SECONDS)
+                self.cut_off(PortLimit.REQUEST_SECONDS)
             else:
                 self.transport.abort()
         elif now >= self._idle_until:
@@ -302,7 +307,7 @@ class HttpConnection(HttpToolsProtocol):
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: ASGI3Application) -> None:
         self.began = monotonic()
         if len(cast("list[object]", cycle.scope["headers"])) > self._handling.bounds.headers:
-            self.cut_off(BoundName.HEADERS)
+            self.cut_off(PortLimit.HEADERS)
         elif self._at_once is None or not cycle.more_body or cycle.waiting_for_100_continue:
             self._hand_over(cycle, app)
         else:
@@ -315,7 +320,7 @@ class HttpConnection(HttpToolsProtocol):
             cycle.keep_alive = False  # uvicorn adds `connection: close` to the answer
         size = 0 if cycle.more_body else len(cycle.body)
         if size > _FREE_BYTES and not self._handling.received.has_room(size):
-            self._handling.report.hit(BoundName.RECEIVED_BYTES, self._handling.bounds)
+            self._handling.hit(PortLimit.RECEIVED_BYTES)
             size, app = 0, service_unavailable
         self._task = task = self.loop.create_task(cycle.run_asgi(app))
         task.add_done_callback(self.tasks.discard)

@@ -12,6 +12,7 @@ from typing import Final
 import orjson
 from fastapi import FastAPI, Query, Request, Response
 
+from app.kube.lookup_limits import LimitReached
 from app.model.times import rfc3339
 from app.ports import PODS, Json
 from app.runtime.access import Caller, Guard
@@ -25,10 +26,10 @@ _USUAL: Final = 500
 _MOST: Final = 100_000
 
 
-def add_decisions(app: FastAPI, log: DecisionLog, guard: Guard) -> None:
+def add_decisions(app: FastAPI, log: DecisionLog, guard: Guard, reached: LimitReached) -> None:
     """Answer `/v1/decisions` in an application, to those whom the guard admits."""
     tell_problems(app)
-    threads = AnswerThreads(_THREADS)
+    threads = AnswerThreads(_THREADS, reached)
 
     def page(caller: Caller, namespace: str, wanted: Mapping[str, str], limit: int) -> bytes:
         guard.admit(caller, "get" if namespace else "list", namespace)

@@ -31,6 +31,13 @@ class RoundStep(StrEnum):
     TOTAL = "total"
 
 
+class UpdaterLimit(StrEnum):
+    """What of its reports waits, or is sent, at most."""
+
+    WAITING_EVENTS = "waiting_events"
+    OBJECT_EVENTS = "object_events"
+
+
 class EvictionFailure(StrEnum):
     """Why a pod was not evicted."""
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
+from app.kube.lookup_limits import LimitReached
 from app.model.errors import ClusterError, NotFound, Refused, TooMany, Unavailable
 from app.model.snapshot import Snapshot
 from app.model.times import rfc3339
@@ -24,6 +25,7 @@ from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json, PatchKind, Ref
 from app.updater.core.decisions import Decision
 from app.updater.core.events import UpdateEvent, summary
 from app.updater.core.memory import NamespacedName
+from app.updater.metrics import UpdaterLimit
 
 log = logging.getLogger("updater.events")
 summary_log = logging.getLogger("updater.summaries")
@@ -83,9 +85,10 @@ class EventRecorder:
     a large workload would drown all others.
     """
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+    def __init__(self, cluster: Cluster, clock: Clock, reached: LimitReached) -> None:
         self._cluster = cluster
         self._clock = clock
+        self._reached = reached
         self._queue: deque[_QueuedEvent] = deque(maxlen=_MOST_WAITING)
         self._buckets: OrderedDict[tuple[str, str, str], TokenBucket] = OrderedDict()
         self._lock = threading.Lock()
@@ -98,7 +101,12 @@ class EventRecorder:
             uid = event.uid or _uid(event, snapshot)
             with self._lock:
                 if uid and self._takes_token(event):
-                    self._queue.append(_QueuedEvent(event, uid, now))
+                    self._wait(_QueuedEvent(event, uid, now))
+
+    def _wait(self, queued: _QueuedEvent) -> None:
+        if len(self._queue) == _MOST_WAITING:  # the oldest one goes
+            self._reached(UpdaterLimit.WAITING_EVENTS)
+        self._queue.append(queued)
 
     def tick(self, now: datetime) -> float:
         """Send what waits; return the seconds until the next look.
@@ -135,6 +143,7 @@ class EventRecorder:
         place = (event.kind, event.namespace, event.name)
         bucket = self._buckets.get(place) or TokenBucket.full(_PER_SECOND, _AT_ONCE)
         if bucket.wait_for_one(moment):
+            self._reached(UpdaterLimit.OBJECT_EVENTS, object="/".join(place))
             return False
         self._buckets[place] = bucket.less_one(moment)
         self._buckets.move_to_end(place)

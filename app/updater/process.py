@@ -18,6 +18,7 @@ from typing import Final
 
 from fastapi import FastAPI
 
+from app.kube.lookup_limits import LimitReached
 from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import WatchedResource, WatchState, watched_vpas, watched_workloads
 from app.model.gates import FeatureGate
@@ -26,11 +27,11 @@ from app.model.pods import read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster, Resource
 from app.runtime.access import guard_of
-from app.runtime.bounds import BoundReport
-from app.runtime.election import Campaign, election
-from app.runtime.exposition import LimitMetrics, ProcessMetrics, new_registry, render
+from app.runtime.election import LEAST_CALL_SECONDS, Campaign, election
+from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
+from app.runtime.limit_report import LimitReport
 from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
 from app.runtime.loop import Loop, Tick
 from app.runtime.probes import probes
@@ -40,7 +41,7 @@ from app.updater.boosts import BoostQueue
 from app.updater.core.rules import UpdateRules
 from app.updater.executor import Executor
 from app.updater.flags import UpdaterSettings, update_rules
-from app.updater.metrics import UpdaterMetrics
+from app.updater.metrics import UpdaterLimit, UpdaterMetrics
 from app.updater.notifications import EventRecorder, SummaryWriter
 from app.updater.report import DecisionLog, Reporter
 from app.updater.state import UpdaterContext, UpdaterState
@@ -58,7 +59,6 @@ _REFUSED_SECONDS: Final = 10.0  # then the right is missing, not only its rules 
 _LOOKUP_SECONDS: Final = 3.0
 
 _CALL_SECONDS: Final = 10.0  # after which an eviction or a patch is given up
-_LEAST_CALL_SECONDS: Final = 1.0  # for less no call is begun
 _PATIENCE_INTERVALS: Final = 5  # without a round, then the process counts as dead
 _ANSWER_SECONDS: Final = 5.0  # after which a call about a token is given up
 _UPKEEP_SECONDS: Final = 1.0
@@ -102,7 +102,7 @@ def updater_parts(settings: UpdaterSettings, context: UpdaterContext) -> Updater
         acting.namespace_burst,
     )
     decisions = DecisionLog()
-    recorder = None if is_dry else EventRecorder(context.reporting, clock)
+    recorder = None if is_dry else EventRecorder(context.reporting, clock, context.reached)
     summaries = SummaryWriter(context.reporting) if acting.summaries and not is_dry else None
     reporter = Reporter(context.metrics, decisions, recorder, summaries)
     state = UpdaterState(rules, clock)
@@ -131,10 +131,12 @@ class Process:
         # Watches, actions, reports, the Lease and questions do not wait for one another.
         self._clusters = [runtime.connect(settings.cluster) for _ in range(5)]
         watched, self._called, reporting, leased, asked = self._clusters
-        self._watch = ClusterWatch(watched, self._called, settings.scope.namespace, runtime)
         registry = new_registry()
+        self._limits = LimitReport(registry, UpdaterLimit)
+        self._watch = ClusterWatch(
+            watched, self._called, settings.scope.namespace, runtime, self._limits.reached
+        )
         self._process_metrics = ProcessMetrics(registry, version("plumbline"))
-        self._limit_metrics = LimitMetrics(registry)
         self._stopping = self._leads = self._is_tidied = self._is_stale = False
         self._election = election(settings.election, leased, clock)
         self._term = 0
@@ -150,6 +152,7 @@ class Process:
             reporting=reporting.within(_CALL_SECONDS),
             clock=clock,
             metrics=UpdaterMetrics(registry),
+            reached=self._limits.reached,
         )
         self._parts = updater_parts(settings, context)
         if self._parts.boosts is not None:
@@ -160,18 +163,20 @@ class Process:
         campaign = Campaign(self._election, self._begin, self._end)
         self._campaign = runtime.loop("election", campaign.tick, at_end=campaign.close)
         app = probes(self._dead, self._watch.problem, lambda: render(registry))
-        self._health = self._server(app, asked.within(_ANSWER_SECONDS), BoundReport(registry))
+        self._health = self._server(app, asked.within(_ANSWER_SECONDS))
 
-    def _server(self, app: FastAPI, cluster: Cluster, report: BoundReport) -> Server:
+    def _server(self, app: FastAPI, cluster: Cluster) -> Server:
         """Return what answers behind the port, decisions as well."""
-        settings, runtime = self._settings, self._runtime
-        guard = guard_of(settings.loop.address.host, settings.access, cluster, runtime.clock)
-        add_decisions(app, self.decisions, guard)
+        settings, runtime, reached = self._settings, self._runtime, self._limits.reached
+        host, access = settings.loop.address.host, settings.access
+        guard = guard_of(host, access, cluster, runtime.clock, reached)
+        add_decisions(app, self.decisions, guard, reached)
         tls = FileTls.of(settings.access)
         if tls is not None:
             self._reporting.append(runtime.loop("certificate", tls.tick))
         listener = bound(*settings.loop.address, "--address")
-        return Server(app, listener, tls.context if tls is not None else None, report=report)
+        context = tls.context if tls is not None else None
+        return Server(app, listener, context, limits=self._limits)
 
     @property
     def decisions(self) -> DecisionLog:
@@ -219,7 +224,7 @@ class Process:
         if not self._is_elected:
             return True
         left = self._election.calls_end_at - self._clock.monotonic()
-        return self._election.is_leading() and left > _LEAST_CALL_SECONDS
+        return self._election.is_leading() and left > LEAST_CALL_SECONDS
 
     def _cluster_for_calls(self) -> Cluster:
         """Return the cluster; calls made with it are over before another process may lead."""
@@ -265,7 +270,6 @@ class Process:
         """Publish how old the watches are; leave what was read first out of garbage collection."""
         for resource, seconds in self._watch.ages().items():
             self._process_metrics.watch_age(resource, seconds)
-        self._limit_metrics.show([self._watch.owners.limits.counts()])
         self._check_watches()
         if not self._is_tidied and self._watch.is_known():
             gc.collect()
@@ -307,12 +311,17 @@ class ClusterWatch:
     """The cluster as it is watched, and owners that are looked up."""
 
     def __init__(
-        self, watched: Connection, asked: Connection, namespace: str, runtime: Runtime
+        self,
+        watched: Connection,
+        asked: Connection,
+        namespace: str,
+        runtime: Runtime,
+        reached: LimitReached,
     ) -> None:
         self._clock = runtime.clock
         self._mirror = runtime.mirror(watched, sources(namespace))
         self.listen = self._mirror.listen
-        self.owners = LiveOwners(asked.within(_LOOKUP_SECONDS), runtime.clock)
+        self.owners = LiveOwners(asked.within(_LOOKUP_SECONDS), runtime.clock, reached)
         self._refreshing = runtime.loop(
             "owners-refresh", self.owners.refresh, longest_retry_seconds=REFRESH_SECONDS
         )

@@ -17,6 +17,7 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final, NamedTuple
 
+from app.kube.lookup_limits import LimitReached
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Cluster, Owners
@@ -44,6 +45,7 @@ class UpdaterContext:
     reporting: Cluster  # where events and annotations are written
     clock: Clock
     metrics: UpdaterMetrics
+    reached: LimitReached
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,6 +37,13 @@ CASES: Mapping[str, tuple[Series, Series]] = {
         {'vpa_admission_controller_failed_open_pods_total{reason="OwnerUnknown"}': "0+1x120"},
         {'vpa_admission_controller_failed_open_pods_total{reason="OwnerUnknown"}': "3x120"},
     ),
+    "PlumblineWorkersReplaced": (
+        {
+            'vpa_admission_controller_replaced_workers_total{reason="hung"}': "0+1x120",
+            'vpa_admission_controller_replaced_workers_total{reason="ended"}': "0x120",
+        },
+        {'vpa_admission_controller_replaced_workers_total{reason="ended"}': "0x100 1x20"},
+    ),
     "PlumblineCertificateExpiring": (
         {'plumbline_certificate_expiry_timestamp_seconds{certificate="serving"}': "86400x120"},
         {'plumbline_certificate_expiry_timestamp_seconds{certificate="serving"}': "900000x120"},

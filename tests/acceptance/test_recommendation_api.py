@@ -29,6 +29,7 @@ from tests.acceptance.rights import GROUP, account_token, allow, token
 from tests.acceptance.space import APP, Box, Space, new_space
 from tests.cluster.api import SERVICE_ACCOUNTS, Api
 from tests.cluster.programs import Program, eventually, free_port
+from tests.reached_limits import ReachedLimits
 
 _ROOT: Final = Path(__file__).parents[2]
 _WITHDRAWN_SECONDS: Final = 30.0  # until what was believed is asked anew, and a busy machine
@@ -218,7 +219,7 @@ def test_a_recommender_that_may_not_ask_who_asks(cluster: Cluster, tmp_path: Pat
     poor = account(cluster.admin, "default", "without-rights")
     kubeconfig = cluster.access.kubeconfig(tmp_path / "kubeconfig", poor)
     kube = connect(origin=Origin(str(kubeconfig)))
-    guard = Guard(AccessReviews(kube.within(10), SystemClock()))
+    guard = Guard(AccessReviews(kube.within(10), SystemClock(), ReachedLimits()))
     with pytest.raises(Refusal, match=r"bind .* system:auth-delegator") as refused:
         guard.admit(Caller(f"Bearer {cluster.admin.token}"), "get", "default")
     assert refused.value.status == 503

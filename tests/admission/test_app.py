@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from starlette.types import Message
 
 from app.admission.app import MOST_BYTES, Webhook, description
-from app.admission.metrics import Step
+from app.admission.metrics import ReviewLimit, Step
 from app.admission.review_models import AdmissionReview
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
@@ -130,6 +130,7 @@ def test_sizes(content: bytes | list[bytes], headers: Mapping[str, str], status:
     assert answer.status_code == status
     assert at.numbers.seen == [("review", "error", "unknown")]
     assert answer.headers.get("connection") == ("close" if status == 413 else None)
+    assert at.reached.counts == ({ReviewLimit.REVIEW_BYTES: 1} if status == 413 else {})
 
 
 @cases(

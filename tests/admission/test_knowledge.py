@@ -35,6 +35,7 @@ from app.runtime.live import LiveRuntime
 from tests import make
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected, kubeconfig, write
+from tests.reached_limits import ReachedLimits
 from tests.waiting import eventually
 
 
@@ -91,7 +92,9 @@ def live(server: ApiServer, folder: Path, scope: Scope | None = None) -> Iterato
     """Know the cluster behind a server until the block ends."""
     origin = Origin(write(folder / "config", kubeconfig(server.url)), environ={})
     scope = scope or Scope("", ())
-    known = LiveKnowledge(lambda: connect(qps=0, burst=1, origin=origin), scope, LiveRuntime())
+    known = LiveKnowledge(
+        lambda: connect(qps=0, burst=1, origin=origin), scope, LiveRuntime(), ReachedLimits()
+    )
     try:
         yield known
     finally:

@@ -54,8 +54,8 @@ def test_namespaces_take_turns() -> None:
 
 
 def test_a_namespace_has_a_share() -> None:
-    """Some places stay free for others."""
-    assert order(3, 2, ["a1", "a2", "a3", "b1"])[:3] == ["a1", "a2", "b1"]
+    """Some places stay free for others; work in different places begins in any order."""
+    assert sorted(order(3, 2, ["a1", "a2", "a3", "b1"])[:3]) == ["a1", "a2", "b1"]
 
 
 async def forever() -> Message:

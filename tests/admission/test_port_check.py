@@ -103,6 +103,17 @@ def test_silence(port: Port, waits: bool, problem: str, dead: str) -> None:
         assert (scene.check.problem, scene.check.dead()) == (problem, dead)
 
 
+def test_looks_load_no_ca() -> None:
+    """All looks share a context, which trusts every certificate and has no CA to load."""
+    with answering() as listener:
+        scene = Scene(listener)
+        tls = scene.check._tls
+        assert [scene.tick(1) for _ in range(2)] == [5.0, 5.0]
+
+    assert scene.check._tls is tls
+    assert (tls.verify_mode, tls.cert_store_stats()["x509"]) == (ssl.CERT_NONE, 0)
+
+
 def test_a_process_that_hangs_is_dead() -> None:
     """A connection that the kernel takes, and nobody else, is no sign of life."""
     with hanging() as listener:

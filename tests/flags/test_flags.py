@@ -433,7 +433,14 @@ def test_a_removed_flag_may_live_on_elsewhere() -> None:
             "--concurrent-cpu-startup-boost-syncs takes a whole number of at least 1, not \"0\""),
         (UpdaterSettings, ["--leader-elect", "--leader-elect-renew-deadline=15s"],
             "--leader-elect-lease-duration must be above --leader-elect-renew-deadline, "
-            "and that above --leader-elect-retry-period"),
+            "and that above 1.2 times --leader-elect-retry-period"),
+        (RecommenderSettings, ["--leader-elect", "--leader-elect-retry-period=9s"],
+            "--leader-elect-lease-duration must be above --leader-elect-renew-deadline, "
+            "and that above 1.2 times --leader-elect-retry-period"),
+        (UpdaterSettings, ["--leader-elect", "--leader-elect-lease-duration=2s",
+                           "--leader-elect-renew-deadline=1s", "--leader-elect-retry-period=500ms"],
+            "--leader-elect-lease-duration must be at least 3s: a leader begins no call in the "
+            "last ones"),
         (UpdaterSettings, ["--leader-elect-resource-lock=endpoints"],
             '--leader-elect-resource-lock takes leases, not "endpoints"'),
         (RecommenderSettings, ["--target-cpu-percentile=90"],

@@ -17,7 +17,6 @@ from typing import cast
 from prometheus_client import CollectorRegistry
 
 from app.flags.command_line import parse
-from app.kube.limits_reached import LimitsReached
 from app.kube.manifests import documents
 from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
@@ -36,6 +35,7 @@ from app.sandbox.sandbox import Sandbox
 from app.sandbox.store import StoredChange
 from tests import make
 from tests.faults import Fault, Faults
+from tests.reached_limits import ReachedLimits
 from tests.sandbox.worlds import container, deployment, snapshot_of
 from tests.sandbox_objects import events_in
 from tests.updater.stage import Call, NoOwners, Watched
@@ -137,7 +137,7 @@ class Replica:
             usage_source(settings, self.rules.variant, self.clock, self._cluster),
             self.clock,
             RecommenderMetrics(self.registry),
-            LimitsReached(log, self.clock),
+            ReachedLimits(),
             past=self.past,
         )
         self.election = Election(self._cluster, _ELECTION, name, self.clock)

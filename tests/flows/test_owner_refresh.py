@@ -22,6 +22,7 @@ from app.sandbox.sandbox import Sandbox
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process as UpdaterProcess
 from tests.cases import cases
+from tests.reached_limits import ReachedLimits
 
 ADDRESS = ("--address=127.0.0.1:0",)
 
@@ -52,7 +53,9 @@ Start = Callable[[RefreshRuntime], Callable[[], None]]  # returns what ends it
 def admission(runtime: RefreshRuntime) -> Callable[[], None]:
     """Start what the webhook knows."""
     settings = parse(AdmissionSettings, (), {})
-    return LiveKnowledge(lambda: runtime.connect(settings.cluster), settings.scope, runtime).close
+    return LiveKnowledge(
+        lambda: runtime.connect(settings.cluster), settings.scope, runtime, ReachedLimits()
+    ).close
 
 
 def updater(runtime: RefreshRuntime) -> Callable[[], None]:

@@ -11,6 +11,7 @@ from hypothesis import given
 
 from app.kube.access_review import AUDIENCE, BELIEVED_SECONDS, TOKEN_REVIEWS, AccessReviews
 from app.kube.client import connect
+from app.kube.lookup_limits import LookupLimit
 from app.model.errors import ClusterError, Refused, Unavailable
 from app.model.review import Identity
 from app.ports import VPAS, Cluster, Json
@@ -20,6 +21,7 @@ from tests.cases import cases
 from tests.junk import ANYTHING
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
+from tests.reached_limits import ReachedLimits
 from tests.runtime.authorities import Authorities, jwt
 
 JANE = Identity("jane", "uid-jane", ("dev", "system:authenticated"))
@@ -40,9 +42,15 @@ def authorities(clock: SteppedClock) -> Authorities:
 
 
 @pytest.fixture
-def access(authorities: Authorities, clock: SteppedClock) -> AccessReviews:
+def reached() -> ReachedLimits:
+    """Limits that were reached."""
+    return ReachedLimits()
+
+
+@pytest.fixture
+def access(authorities: Authorities, clock: SteppedClock, reached: ReachedLimits) -> AccessReviews:
     """What asks it."""
-    return AccessReviews(cast("Cluster", authorities), clock)
+    return AccessReviews(cast("Cluster", authorities), clock, reached)
 
 
 def test_who_it_is(access: AccessReviews) -> None:
@@ -157,11 +165,14 @@ def test_no_answer_is_not_remembered(
 
 
 def test_many_tokens_do_not_fill_the_memory(
-    access: AccessReviews, authorities: Authorities
+    access: AccessReviews, authorities: Authorities, clock: SteppedClock, reached: ReachedLimits
 ) -> None:
-    """The oldest answers are forgotten first."""
+    """The oldest answers are forgotten first, which is counted while they count."""
+    access.who("over")
+    clock.wait(BELIEVED_SECONDS)
     for number in range(2_001):
         access.who(f"garbage {number}")
+    assert reached.counts == {LookupLimit.ACCESS_ANSWERS: 1}
     asked = len(authorities.asked)
     access.who("garbage 1")
     assert len(authorities.asked) == asked
@@ -184,7 +195,7 @@ def real(server: ApiServer, tmp_path: Path) -> Iterator[AccessReviews]:
     """What asks it."""
     path = write(tmp_path / "config", kubeconfig(server.url))
     cluster = connect(str(path))
-    yield AccessReviews(cluster, SteppedClock())
+    yield AccessReviews(cluster, SteppedClock(), ReachedLimits())
     cluster.close()
 
 
@@ -223,7 +234,7 @@ def test_odd_answers_give_no_access(status: object, user: object) -> None:
         def create(self, *_: object, **__: object) -> Json:
             return {"status": {"authenticated": status, "allowed": status, "user": user}}
 
-    access = AccessReviews(cast("Cluster", Odd()), SteppedClock())
+    access = AccessReviews(cast("Cluster", Odd()), SteppedClock(), ReachedLimits())
     found = access.who("token")
     named = isinstance(user, dict) and isinstance(user.get("username"), str) and user["username"]
     assert (found is not None) == (status is True and bool(named))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -12,15 +11,14 @@ from typing import cast
 import pytest
 
 from app.kube.discovery import MOST_GROUPS, Discovery
-from app.kube.limits_reached import LimitsReached
+from app.kube.lookup_limits import LookupLimit
 from app.model.errors import NotFound, Unavailable
 from app.ports import DEPLOYMENTS, PODS, REPLICATION_CONTROLLERS, Cluster, Json, Resource
 from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected
+from tests.reached_limits import ReachedLimits
 from tests.stepped_clock import SteppedClock
-
-log = logging.getLogger("kube.owners")
 
 OLD = Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout")
 NEW = replace(OLD, version="v1")
@@ -35,7 +33,7 @@ def discovering(*resources: Resource) -> Iterator[tuple[ApiServer, Discovery, St
         for resource in resources:
             if resource not in {PODS, PLAIN}:
                 server.scales[resource, "default", "web"] = {}
-        yield server, Discovery(cluster, clock, LimitsReached(log, clock)), clock
+        yield server, Discovery(cluster, clock, ReachedLimits()), clock
 
 
 @cases(
@@ -128,7 +126,7 @@ def test_a_group_that_is_not_asked_for_is_forgotten() -> None:
 def test_invented_groups_displace_each_other() -> None:
     """A flood of groups that do not exist is limited, and counted; what exists stays known."""
     clock = SteppedClock()
-    limits = LimitsReached(log, clock)
+    reached = ReachedLimits()
     asked = Counter[str]()
 
     class Groups:
@@ -142,14 +140,14 @@ def test_invented_groups_displace_each_other() -> None:
             kinds = [{"name": name, "kind": "Rollout"} for name in ("rollouts", "rollouts/scale")]
             return {"versions": [{"version": "v1"}], "resources": kinds}
 
-    discovery = Discovery(cast("Cluster", Groups()), clock, limits)
+    discovery = Discovery(cast("Cluster", Groups()), clock, reached)
     for number in range(50_000):
         discovery.scalable("argoproj.io/v1", "Rollout" if number % 2 else "Other")
         discovery.scalable(f"group-{number}.example.com/v1", "Rollout")
 
     assert len(discovery) == MOST_GROUPS
     assert asked["/apis/argoproj.io"] == 1
-    assert limits.counts() == {"API groups": 50_001 - MOST_GROUPS}
+    assert reached.counts == {LookupLimit.API_GROUPS: 50_001 - MOST_GROUPS}
 
 
 def test_refresh() -> None:

@@ -7,6 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
+from app.kube.lookup_limits import LimitReached, LookupLimit
 from app.kube.owner_lookup import LiveOwners, LookupTurns
 from app.kube.transport import Deadlines
 from app.model.kinds import OwnerReference, owner_key
@@ -18,6 +19,7 @@ from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.api_state import PATIENCE_SECONDS
 from tests.kube.connecting import connected
+from tests.reached_limits import ReachedLimits
 from tests.stepped_clock import START, SteppedClock
 
 ROLLOUTS = Resource("argoproj.io", "v1alpha1", "rollouts", "Rollout")
@@ -38,13 +40,15 @@ REPLICA_SET = lookup("ReplicaSet", "apps/v1")
 
 
 @contextmanager
-def looking(*, most_flights: int = 1000) -> Iterator[tuple[ApiServer, LiveOwners, SteppedClock]]:
+def looking(
+    *, most_flights: int = 1000, reached: LimitReached | None = None
+) -> Iterator[tuple[ApiServer, LiveOwners, SteppedClock]]:
     """A server with a Rollout that can be scaled, and the way to find it."""
     clock = SteppedClock()
     with serving(ROLLOUTS, REPLICA_SETS, DEPLOYMENTS) as server:
         server.scales[ROLLOUTS, "default", "web"] = SCALE
         with connected(server, Deadlines(read_seconds=PATIENCE_SECONDS)) as cluster:
-            live = LiveOwners(cluster, clock, most_flights=most_flights)
+            live = LiveOwners(cluster, clock, reached or ReachedLimits(), most_flights=most_flights)
             try:
                 yield server, live, clock
             finally:
@@ -253,11 +257,12 @@ def test_shares(namespaces: int, each: int, expected: int) -> None:
 
 def test_a_limit_is_counted() -> None:
     """What is refused for want of room is counted."""
-    with looking(most_flights=1) as (server, live, _), server.holding("/scale"):
+    reached = ReachedLimits()
+    with looking(most_flights=1, reached=reached) as (server, live, _), server.holding("/scale"):
         live.find(lookup(), 0)
         live.find(REPLICA_SET, 0)
 
-        assert live.limits.counts() == {"owner look-ups": 1}
+        assert reached.counts == {LookupLimit.OWNER_LOOKUPS: 1}
 
 
 def test_names_that_no_object_can_have() -> None:

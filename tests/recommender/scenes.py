@@ -8,7 +8,6 @@ from typing import cast
 
 from prometheus_client import CollectorRegistry
 
-from app.kube.limits_reached import LimitsReached
 from app.model.errors import ClusterError
 from app.ports import Cluster, Resource
 from app.recommender.configuration import RecommenderContext, RoundRules
@@ -21,7 +20,8 @@ from app.recommender.usage_feed import PodMetricsUsage
 from app.runtime.exposition import render
 from tests.cluster.numbers import total
 from tests.faults import Fault, Faults
-from tests.flows.recommending import RecommendedCluster, log, vpa
+from tests.flows.recommending import RecommendedCluster, vpa
+from tests.reached_limits import ReachedLimits
 from tests.sandbox.worlds import deployment, snapshot_of
 from tests.updater.stage import NoOwners, Watched
 
@@ -45,7 +45,7 @@ class Scene(RecommendedCluster):
             PodMetricsUsage(cluster, "", UsageLimits()),
             self.clock,
             RecommenderMetrics(self.registry),
-            LimitsReached(log, self.clock),
+            ReachedLimits(),
         )
         self.apply(deployment("web", load=LOAD), vpa())
         self.recommender = self.started()

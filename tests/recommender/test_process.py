@@ -43,6 +43,7 @@ from tests.faults import Fault
 from tests.kube.api_server import serving
 from tests.kube.connecting import kubeconfig, write
 from tests.prometheus_server import Reply, prometheus
+from tests.reached_limits import ReachedLimits
 from tests.runtime.asking import Desk
 from tests.waiting import eventually
 
@@ -85,6 +86,7 @@ def test_it_becomes_ready(tmp_path: Path) -> None:
             for name in ("vpa_recommender_vpa_objects_count", "plumbline_build_info{"):
                 assert name in told
             assert 'plumbline_watch_last_event_age_seconds{resource="pods"}' in told
+            assert 'plumbline_limits_reached_total{limit="vpa_containers"} 0.0' in told
         finally:
             process.stop()
 
@@ -297,7 +299,9 @@ def desk() -> Desk:
 def test_tokens_are_asked_for(desk: Desk, host: str, token: str, status: int) -> None:
     """Where others can reach the port, only who may see VPAs is answered."""
     cluster = cast("Cluster", desk.authorities)
-    desk.app = desk.application(guard_of(host, settings().access, cluster, desk.sandbox.clock))
+    desk.app = desk.application(
+        guard_of(host, settings().access, cluster, desk.sandbox.clock, ReachedLimits())
+    )
     assert desk.ask(HERE, authorization=f"Bearer {token}").status_code == status
     assert desk.ask("/metrics").status_code == 200
 

@@ -25,6 +25,7 @@ from app.recommender.api import (
 from app.recommender.core.rules import RecommenderRules
 from app.runtime.access import Guard
 from app.runtime.probes import probes
+from tests.reached_limits import ReachedLimits
 from tests.recommender.scenes import Shown
 from tests.runtime.authorities import Authorities
 from tests.sandbox.worlds import snapshot_of
@@ -40,7 +41,9 @@ class Desk(Shown):
         self.namespace = namespace
         super().__init__()
         self.authorities = Authorities(self.around.cluster)
-        reviews = AccessReviews(cast("Cluster", self.authorities), self.sandbox.clock)
+        reviews = AccessReviews(
+            cast("Cluster", self.authorities), self.sandbox.clock, ReachedLimits()
+        )
         self.app = self.application(Guard(reviews if is_guarded else None))
 
     def _derivations(self) -> Derivations | None:
@@ -66,8 +69,8 @@ class Desk(Shown):
             namespace=self.namespace,
         )
         others = probes(lambda: "", lambda: "", lambda: b"vpa_up 1\n")
-        add_recommendation_metrics(others, self._vpas, guard)
-        return recommendations_app(found, others)
+        add_recommendation_metrics(others, self._vpas, guard, ReachedLimits())
+        return recommendations_app(found, others, ReachedLimits())
 
     def _vpas(self) -> Iterator[Vpa]:
         for view in self.snapshot().namespaces.values():

@@ -21,6 +21,7 @@ from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Owners, Siblings
 from tests import make
+from tests.reached_limits import ReachedLimits
 from tests.stepped_clock import SteppedClock
 
 UNREADABLE = (
@@ -122,6 +123,7 @@ class Desk:
     reviewer: Reviewer
     numbers: Counted
     clock: SteppedClock = field(default_factory=SteppedClock)
+    reached: ReachedLimits = field(default_factory=ReachedLimits)
 
     def answer(self, review: object, phase: Phase = Phase.MUTATING, seconds: float = 5.0) -> Json:
         """Return the answer to a review."""
@@ -153,7 +155,9 @@ def desk(
         is_live,
         is_read,
     )
-    return Desk(Reviewer(sources, rules or ReviewRules(), numbers), numbers, clock)
+    reached = ReachedLimits()
+    reviewer = Reviewer(sources, rules or ReviewRules(), numbers, reached=reached)
+    return Desk(reviewer, numbers, clock, reached)
 
 
 def patch_of(response: Json) -> list[Json]:

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 import httpx
 from prometheus_client import CollectorRegistry
 
-from app.runtime.bounds import BoundName, BoundReport, Bounds
+from app.runtime.bounds import Bounds, PortLimit
 from app.runtime.http_server import Server, bound
+from app.runtime.limit_report import LimitReport
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -34,10 +35,10 @@ class Served:
     port: int
     registry: CollectorRegistry
 
-    def hits(self, bound: BoundName) -> float:
+    def hits(self, bound: PortLimit) -> float:
         """Return how often a bound was hit."""
-        labels = {"bound": bound.value}
-        return self.registry.get_sample_value("plumbline_http_bounds_hit_total", labels) or 0.0
+        labels = {"limit": bound.value}
+        return self.registry.get_sample_value("plumbline_limits_reached_total", labels) or 0.0
 
     def client(self) -> httpx.Client:
         """Return a client of it."""
@@ -95,7 +96,7 @@ def serving(
         app,
         listener,
         tls,
-        report=BoundReport(registry),
+        limits=LimitReport(registry),
         bounds=bounds,
         at_once=getattr(app, "at_once", None),
         keep_alive_seconds=keep_alive_seconds,

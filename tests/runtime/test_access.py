@@ -13,6 +13,7 @@ from app.ports import PODS, Cluster
 from app.runtime.access import guard_of
 from app.runtime.problems import MEDIA_TYPE
 from tests.cases import cases
+from tests.reached_limits import ReachedLimits
 from tests.runtime.asking import Desk
 from tests.runtime.authorities import jwt
 
@@ -180,7 +181,7 @@ def test_tokens_that_others_can_read(
     cluster = cast("Cluster", asked.authorities)
     desk_app, asked.app = (
         asked.app,
-        asked.application(guard_of("", access, cluster, asked.sandbox.clock)),
+        asked.application(guard_of("", access, cluster, asked.sandbox.clock, ReachedLimits())),
     )
     before = len(asked.authorities.asked)
     try:

@@ -5,12 +5,16 @@ from __future__ import annotations
 import asyncio
 import threading
 from contextlib import ExitStack
+from functools import partial
 
 import httpx
 import pytest
 
 from app.runtime.answers import AnswerThreads, SharedPage
+from app.runtime.bounds import PortLimit
 from app.runtime.probes import probes
+from app.runtime.problems import Refusal
+from tests.reached_limits import ReachedLimits
 from tests.runtime.serving import WAIT_SECONDS, serving
 
 
@@ -64,11 +68,34 @@ def test_few_pages_at_a_time() -> None:
             now[0] -= 1
 
     async def ask() -> None:
-        threads = AnswerThreads(2)
+        threads = AnswerThreads(2, ReachedLimits())
         await asyncio.gather(*(threads.answer(page) for _ in range(10)))
 
     asyncio.run(ask())
     assert most == [2]
+
+
+def test_too_many_who_wait() -> None:
+    """Beyond a hundred who wait for a thread others are refused at once, and counted."""
+    reached, may_end = ReachedLimits(), threading.Event()
+
+    async def ask() -> list[int | None]:
+        threads = AnswerThreads(1, reached)
+
+        async def status() -> int | None:
+            try:
+                await threads.answer(partial(may_end.wait, WAIT_SECONDS))
+            except Refusal as refusal:
+                return refusal.status
+            finally:
+                may_end.set()
+            return None
+
+        return await asyncio.gather(*(status() for _ in range(103)))
+
+    found = asyncio.run(ask())
+    assert (found.count(503), found.count(None)) == (2, 101)
+    assert reached.counts == {PortLimit.WAITING_QUESTIONS: 2}
 
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/health-check"])

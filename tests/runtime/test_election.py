@@ -5,41 +5,53 @@ from __future__ import annotations
 from contextlib import suppress
 from datetime import timedelta
 from functools import partial
+from typing import cast
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from app.flags.command_line import parse
 from app.kube.leases import lease
 from app.kube.pacing import Pacer
 from app.model.errors import NotSent
 from app.model.token_bucket import TokenBucket
-from app.ports import LEASES, Json, Ref
+from app.ports import LEASES, Cluster, Json, Ref
+from app.run.simulated import SharedCluster
 from app.runtime.election import (
     HELD_ANNOTATION,
+    LEAST_CALL_SECONDS,
     Campaign,
     Election,
     ElectionRules,
     Standing,
     Unopposed,
+    election,
 )
+from app.updater.flags import UpdaterSettings
 from tests.cases import cases
 from tests.cluster_in_memory import ClusterInMemory, outage
 from tests.stepped_clock import SteppedClock
 
 RULES = ElectionRules("kube-system", "vpa-recommender-lease")
+SHORT = [
+    "--leader-elect-lease-duration=3s",
+    "--leader-elect-renew-deadline=2s",
+    "--leader-elect-retry-period=1s",
+]
 
 
 class Contest:
     """Candidates around one Lease."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: ElectionRules = RULES) -> None:
+        self.rules = rules
         self.clock = SteppedClock()
         self.cluster = ClusterInMemory(self.clock.now)
 
     def candidate(self, identity: str) -> Election:
         """Another candidate."""
-        return Election(self.cluster, RULES, identity, self.clock)
+        return Election(self.cluster, self.rules, identity, self.clock)
 
     def two(self) -> tuple[Election, Election]:
         """Two candidates."""
@@ -193,26 +205,87 @@ def test_calls_end_before_the_next_leader(contest: Contest, age_seconds: float) 
     assert not contest.step(two).leading
 
 
+@st.composite
+def election_rules(draw: st.DrawFn) -> ElectionRules:
+    """Periods that the flags take."""
+    retry = draw(st.floats(0.1, 30))
+    renew = retry * draw(st.floats(1.21, 5))
+    lease_seconds = max(renew * draw(st.floats(1.01, 3)), 3.0)
+    return ElectionRules(RULES.namespace, RULES.name, lease_seconds, renew, retry)
+
+
+@cases(
+    "lease renew retry share",
+    {
+        "as the flags have it": (15, 10, 2, 1.0),
+        "many retries": (15, 10, 0.5, 1.0),
+        "few retries": (15, 10, 8, 1.0),
+        "no room for one more retry": (15, 14.9, 12.3, 1.0),
+        "a short Lease": (10, 9.9, 8, 0.9875),
+        "as short as may be": (3, 2, 1, 0.5),
+    },
+)
+def test_when_a_leader_may_act(lease: float, renew: float, retry: float, share: float) -> None:
+    """A leader that renews in time may begin calls all the time, but with very short periods."""
+    rules = ElectionRules(RULES.namespace, RULES.name, lease, renew, retry)
+    contest = Contest(rules)
+    one = contest.candidate("one")
+    pause, looks = contest.step(one).wait_seconds, list[bool]()
+    for _ in range(1_000):
+        looks.append(one.calls_end_at - contest.clock.monotonic() > LEAST_CALL_SECONDS)
+        contest.clock.wait(pause / 1_000)
+    assert looks.count(True) / len(looks) == pytest.approx(share, abs=0.002)
+    assert rules.acting_share == pytest.approx(share)
+
+
+@cases(
+    "flags told",
+    {
+        "defaults": ([], []),
+        "few retries": (["--leader-elect-retry-period=8s"], []),
+        "short periods": (SHORT, [("a leader may act in a part of the time only", 0.5)]),
+        "short periods, and no election": ([*SHORT, "--leader-elect=false"], []),
+    },
+)
+def test_periods_that_are_too_short_are_told(
+    flags: list[str], told: list[tuple[str, float]], caplog: pytest.LogCaptureFixture
+) -> None:
+    """What costs a leader a part of its time is logged when the process starts."""
+    contest = Contest()
+    flags = ["--leader-elect", *flags]
+    settings = parse(UpdaterSettings, flags, {}).election
+    election(settings, SharedCluster(cast("Cluster", contest.cluster)), contest.clock)
+    assert [(one.message, vars(one)["share"]) for one in caplog.records] == told
+
+
+@given(election_rules())
+def test_a_leader_always_comes_to_act(rules: ElectionRules) -> None:
+    """With no periods that the flags take is a leader too late for every call."""
+    assert 0 < rules.acting_share <= 1
+    assert rules.renew_seconds <= rules.held_seconds <= rules.lease_seconds
+
+
 @settings(deadline=None)
 @given(
+    election_rules(),
     st.floats(0.05, 20),
     st.integers(1, 5),
     st.lists(st.tuples(st.floats(0, 3), st.booleans(), st.integers(0, 20)), max_size=20),
 )
 def test_no_call_of_a_deposed_leader_begins(
-    rate: float, burst: int, moves: list[tuple[float, bool, int]]
+    rules: ElectionRules, rate: float, burst: int, moves: list[tuple[float, bool, int]]
 ) -> None:
     """Whatever the rate, and however many wait, a call begins before another one may lead."""
-    contest = Contest()
+    contest = Contest(rules)
     one, two = contest.two()
     clock = contest.clock
     pacer = Pacer(TokenBucket.full(rate, burst), monotonic=clock.monotonic, sleep=clock.wait)
     contest.step(one)
     contest.step(two)
     begins: list[float] = []
-    for seconds, renews, calls in moves:
+    for retries, renews, calls in moves:
         contest.cluster.failures = [] if renews else outage(1)
-        contest.step(one, seconds)
+        contest.step(one, retries * rules.retry_seconds)
         contest.cluster.failures = []
         if contest.step(two).leading:
             break
@@ -220,7 +293,7 @@ def test_no_call_of_a_deposed_leader_begins(
             with suppress(NotSent):
                 begins.append(clock.monotonic() + pacer.reserve("a call", one.calls_end_at))
     while not two.is_leading():
-        contest.step(two, 0.1)
+        contest.step(two, rules.retry_seconds / 20)
     assert all(begun < clock.monotonic() for begun in begins)
 
 

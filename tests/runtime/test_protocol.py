@@ -16,7 +16,7 @@ import pytest
 
 from app.admission.app import MOST_BYTES, Webhook
 from app.model.workloads import Lookup, LookupResult
-from app.runtime.bounds import BoundName, Bounds
+from app.runtime.bounds import Bounds, PortLimit
 from app.runtime.protocol import Write
 from app.runtime.tls import ServerTls
 from tests import make
@@ -263,20 +263,20 @@ HALF_BODY = HEAD + b"Content-Length: 90000\r\n\r\n" + b" " * 50_000
     "bound bounds sent",
     {
         "requests behind another": (
-            BoundName.WAITING_REQUESTS,
+            PortLimit.WAITING_REQUESTS,
             Bounds(waiting_requests=2),
             request() * 4,
         ),
-        "many headers": (BoundName.HEADERS, Bounds(), request(POD, HEAD, b"a: b\r\n" * 200)),
-        "many headers, without end": (BoundName.HEADERS, Bounds(), HEAD + b"a: b\r\n" * 200),
-        "many trailers": (BoundName.HEADERS, Bounds(), CHUNKED + b"0\r\n" + b"a: b\r\n" * 200),
-        "a long head": (BoundName.HEAD_BYTES, Bounds(), FIRST_LINE + b"a: " + b"x" * 100_000),
-        "a long body": (BoundName.REQUEST_BYTES, Bounds(request_bytes=20_000), HALF_BODY),
-        "much of all": (BoundName.RECEIVED_BYTES, Bounds(received_bytes=20_000), HALF_BODY),
-        "a slow request": (BoundName.REQUEST_SECONDS, HURRIED, HEAD),
+        "many headers": (PortLimit.HEADERS, Bounds(), request(POD, HEAD, b"a: b\r\n" * 200)),
+        "many headers, without end": (PortLimit.HEADERS, Bounds(), HEAD + b"a: b\r\n" * 200),
+        "many trailers": (PortLimit.HEADERS, Bounds(), CHUNKED + b"0\r\n" + b"a: b\r\n" * 200),
+        "a long head": (PortLimit.HEAD_BYTES, Bounds(), FIRST_LINE + b"a: " + b"x" * 100_000),
+        "a long body": (PortLimit.REQUEST_BYTES, Bounds(request_bytes=20_000), HALF_BODY),
+        "much of all": (PortLimit.RECEIVED_BYTES, Bounds(received_bytes=20_000), HALF_BODY),
+        "a slow request": (PortLimit.REQUEST_SECONDS, HURRIED, HEAD),
     },
 )
-def test_bounds(bound: BoundName, bounds: Bounds, sent: bytes) -> None:
+def test_bounds(bound: PortLimit, bounds: Bounds, sent: bytes) -> None:
     """What is beyond a bound is cut off and counted, and others are answered."""
     with serving(Webhook(desk(*WEB).reviewer), bounds=bounds) as at:
         found = at.exchange(sent)
@@ -291,7 +291,7 @@ def test_a_whole_request_without_room() -> None:
     bounds = Bounds(received_bytes=20_000)
     with serving(Webhook(desk(*WEB).reviewer), bounds=bounds) as at, at.client() as client:
         assert client.post("/other", content=b" " * 30_000).status_code == 503
-        assert at.hits(BoundName.RECEIVED_BYTES) == 1
+        assert at.hits(PortLimit.RECEIVED_BYTES) == 1
 
 
 def has_connections(at: Served, count: int) -> bool:
@@ -318,7 +318,7 @@ def test_a_connection_too_many(app: Noted, asked: list[bool], lost: int) -> None
                 plain.sendall(request())
                 assert plain.recv(65_536)
         assert read_all(opened[lost]) == b""
-        assert at.hits(BoundName.CONNECTIONS) == 1
+        assert at.hits(PortLimit.CONNECTIONS) == 1
         opened[2].sendall(LAST)
         assert read_all(opened[2]).endswith(UNREADABLE)
 
@@ -341,7 +341,7 @@ def test_connections_that_all_wait_for_an_answer() -> None:
         with at.client() as client:
             assert client.get("/short").status_code == 200
         assert read_all(opened[0]) == b""
-        assert at.hits(BoundName.CONNECTIONS) == 1
+        assert at.hits(PortLimit.CONNECTIONS) == 1
         assert eventually(partial(has_tasks, at, 2))
 
 
@@ -353,11 +353,11 @@ def has_tasks(at: Served, count: int) -> bool:
 @cases(
     "bound bounds",
     {
-        "too slow": (BoundName.HANDSHAKE_SECONDS, Bounds(handshake_seconds=0.2)),
-        "too many": (BoundName.HANDSHAKES, Bounds(handshakes=1)),
+        "too slow": (PortLimit.HANDSHAKE_SECONDS, Bounds(handshake_seconds=0.2)),
+        "too many": (PortLimit.HANDSHAKES, Bounds(handshakes=1)),
     },
 )
-def test_handshakes_without_end(bound: BoundName, bounds: Bounds) -> None:
+def test_handshakes_without_end(bound: PortLimit, bounds: Bounds) -> None:
     """A client that never ends its handshake is cut off, at last when another one begins."""
     pair = issued("localhost", make.NOW)
     tls = ServerTls(pair.pem, pair.key_pem()).context
@@ -377,7 +377,7 @@ def test_answers_of_all_that_are_not_read() -> None:
         for plain in (first, second):
             plain.sendall(b"GET /long HTTP/1.1\r\nHost: x\r\n\r\n")
             assert plain.recv(1)
-        assert eventually(lambda: at.hits(BoundName.UNREAD_BYTES) == 1)
+        assert eventually(lambda: at.hits(PortLimit.UNREAD_BYTES) == 1)
         assert len(read_all(first)) < 50_000_000
         second.sendall(b"GET /short HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         assert len(read_all(second)) > 50_000_000

@@ -11,13 +11,14 @@ from app.model.vpa import Vpa, read_vpa
 from app.recommender.api import add_recommendation_metrics
 from app.runtime.access import Guard
 from tests import make
+from tests.reached_limits import ReachedLimits
 from tests.runtime.serving import asked
 
 
 def scraped(*vpas: Vpa) -> dict[tuple[str, ...], float]:
     """Return the values of a scrape by their labels."""
     app = FastAPI()
-    add_recommendation_metrics(app, lambda: vpas, Guard())
+    add_recommendation_metrics(app, lambda: vpas, Guard(), ReachedLimits())
 
     (family,) = text_string_to_metric_families(asked(app, "/metrics/recommendations").text)
     assert (family.name, family.type) == ("plumbline_recommendation", "gauge")

@@ -37,6 +37,7 @@ from app.sandbox.sandbox import Sandbox
 from app.updater import process as updater
 from app.updater.flags import UpdaterSettings
 from tests.faults import Faults
+from tests.reached_limits import ReachedLimits
 from tests.updater.stage import Watched
 
 _GATES: Final = "--feature-gates=AllAlpha=true"
@@ -180,7 +181,7 @@ class WebhookProcess:
     def __init__(self, runtime: UnreliableRuntime) -> None:
         settings = parse(AdmissionSettings, [_GATES], {})
         self._knowledge = LiveKnowledge(
-            lambda: runtime.connect(settings.cluster), settings.scope, runtime
+            lambda: runtime.connect(settings.cluster), settings.scope, runtime, ReachedLimits()
         )
         # However fast the time of the sandbox runs, a review takes real time.
         sources = replace(self._knowledge.sources, clock=SystemClock())

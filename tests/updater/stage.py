@@ -41,6 +41,7 @@ from app.updater.state import UpdaterContext
 from tests import make
 from tests.cluster.numbers import total
 from tests.faults import Faults, ref_of
+from tests.reached_limits import ReachedLimits
 from tests.sandbox.in_process import InProcess
 from tests.sandbox.worlds import container, deployment, snapshot_of
 from tests.sandbox_objects import events_in, pods_in
@@ -152,7 +153,7 @@ class Stage:
 
     def restart(self) -> None:
         """Begin with an updater that remembers nothing; who looks at the calls goes on looking."""
-        self.registry = CollectorRegistry()
+        self.registry, self.reached = CollectorRegistry(), ReachedLimits()
         watched = Watched(self.sandbox.cluster)
         watched.before, watched.after = self.carried.before, self.carried.after
         self.carried = watched  # what reached the cluster
@@ -169,6 +170,7 @@ class Stage:
             leads=lambda: self.leads,
             clock=self.wall,
             metrics=UpdaterMetrics(self.registry),
+            reached=self.reached,
         )
         self.parts = parts = updater_parts(self.settings, context)
         looped = (parts.boosts, parts.updater, parts.recorder, parts.summaries)

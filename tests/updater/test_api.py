@@ -24,6 +24,7 @@ from app.updater.api import add_decisions
 from app.updater.core.outcomes import Outcome
 from app.updater.report import DecisionLog
 from tests.cases import cases
+from tests.reached_limits import ReachedLimits
 from tests.runtime.authorities import Authorities
 from tests.runtime.serving import WAIT_SECONDS
 from tests.updater.core.scenes import NOW, Scene, container, running, several
@@ -47,7 +48,7 @@ def answer(
 ) -> httpx.Response:
     """Ask a question."""
     app = FastAPI()
-    add_decisions(app, log or decision_log(), guard or Guard())
+    add_decisions(app, log or decision_log(), guard or Guard(), ReachedLimits())
 
     async def exchange() -> httpx.Response:
         transport = httpx.ASGITransport(app)
@@ -143,7 +144,7 @@ def test_who_may_see_what(token: str, statuses: tuple[int, ...]) -> None:
         grant(user, "get", namespace)
     for user, namespace in (("jane", "default"), ("admin", ""), ("blind", "")):
         grant(user, "list", namespace, resource=PODS)
-    guard = Guard(AccessReviews(cast("Cluster", authorities), clock))
+    guard = Guard(AccessReviews(cast("Cluster", authorities), clock, ReachedLimits()))
 
     queries = ("", "?namespace=default", "?namespace=other")
     found = tuple(answer(query, guard=guard, token=token).status_code for query in queries)
@@ -160,8 +161,8 @@ def test_probes_do_not_wait_for_the_guard() -> None:
             raise Unavailable("no answer")
 
     app = probes(lambda: "", lambda: "", lambda: b"")
-    guard = Guard(AccessReviews(cast("Cluster", Slow()), SteppedClock()))
-    add_decisions(app, decision_log(), guard)
+    guard = Guard(AccessReviews(cast("Cluster", Slow()), SteppedClock(), ReachedLimits()))
+    add_decisions(app, decision_log(), guard, ReachedLimits())
 
     async def exchange() -> tuple[int, set[int]]:
         transport = httpx.ASGITransport(app)

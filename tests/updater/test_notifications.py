@@ -12,6 +12,7 @@ from app.model.vpa import Vpa
 from app.ports import VPAS, Json, PatchKind, Ref
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.events import Severity, UpdateEvent
+from app.updater.metrics import UpdaterLimit
 from app.updater.notifications import ANNOTATION, RestingNamespaces
 from tests import make
 from tests.faults import Fault
@@ -115,9 +116,18 @@ def test_one_object_does_not_drown_others() -> None:
     stage = Stage()
     sent(stage, *[update_event() for _ in range(100)], update_event(name="web-1"))
     assert (names(stage).count("web-0"), names(stage).count("web-1")) == (25, 1)
+    assert stage.reached.counts == {UpdaterLimit.OBJECT_EVENTS: 75}
     stage.wall.ahead = -timedelta(hours=1)
     stage.clock.advance(timedelta(minutes=5).total_seconds())
     assert len(sent(stage, update_event(), update_event())) == 27
+
+
+def test_events_do_not_fill_the_memory() -> None:
+    """Of events that wait while the API server is away the oldest go."""
+    stage = Stage()
+    told = [update_event(name=f"web-{number}") for number in range(10_005)]
+    (first, *_) = [event["involvedObject"]["name"] for event in sent(stage, *told)]
+    assert (first, stage.reached.counts) == ("web-5", {UpdaterLimit.WAITING_EVENTS: 5})
 
 
 def test_trouble_delays_events_and_loses_none() -> None:

@@ -11,7 +11,7 @@ webhook processes do not know of them, so running pods go to the strongest VPA i
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Final
 
@@ -167,9 +167,23 @@ class PendingVpas:
 
     accepted: tuple[tuple[float, Vpa], ...] = ()
 
+    @property
+    def weight(self) -> int:
+        """How much they make us hold, roughly: a VPA, a requirement and a value count as one."""
+        requirements = [
+            requirement
+            for _, vpa in self.accepted
+            for requirement in (vpa.selector.requirements if vpa.selector else ())
+        ]
+        values = sum(len(requirement.values) for requirement in requirements)
+        return len(self.accepted) + len(requirements) + values
+
     def adding(self, vpa: Vpa, now: float) -> PendingVpas:
-        """Return these with one more, without those that no review asks for any more."""
-        return PendingVpas((*self._unexpired(now - LONGEST_SECONDS), (now, vpa)))
+        """Return these with what counts of one more, without those no review asks for any more."""
+        claim = replace(
+            vpa, annotations={}, policies=None, recommendation=None, conditions=(), recommenders=()
+        )
+        return PendingVpas((*self._unexpired(now - LONGEST_SECONDS), (now, claim)))
 
     def pending(self, since: float) -> tuple[Vpa, ...]:
         """Return the VPAs that may be missing in what was stored at some time."""

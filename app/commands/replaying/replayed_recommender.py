@@ -17,7 +17,6 @@ from prometheus_client import CollectorRegistry
 
 from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.commands.replaying.recorded_objects import RecordedObjects
-from app.kube.limits_reached import LimitsReached
 from app.model.fields import Object
 from app.model.pods import ContainerStatus
 from app.ports import Cluster
@@ -28,12 +27,13 @@ from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.history import orphans
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.oom import OomRecord
+from app.recommender.core.rules import RecommenderLimit
 from app.recommender.core.status import Publication
 from app.recommender.core.usage import Metrics, UsageBatch
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.recommender import RecentChanges, Recommender
-from app.recommender.recommender import log as rounds_log
 from app.recommender.usage_feed import UsageRequest
+from app.runtime.limit_report import LimitReport
 
 _NO_LIMIT = 10**12  # of checkpoints in a minute; nothing here takes time
 _ABOVE_SECONDS = 1e-6  # orphans are looked for after more than the interval
@@ -139,7 +139,7 @@ class ReplayedRecommender(Recommender):
             usage=self._source,
             clock=self._clock,
             metrics=RecommenderMetrics(CollectorRegistry()),
-            limits=LimitsReached(rounds_log, self._clock),
+            reached=LimitReport(None, RecommenderLimit, self._clock.monotonic).reached,
         )
         super().__init__(_replayed(rules), context, RecentChanges())
         self._overwrites = not rules.variant.budgets_checkpoints

@@ -13,6 +13,7 @@ from typing import Final
 import numpy as np
 
 from app.recommender.core.moments import LATEST, UNSET
+from app.recommender.core.rules import RecommenderLimit
 from app.recommender.core.tables import NOWHERE, RowTable
 from app.recommender.core.targets import ObservedVpa, VpaKey
 
@@ -37,8 +38,9 @@ class _Detached:
 class DetachedRows:
     """Rows by VPA and target, for each namespace the oldest first."""
 
-    def __init__(self, rows: RowTable) -> None:
+    def __init__(self, rows: RowTable, reached: Counter[tuple[RecommenderLimit, str]]) -> None:
         self._rows = rows
+        self._reached = reached  # counts, by namespace
         # By namespace, the oldest first.
         self._by_target: defaultdict[str, dict[tuple[VpaKey, Target], _Detached]] = defaultdict(
             dict
@@ -59,6 +61,7 @@ class DetachedRows:
         self._counts[vpa[0]] += len(rows)
         while self._counts[vpa[0]] > MOST_DETACHED:
             oldest, one = next(iter(of_namespace.items()))
+            self._reached[RecommenderLimit.DETACHED_HISTORIES, vpa[0]] += len(one.rows)
             self._displaced += [(oldest[0], row) for row in one.rows.values()]
             self._remove(oldest)
 

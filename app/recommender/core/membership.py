@@ -22,7 +22,7 @@ from app.model.kinds import ObjectKey
 from app.model.pods import BOOST_ANNOTATION, Pod
 from app.recommender.core.detached import DetachedRows, target_of
 from app.recommender.core.moments import HOUR, LATEST
-from app.recommender.core.rules import RecommenderRules, container_rules
+from app.recommender.core.rules import RecommenderLimit, RecommenderRules, container_rules
 from app.recommender.core.samples import SampleRoutes, UnclaimedWindows
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import fetches_history
@@ -61,9 +61,9 @@ class Membership:
         self.pod_of_instance: dict[int, TrackedPod] = {}
         self.shared: set[PodKey] = set()  # pods that several VPAs with selectors claim
         self.unclaimed_windows = UnclaimedWindows()
-        self.detached = DetachedRows(self.rows)
+        self.reached: Counter[tuple[RecommenderLimit, str]] = Counter()  # by limit, and whose it is
+        self.detached = DetachedRows(self.rows, self.reached)
         self.displaced: list[tuple[VpaKey, str]] = []  # containers that had to make room
-        self.crowded: Counter[VpaKey] = Counter()  # containers for which there was none, or others
         self._claims = Claims()
         self._by_namespace: defaultdict[str, dict[str, TrackedPod]] = defaultdict(dict)
         self._leaving: set[PodKey] = set()
@@ -122,7 +122,7 @@ class Membership:
         row = tracked.rows.get(container)
         if row is None:
             if len(tracked.rows) >= MOST_ROWS:
-                self.crowded[tracked.key] += 1
+                self.reached[RecommenderLimit.VPA_CONTAINERS, "/".join(tracked.key)] += 1
                 if not (may_displace and self._make_room(tracked)):
                     return None
             row = self.rows.start(container, now_ns)

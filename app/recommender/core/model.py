@@ -18,7 +18,6 @@ thread at a time. Upstream's model has the same face, `RecommenderModel`.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from datetime import datetime
 from typing import Protocol
@@ -36,7 +35,7 @@ from app.recommender.core.membership import Membership
 from app.recommender.core.moments import HOUR, UNSET, nanoseconds
 from app.recommender.core.oom import OomKills, OomRecord, new_kills
 from app.recommender.core.quality import Quality, TargetChange, UsageComparison
-from app.recommender.core.rules import RecommenderRules
+from app.recommender.core.rules import RecommenderLimit, RecommenderRules
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import Publication
 from app.recommender.core.status_selector import StatusSelector
@@ -122,8 +121,8 @@ class RecommenderModel(Protocol):
     def quality(self) -> tuple[list[UsageComparison], list[TargetChange]]:
         """Return, once, how usage and targets compared with what stood."""
 
-    def crowded(self) -> Mapping[VpaKey, int]:
-        """Return, once, how often which VPAs had more containers than are followed."""
+    def limits_reached(self) -> Mapping[tuple[RecommenderLimit, str], int]:
+        """Return, once, how often which limits were reached, and by which VPA or namespace."""
 
     @property
     def tally(self) -> SampleTally:
@@ -272,9 +271,10 @@ class Model:
         """Return, once, how usage and targets compared with what stood; see the rules."""
         return self._quality.take()
 
-    def crowded(self) -> Mapping[VpaKey, int]:
-        """Return, once, how often which VPAs had more containers than are followed."""
-        found, self.members.crowded = self.members.crowded, Counter()
+    def limits_reached(self) -> Mapping[tuple[RecommenderLimit, str], int]:
+        """Return, once, how often which limits were reached, and by which VPA or namespace."""
+        found = dict(self.members.reached)
+        self.members.reached.clear()
         return found
 
     @property

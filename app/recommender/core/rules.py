@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import timedelta
+from enum import StrEnum
 from typing import Final
 
 from app.model.quantity import Quantity
@@ -26,6 +27,14 @@ _INTEGER_CPU_PREFIX: Final = "vpa-post-processor.kubernetes.io/"
 _INTEGER_CPU_SUFFIX: Final = "_integerCPU"
 _NANO_PER_MILLI: Final = 10**6
 _MOST_NUMBER: Final = 2**62
+
+
+class RecommenderLimit(StrEnum):
+    """What of tenants is followed at most, as metrics name it."""
+
+    VPA_CONTAINERS = "vpa_containers"
+    DETACHED_HISTORIES = "detached_histories"  # of a namespace
+    EVENT_BYTES = "event_bytes"
 
 
 @dataclass(frozen=True, slots=True)

@@ -29,7 +29,13 @@ from app.recommender.core.intake import SampleTally
 from app.recommender.core.moments import moment, nanoseconds
 from app.recommender.core.oom import OomRecord
 from app.recommender.core.quality import TargetChange, UsageComparison
-from app.recommender.core.rules import CPU, MEMORY, RecommenderRules, container_rules
+from app.recommender.core.rules import (
+    CPU,
+    MEMORY,
+    RecommenderLimit,
+    RecommenderRules,
+    container_rules,
+)
 from app.recommender.core.shaping import shape_rows
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import (
@@ -218,7 +224,7 @@ class UpstreamModel:
             done += 1
         return found
 
-    def crowded(self) -> Mapping[VpaKey, int]:
+    def limits_reached(self) -> Mapping[tuple[RecommenderLimit, str], int]:
         """Return nothing: as upstream, it follows all containers."""
         return {}
 

@@ -254,9 +254,20 @@ def test_held() -> None:
     """A claim holds until it must be stored."""
     first, second = make.vpa("first"), make.vpa("second")
     claims = PendingVpas().adding(first, 100.0).adding(second, 100.5)
-    assert claims.pending(100.5) == (first, second)
-    assert claims.pending(100.0 + LIFETIME_SECONDS) == (second,)
-    assert claims.pending(100.5 + LIFETIME_SECONDS) == ()
+    times = (100.5, 100.0 + LIFETIME_SECONDS, 100.5 + LIFETIME_SECONDS)
+    found = [[vpa.name for vpa in claims.pending(time)] for time in times]
+    assert found == [["first", "second"], ["second"], []]
+
+
+def test_a_claim_is_what_others_are_compared_with() -> None:
+    """Of a VPA that is remembered nothing is kept but what decides whether another overlaps."""
+    policies = [make.policy_json(f"c{number}") for number in range(100)]
+    vpa = make.vpa("web", policies=policies, cpu="1", selector=LEADER)
+    claims = PendingVpas().adding(vpa, 100.0)
+    (kept,) = claims.pending(100.0)
+    assert (kept.policies, kept.recommendation, claims.weight) == (None, None, 3)
+    assert list(conflicts(make.vpa("other"), [kept])) == list(conflicts(make.vpa("other"), [vpa]))
+    assert PendingVpas().adding(make.vpa(), 0.0).weight == 1
 
 
 def test_forgets() -> None:

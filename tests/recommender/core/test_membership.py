@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -11,7 +12,7 @@ from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.detached import MOST_DETACHED, DetachedRows
 from app.recommender.core.membership import MOST_ROWS
 from app.recommender.core.moments import DAY, HOUR
-from app.recommender.core.rules import RecommenderRules, container_rules
+from app.recommender.core.rules import RecommenderLimit, RecommenderRules, container_rules
 from app.recommender.core.tables import NOWHERE, RowTable
 from app.recommender.core.tracked import NO_OWNER
 from tests import make
@@ -21,6 +22,7 @@ from tests.recommender.core.scene import EAGER, GI, MI, WEB, Scene, running
 
 LEADERS = {"matchLabels": {"role": "leader"}}
 FOLLOWERS = {"matchLabels": {"role": "follower"}}
+CROWDED = (RecommenderLimit.VPA_CONTAINERS, "default/web")
 
 
 def counts(scene: Scene) -> dict[str, int]:
@@ -349,7 +351,7 @@ def rows_of(table: RowTable, *containers: str) -> dict[str, int]:
 def test_rows_come_back_to_their_target() -> None:
     """What a VPA left for another target it gets back for the same one, once."""
     table = RowTable(RecommenderRules().aggregation)
-    detached, rows = DetachedRows(table), rows_of(table, "app")
+    detached, rows = DetachedRows(table, Counter()), rows_of(table, "app")
     detached.detach(KEY, ("Deployment", "web"), rows)
 
     assert table.vpa[rows["app"]] == NOWHERE
@@ -361,7 +363,7 @@ def test_rows_come_back_to_their_target() -> None:
 def test_nobody_came_back() -> None:
     """Rows go when their time is over, or when their history has expired."""
     table = RowTable(RecommenderRules().aggregation)
-    detached = DetachedRows(table)
+    detached = DetachedRows(table, Counter())
     detached.detach(KEY, None, rows_of(table, "app"), until_ns=HOUR)
     detached.detach(KEY, ("Deployment", "web"), rows_of(table, "app", "log"))
     table.last_any[1] = DAY
@@ -394,14 +396,14 @@ def test_invented_names_of_containers_displace_each_other() -> None:
     finished(scene, range(2_000))
     gone = dict(scene.model.abandoned())
     rows = scene.members.vpas["default", "web"].rows
-    crowded = scene.model.crowded()
+    reached = scene.model.limits_reached()
 
     assert len(rows) == scene.model.row_count <= MOST_ROWS
     assert {"app", "step-1999", "step-1600"} <= rows.keys()
     assert {"step-0", "step-1499"} & rows.keys() == set()
     assert gone.keys() == {"default"}
-    assert crowded["default", "web"] > 20
-    assert scene.model.crowded() == {}
+    assert reached[CROWDED] > 20
+    assert scene.model.limits_reached() == {}
 
 
 def test_checkpoints_of_displaced_containers_are_deleted() -> None:
@@ -428,7 +430,7 @@ def test_more_living_containers_than_are_followed() -> None:
     scene.drop("web-0")
 
     assert scene.model.row_count == MOST_ROWS
-    assert scene.model.crowded() == {("default", "web"): 100}
+    assert scene.model.limits_reached() == {CROWDED: 100}
 
 
 def test_vpas_that_come_and_go_leave_limited_rows() -> None:
@@ -443,6 +445,9 @@ def test_vpas_that_come_and_go_leave_limited_rows() -> None:
 
     assert scene.model.row_count == MOST_DETACHED
     assert scene.members.rows.capacity < 2 * MOST_DETACHED
+    assert scene.model.limits_reached() == {
+        (RecommenderLimit.DETACHED_HISTORIES, "default"): 7_000 - MOST_DETACHED
+    }
 
 
 def test_history_of_more_containers_than_are_followed() -> None:
@@ -459,7 +464,7 @@ def test_history_of_more_containers_than_are_followed() -> None:
     tracked = scene.members.vpas["default", "web"]
     assert tracked.rows.keys() == set(names)
     assert scene.members.rows.counts[tracked.rows["c-0"]] == 1 + 7
-    assert scene.model.crowded() == {("default", "web"): 3}
+    assert scene.model.limits_reached() == {CROWDED: 3}
 
 
 def test_a_deleted_vpa_without_rows_leaves_nothing() -> None:
