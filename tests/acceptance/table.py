@@ -180,5 +180,6 @@ BESIDE: Final[Mapping[str, str]] = {
     "test_recommendation_api::test_who_may_see_what": "tokens decide who sees recommendations",
     "test_scraping::test_what_was_scraped_is_known": "Prometheus scrapes nodes; that is the past",
     "test_latency::test_reviews_are_answered_soon": "50 pods a second; figures below",
+    "test_evictions::test_pods_that_are_alone": "500 evicted in two waves",
     "test_crowd::test_crowd": "a crowd lives for minutes without an error; figures below",
 }
