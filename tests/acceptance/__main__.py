@@ -24,7 +24,7 @@ from tests.acceptance.page import PAGE, differences, page
 from tests.acceptance.results import Result, failed, load
 
 HERE: Final = "tests/acceptance"
-ALONE: Final = (f"{HERE}/test_latency.py", f"{HERE}/test_crowd.py")
+ALONE: Final = tuple(f"{HERE}/test_{name}.py" for name in ("latency", "evictions", "crowd"))
 ATTACKS: Final = "tests/attack"
 _MOST_TRIED_AGAIN: Final = 20  # if more fails, it is no accident
 _NO_TESTS: Final = 5  # what pytest ends with if the others have taken all

@@ -159,6 +159,7 @@ BESIDE: Final[Mapping[str, str]] = {
     "test_definitions::test_old_version_is_not_served": "v1beta2 is refused",
     "test_outages::test_api_server_restarts": "API server killed and back: webhook",
     "test_failures::test_the_api_server_restarts": "the same: updater, recommender",
+    "test_outages::test_pods_follow_when_the_api_server_is_back": "sized in 5 s, moved in 10 s",
     "test_outages::test_history_is_compacted": "etcd compacted (410): webhook",
     "test_failures::test_history_is_compacted": "the same: updater, recommender",
     "test_failures::test_the_leader_dies": "leader killed with SIGKILL: updater, recommender",
@@ -179,5 +180,6 @@ BESIDE: Final[Mapping[str, str]] = {
     "test_recommendation_api::test_who_may_see_what": "tokens decide who sees recommendations",
     "test_scraping::test_what_was_scraped_is_known": "Prometheus scrapes nodes; that is the past",
     "test_latency::test_reviews_are_answered_soon": "50 pods a second; figures below",
+    "test_evictions::test_pods_that_are_alone": "500 evicted in two waves",
     "test_crowd::test_crowd": "a crowd lives for minutes without an error; figures below",
 }

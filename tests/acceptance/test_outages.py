@@ -1,9 +1,11 @@
-"""The API server goes and comes back while the webhook is at work."""
+"""The API server goes and comes back while webhook and updater are at work."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from pathlib import Path
+from secrets import token_hex
 
 import httpx
 import pytest
@@ -14,11 +16,14 @@ from tests.acceptance.load import owned_pod
 from tests.acceptance.logs import Logs
 from tests.acceptance.process import halted
 from tests.acceptance.space import APP, SMALL, Box, Space, annotation, boxes_of, canonical
+from tests.acceptance.stage import Stage, Team
 from tests.acceptance.webhook import Webhook, renewed
+from tests.acceptance.worker import Start
 from tests.cluster.api import Api, Refusal
 from tests.cluster.control_plane import ControlPlane
-from tests.cluster.programs import eventually
+from tests.cluster.programs import during, eventually
 
+AWAY_SECONDS = 5.0  # in which pauses that double come to be long
 RESOURCE = "verticalpodautoscalers"
 AGE = "plumbline_watch_last_event_age_seconds"
 
@@ -70,6 +75,36 @@ def test_api_server_restarts(
     scene.wait_for("300m/300Mi")
     eventually(lambda: renewed(admin) > last, "a beat")
     eventually(lambda: webhook.problem() == "OK", "ready")
+
+
+def test_pods_follow_when_the_api_server_is_back(
+    cluster: Cluster, plane: ControlPlane, webhook: Webhook, scene: Scene, start: Start
+) -> None:
+    """New pods are sized 5 s later, and 10 s later pods are evicted and asked to resize.
+
+    Kubelets and controllers, which watch again after pauses of up to a minute, follow in the end.
+    """
+    team = Team(cluster.admin, start, webhook)
+    with Stage(team, "away", f"away-{token_hex(3)}") as resized:
+        evicted = resized.other()
+        for stage, mode in ((resized, "InPlaceOrRecreate"), (evicted, "Recreate")):
+            stage.vpa(mode, recommended="100m/100Mi")
+            stage.start()
+        start("updater").wait_rounds(1)
+        before = evicted.uids()
+        plane.api_server.kill()
+        during(AWAY_SECONDS, lambda: None)
+        plane.start_api_server()
+        back_at = time.monotonic()
+        for place in (scene, resized, evicted):
+            place.recommend("300m/300Mi")
+        scene.wait_for("300m/300Mi")
+        assert time.monotonic() - back_at <= 5
+        resized.eventually(lambda: "300m" in resized.requests(), "a pod is asked to resize")
+        evicted.eventually(lambda: before - evicted.uids(), "a pod is evicted")
+        assert time.monotonic() - back_at <= 10
+        evicted.wait_ready(3)
+        resized.resizes(Box(requests="300m/300Mi"))
 
 
 def test_start_without_an_api_server(

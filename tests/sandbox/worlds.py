@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from app.model.errors import BadObject
-from app.model.snapshot import Replacement, Snapshot, replacement
+from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS, Json, Ref
 from app.sandbox.clock import SteppedClock
 from app.sandbox.load import ANNOTATION
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import USUAL_NODES, NodeSize
+from app.sandbox.store import StoredChange
 from tests.sandbox_objects import events_in
 
 REQUESTS = {"cpu": "100m", "memory": "100Mi"}
@@ -124,6 +125,30 @@ def snapshot_of(sandbox: Sandbox) -> Snapshot:
         collection = ".".join(filter(None, (resource.plural, resource.group)))
         found += [_change(item) for item in sandbox.store.items(collection)]
     return Snapshot().changed(change for change in found if change is not None)
+
+
+class LiveSnapshot:
+    """The same at any moment; only what changed since the last one is read."""
+
+    def __init__(self, sandbox: Sandbox) -> None:
+        self._lock = sandbox.store.lock
+        self._snapshot = snapshot_of(sandbox)
+        self._news: list[StoredChange] = []
+        sandbox.store.listen(lambda _collection, change: self._news.append(change))
+
+    def __call__(self) -> Snapshot:
+        """Return everything as it is now."""
+        with self._lock:
+            news, self._news = self._news, []
+            changes = filter(None, map(_change_of, news))
+            self._snapshot = self._snapshot.changed(changes) if news else self._snapshot
+            return self._snapshot
+
+
+def _change_of(change: StoredChange) -> Replacement | None:
+    found = _change(change.after) if change.after is not None else None
+    item = change.after or change.before or {}
+    return found or removal(*object_identity(item))
 
 
 def _change(item: Json) -> Replacement | None:

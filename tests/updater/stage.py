@@ -43,7 +43,7 @@ from tests.cluster.numbers import total
 from tests.faults import Faults, ref_of
 from tests.reached_limits import ReachedLimits
 from tests.sandbox.in_process import InProcess
-from tests.sandbox.worlds import container, deployment, snapshot_of
+from tests.sandbox.worlds import LiveSnapshot, container, deployment
 from tests.sandbox_objects import events_in, pods_in
 from tests.updater.core.scenes import recommended
 from tests.updater.set_clock import SetClock
@@ -140,9 +140,10 @@ class Stage:
         words = ["--feature-gates=AllAlpha=true", *flags]
         self.settings = parse(UpdaterSettings, words, {})
         rules = ReviewRules(PodRules(self.settings.deciding.gates))
-        sources = Sources(lambda: snapshot_of(self.sandbox), NoOwners(), NoSiblings(), self.clock)
+        self._live = LiveSnapshot(self.sandbox)
+        sources = Sources(self._live, NoOwners(), NoSiblings(), self.clock)
         self._reviewer = Reviewer(sources, rules, AdmissionMetrics(CollectorRegistry()))
-        self._shown, self._version = Snapshot(), -1
+        self._shown = Snapshot()
         self.before_look: Callable[[], object] = lambda: None  # at what the watch shows
         self.carried = Watched(self.sandbox.cluster)
         assert self.sandbox.apply(*documents.objects("crd")) == []
@@ -159,7 +160,7 @@ class Stage:
         self.carried = watched  # what reached the cluster
         self.asked = Watched(self.faults.before(cast("Cluster", watched)))
         cluster = cast("Cluster", self.asked)
-        self.watch_lags, self._version = False, -1
+        self.watch_lags = False
         context = UpdaterContext(
             cluster_for_calls=lambda: cluster,
             reporting=cluster,
@@ -232,13 +233,9 @@ class Stage:
 
     def _watch(self, _now: datetime) -> float:
         """Show the updater what the cluster is like."""
-        if self.watch_lags or self._version == self.sandbox.store.version:
-            return _WATCH_SECONDS
-        before, self._version = self._shown, self.sandbox.store.version
-        self._shown = snapshot_of(self.sandbox)
-        if self.parts.boosts is not None:
-            changes = list(_changes(before, self._shown))
-            self.parts.boosts.add(changes)
+        before, self._shown = self._shown, self._shown if self.watch_lags else self._live()
+        if self.parts.boosts is not None and self._shown is not before:
+            self.parts.boosts.add(list(_changes(before, self._shown)))
         return _WATCH_SECONDS
 
     def _reviewed(self, review: Json) -> Json:
@@ -288,7 +285,7 @@ class Stage:
 
     def summary(self, name: str = "web") -> str | None:
         """Return the annotation that the updater left on a VPA."""
-        found = snapshot_of(self.sandbox).of("default").vpas[name]
+        found = self._live().of("default").vpas[name]
         return found.annotations.get(ANNOTATION)
 
     def events(self, reason: str) -> list[str]:

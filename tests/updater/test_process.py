@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -29,17 +30,21 @@ from app.ports import (
 from app.run.simulated import SharedCluster, SimulatedRuntime, SteppedWatchCache
 from app.runtime.live import Connection, Mirrored
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.scheduler import NodeSize
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process
 from tests.cases import cases
 from tests.faults import Fault, Faults
-from tests.updater.stage import Call, Stage, Watched, staged
+from tests.sandbox_objects import pods_in
+from tests.updater.stage import Call, Stage, Watched, gone, in_other, small, staged, vpa
 
-FLAGS = ("--address=127.0.0.1:0", "--use-admission-controller-status=false")
+ANY_PORT = "--address=127.0.0.1:0"
+ONE_THREAD = "--update-concurrency=1"  # the one that moves the clock
+FLAGS = (ANY_PORT, "--use-admission-controller-status=false")
 
 
 class PacedCluster(SharedCluster):
-    """A way to the cluster with one request in so many seconds, as a connection has it."""
+    """A way to the cluster whose evictions wait for their turn, as a connection's calls do."""
 
     def __init__(self, cluster: Cluster, pacer: Pacer, not_after: float = inf) -> None:
         super().__init__(cluster)
@@ -56,16 +61,13 @@ class PacedCluster(SharedCluster):
 
 
 class PacedRuntime(SimulatedRuntime):
-    """A runtime whose evictions are paced, and may be noted."""
+    """A runtime whose evictions are as many a second as flags allow."""
 
-    def __init__(self, sandbox: Sandbox, cluster: Cluster, rate: float) -> None:
-        super().__init__(sandbox, cluster)
-        clock = sandbox.clock
-        self._pacer = Pacer(TokenBucket.full(rate, 1), monotonic=clock.monotonic, sleep=clock.wait)
-
-    def connect(self, _reach: ClusterAccess, /) -> Connection:
+    def connect(self, reach: ClusterAccess, /) -> Connection:
         """Return a paced way to the cluster."""
-        return PacedCluster(self._cluster, self._pacer)
+        bucket, clock = TokenBucket.full(reach.queries_per_second, reach.burst), self.clock
+        pacer = Pacer(bucket, monotonic=clock.monotonic, sleep=clock.wait)
+        return PacedCluster(self._cluster, pacer)
 
 
 class StaleRuntime(SimulatedRuntime):
@@ -174,7 +176,8 @@ def test_no_pod_is_evicted_before_all_is_read(
 def test_a_deposed_leader_evicts_nothing(stage: Stage, rate: float) -> None:
     """A leader that cannot renew makes no call beside the next one, however long calls wait."""
     faults, sandbox = Faults(), stage.sandbox
-    flags = ("--leader-elect=true", "--update-concurrency=1", "--prove=off", "--min-replicas=1")
+    flags = [*FLAGS, "--leader-elect=true", "--prove=off", "--min-replicas=1", ONE_THREAD]
+    flags += [f"--kube-api-qps={rate}", "--kube-api-burst=1"]
     begun: list[tuple[str, float]] = []
 
     def begin(name: str, cluster: Cluster) -> Process:
@@ -183,8 +186,8 @@ def test_a_deposed_leader_evicts_nothing(stage: Stage, rate: float) -> None:
 
         watched = Watched(cluster)
         watched.before = note
-        place = PacedRuntime(sandbox, cast("Cluster", watched), rate)
-        process = Process(parse(UpdaterSettings, (*FLAGS, *flags), {}), place)
+        place = PacedRuntime(sandbox, cast("Cluster", watched))
+        process = Process(parse(UpdaterSettings, flags, {}), place)
         process.start()
         return process
 
@@ -198,3 +201,36 @@ def test_a_deposed_leader_evicts_nothing(stage: Stage, rate: float) -> None:
     assert not [at for name, at in begun if name == "one" and at >= began]
     one.stop()
     two.stop()
+
+
+@cases("namespaces canaries", {"in one namespace": (1, 4), "in fifty": (50, 10)})
+def test_five_hundred_pods_that_are_alone(namespaces: int, canaries: int) -> None:
+    """Few go first; once one came back sized all others do, as fast as requests may follow."""
+    stage = Stage()
+    large = NodeSize("large", cpu="100", memory="1Ti", pods=1000).item()
+    stage.apply({"apiVersion": "v1", "kind": "Node", **large})
+    workloads = [(f"team-{number % namespaces}", f"app-{number}") for number in range(500)]
+    for namespace, name in workloads:
+        policy = {"minReplicas": 1}
+        scaled = vpa(name, target=f"Deployment/{name}", policy=policy)
+        stage.apply(*(in_other(item, namespace) for item in (small(name, replicas=1), scaled)))
+    stage.sandbox.advance(10)
+    for namespace, name in workloads:
+        stage.recommend("200m/200Mi = =", name, namespace)
+    stage.beat()
+    watched = Watched(stage.sandbox.cluster)
+    runtime = PacedRuntime(stage.sandbox, cast("Cluster", watched))
+    process = Process(parse(UpdaterSettings, (ANY_PORT, ONE_THREAD), {}), runtime)
+    process.start()
+    stage.sandbox.advance(0.9)
+    assert watched.count("evict") == canaries
+    stage.sandbox.advance(9.1)
+    process.stop()
+    assert watched.count("evict") == 500
+    assert requests_of(stage) == {"200m": 500}
+
+
+def requests_of(stage: Stage) -> Counter[str]:
+    """Return how many pods of all namespaces that are to stay ask for how much CPU."""
+    pods = [pod for pod in pods_in(stage.sandbox) if not gone(pod)]
+    return Counter(pod["spec"]["containers"][0]["resources"]["requests"]["cpu"] for pod in pods)
