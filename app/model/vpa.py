@@ -112,14 +112,14 @@ class CpuBoost:
     duration_seconds: int | None = None
 
     @property
-    def lasts(self) -> timedelta | None:
-        """How long after Ready the boost stays, None if it is not said."""
+    def lasts(self) -> timedelta:
+        """How long after Ready the boost stays; what is not said, or not readably, is no time."""
         if self.duration is not None:
             try:
                 return parse_duration(self.duration)
             except BadObject:
-                return None
-        return None if self.duration_seconds is None else timedelta(seconds=self.duration_seconds)
+                return timedelta()
+        return timedelta(seconds=self.duration_seconds or 0)
 
 
 @dataclass(frozen=True, slots=True)

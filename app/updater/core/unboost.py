@@ -62,12 +62,8 @@ _WATCHED: Final = ("Ready", PENDING, IN_PROGRESS)
 
 def boost_lasts(vpa: Vpa, container: str) -> timedelta:
     """Return how long after Ready a container stays boosted; the VPA as it is now decides."""
-    policy = vpa.policy(container)
-    for boost in (policy.startup_boost if policy is not None else None, vpa.startup_boost):
-        cpu = boost.cpu if boost is not None else None
-        if cpu is not None and cpu.lasts is not None:
-            return cpu.lasts
-    return timedelta()
+    boost = vpa.boost(container)
+    return timedelta() if boost is None else boost.lasts
 
 
 def ready_condition(pod: Pod) -> Condition | None:

@@ -75,10 +75,15 @@ from tests.updater.core.scenes import (
             {"boost": boost(300), "policies": [policy("c1", 180)]},
             ["c1"],
         ),
-        "a policy without a duration leaves it to the VPA": (
-            boosted(marks={"c1": mark("1")}, since=240 * SECOND),
+        "a policy without a duration ends at Ready, whatever the VPA says": (
+            boosted(marks={"c1": mark("1")}, since=timedelta()),
             {"boost": boost(300), "policies": [policy("c1")]},
-            [],
+            ["c1"],
+        ),
+        "a policy that switches the boost off ends it at Ready": (
+            boosted(marks={"c1": mark("1")}, since=timedelta()),
+            {"boost": boost(300), "policies": [make.policy_json("c1", boost={})]},
+            ["c1"],
         ),
         "boost removed": (boosted(), {}, ["app"]),
         "never boosted": (running(), {"boost": boost()}, []),
