@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
 from typing import Final
@@ -18,8 +19,11 @@ from typing import Final
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import BOOST_ANNOTATION, Container, Pod, boost_annotation
 from app.model.quantity import CPU, ZERO, Quantity, scale
+from app.model.times import LATEST, later
 from app.model.vpa import BoostType, CpuBoost, Vpa, limits_follow
 from app.sizing.capping import proportional_limit, request_at
+
+LONGEST_START: Final = timedelta(hours=6)  # until a pod is ready
 
 _ONE_MILLI = Quantity.of_milli(1)
 _UNLIMITED = Limits()
@@ -72,6 +76,16 @@ class CpuBeforeBoost:
     container: Container
     request: Quantity
     limit: Quantity
+
+
+def boost_overdue_at(pod: Pod, lasts: timedelta) -> datetime:
+    """Return when a boost that lasts so long after Ready has lasted too long to be in order.
+
+    By then it is stuck, or its pod never gets ready, or its mark is forged. It counts from the
+    pod's start, which cannot be written as its annotations can.
+    """
+    start = pod.started or pod.created
+    return LATEST if start is None else later(start, lasts + LONGEST_START)
 
 
 def pod_boosts(

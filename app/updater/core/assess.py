@@ -86,7 +86,7 @@ def _boosted(context: PodContext) -> Assessment:
         assessed = _ordinary(context, boosted_containers(pod))
         if assessed.proposal is not None:
             return replace(assessed, until=ends.until)
-    if now >= overdue_at(pod, context.vpa, context.rules):
+    if now >= overdue_at(pod, context.vpa):
         # What its boosted cpu is does not count, unless the next pod is not boosted.
         still = frozenset(name for name in boosted_containers(pod) if context.vpa.boost(name))
         assessed = _ordinary(context, still)
