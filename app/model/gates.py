@@ -30,6 +30,12 @@ STAGES = {
     FeatureGate.IN_PLACE: FeatureStage.ALPHA,
     FeatureGate.PER_VPA_CONFIG: FeatureStage.ALPHA,
 }
+ADMISSION, RECOMMENDER, UPDATER = "admission controller", "recommender", "updater"
+NEEDED_BY = {  # the processes that a gate changes; it should be on in all of them or in none
+    FeatureGate.CPU_STARTUP_BOOST: (ADMISSION, UPDATER, RECOMMENDER),
+    FeatureGate.IN_PLACE: (ADMISSION, UPDATER),
+    FeatureGate.PER_VPA_CONFIG: (ADMISSION, UPDATER, RECOMMENDER),
+}
 _ALL = {"AllAlpha": FeatureStage.ALPHA, "AllBeta": FeatureStage.BETA}
 
 

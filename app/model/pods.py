@@ -139,6 +139,12 @@ class Pod:
         """Return the condition of a type, None if absent."""
         return next((condition for condition in self.conditions if condition.type == kind), None)
 
+    @property
+    def ready(self) -> Condition | None:
+        """The condition Ready if it holds, else None."""
+        ready = self.condition("Ready")
+        return ready if ready is not None and ready.status == "True" else None
+
     def status(self, container: str) -> ContainerStatus | None:
         """Return the status of a container, None if absent."""
         return next((status for status in self.statuses if status.name == container), None)

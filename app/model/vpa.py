@@ -112,14 +112,14 @@ class CpuBoost:
     duration_seconds: int | None = None
 
     @property
-    def lasts(self) -> timedelta | None:
-        """How long after Ready the boost stays, None if it is not said."""
-        if self.duration is not None:
-            try:
-                return parse_duration(self.duration)
-            except BadObject:
-                return None
-        return None if self.duration_seconds is None else timedelta(seconds=self.duration_seconds)
+    def lasts(self) -> timedelta:
+        """How long after Ready the boost stays; what is not said, or not readably, is no time."""
+        if self.duration is None:
+            return timedelta(seconds=self.duration_seconds or 0)
+        try:
+            return parse_duration(self.duration)
+        except BadObject:
+            return timedelta()
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,6 +236,11 @@ class Vpa:
         boost = policy.startup_boost if policy else None
         boost = boost if boost is not None else self.startup_boost
         return boost.cpu if boost else None
+
+    def boost_lasts(self, container: str) -> timedelta:
+        """Return how long after Ready a container stays boosted, no time without a boost."""
+        boost = self.boost(container)
+        return timedelta() if boost is None else boost.lasts
 
     def recommended(self, container: str) -> ContainerRecommendation | None:
         """Return the recommendation for a container, None if there is none."""
@@ -385,12 +390,9 @@ def _recommendation(status: Object, *, with_bounds: bool) -> Recommendation | No
     )
 
 
-_NO_AMOUNTS: Quantities = {}
-
-
 def _amounts(entry: Object, key: str, path: str, *, keep: bool = True) -> Quantities:
     amounts = quantities_at(entry, key, path)
-    return amounts if amounts and keep else _NO_AMOUNTS
+    return amounts if amounts and keep else _EMPTY
 
 
 def without_status(item: object) -> Object:

@@ -1,22 +1,29 @@
 """Start-up boost of CPU: how much more a container gets until it is up, and what it had.
 
 Strategy: the boost outranks every policy of the VPA but `controlledValues`. It only ever raises:
-where nothing would rise, nothing is written and no boost is marked. What the API server would
-refuse is not asked for: LimitRanges and the pod's own resources are the ceiling.
+where nothing would rise, nothing is written and no boost is marked. A boosted container has at
+least what its author asked for, also where far less is recommended, because a start costs more
+than what was learned while it ran. What the API server would refuse is not asked for: LimitRanges
+and the pod's own resources are the ceiling.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from enum import StrEnum
 from fractions import Fraction
+from typing import Final
 
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import BOOST_ANNOTATION, Container, Pod, boost_annotation
 from app.model.quantity import CPU, ZERO, Quantity, scale
+from app.model.times import LATEST, later
 from app.model.vpa import BoostType, CpuBoost, Vpa, limits_follow
 from app.sizing.capping import proportional_limit, request_at
+
+LONGEST_START: Final = timedelta(hours=6)  # until a pod is ready
 
 _ONE_MILLI = Quantity.of_milli(1)
 _UNLIMITED = Limits()
@@ -46,6 +53,7 @@ class Boosted:
 
     container: str
     base: Quantity  # without the boost
+    least: Quantity  # the base, or its author's request if that is more and there is room
     wanted: Quantity  # without ceilings
     request: Quantity
     limit: Quantity | None  # None: as it is
@@ -68,6 +76,16 @@ class CpuBeforeBoost:
     container: Container
     request: Quantity
     limit: Quantity
+
+
+def boost_overdue_at(pod: Pod, lasts: timedelta) -> datetime:
+    """Return when a boost that lasts so long after Ready has lasted too long to be in order.
+
+    By then it is stuck, or its pod never gets ready, or its mark is forged. It counts from the
+    pod's start, which cannot be written as its annotations can.
+    """
+    start = pod.started or pod.created
+    return LATEST if start is None else later(start, lasts + LONGEST_START)
 
 
 def pod_boosts(
@@ -116,13 +134,15 @@ def _boost(
     base = plain.request.milli
     if milli <= base:
         return BoostRefusal.NO_RISE if base else BoostRefusal.NOTHING_TO_BOOST
-    wanted = Quantity.of_milli(milli)
+    own = _own_request(plain.container)
+    wanted = max(Quantity.of_milli(milli), own)
     request, ceiling = _below_ceilings(wanted, plain, vpa, most, bounds)
     if ceiling is not None and request <= plain.request:
         return ceiling
     return Boosted(
         container=plain.container.name,
         base=plain.request,
+        least=min(max(plain.request, own), request),
         wanted=wanted,
         request=request,
         limit=_limit(plain, vpa, request),
@@ -142,6 +162,12 @@ def _wanted_milli(base: Quantity, asked: CpuBoost) -> int | None:
             return None
 
 
+def _own_request(container: Container) -> Quantity:
+    """Return the cpu that a container's author asked for."""
+    own = container.resources.request(CPU)
+    return ZERO if own is None else Quantity.of_milli(own.milli)
+
+
 def _below_ceilings(
     request: Quantity,
     plain: CpuBeforeBoost,
@@ -151,8 +177,9 @@ def _below_ceilings(
 ) -> tuple[Quantity, Ceiling | None]:
     """Return the highest request up to a wanted one, and what keeps it from being that."""
     ceiling: Ceiling | None = None
-    if not most.is_zero and request > most:
-        request, ceiling = most, Ceiling.FLAG
+    highest = max(most, _own_request(plain.container))
+    if not most.is_zero and request > highest:
+        request, ceiling = highest, Ceiling.FLAG
     policy = vpa.policy(plain.container.name)
     if policy is not None and policy.requests_only:
         limit = plain.container.resources.limit(CPU)
@@ -193,6 +220,9 @@ def _limit(plain: CpuBeforeBoost, vpa: Vpa, request: Quantity) -> Quantity | Non
     return None if follows is None else max(follows, plain.limit)
 
 
+_Levels = tuple[CpuBeforeBoost, CpuBeforeBoost, CpuBeforeBoost]
+
+
 def _shared(
     pod: Pod,
     vpa: Vpa,
@@ -200,44 +230,72 @@ def _shared(
     before_boost: Sequence[CpuBeforeBoost],
     boosted: Mapping[str, Boosted],
 ) -> dict[str, BoostOutcome]:
-    """Share what the pod as a whole may have: each boost gives up the same part of its rise."""
-    part, ceiling = min(_parts(pod, limits, before_boost, boosted), default=(Fraction(1), None))
-    if ceiling is None or part >= 1:
+    """Share what the pod as a whole may have: each boost gives up the same part of its rise.
+
+    What is beyond its author's request is given up first.
+    """
+    levels = [_levels(plain, vpa, boosted.get(plain.container.name)) for plain in before_boost]
+    rise, ceiling = min(_possible_rises(pod, limits, levels), default=(_WHOLE, None))
+    if ceiling is None or rise >= _WHOLE:
         return {}
     shared: dict[str, BoostOutcome] = {}
     for plain in before_boost:
         boost = boosted.get(plain.container.name)
         if boost is None:
             continue
-        rise = int((boost.request.milli - boost.base.milli) * max(part, Fraction(0)))
-        request = Quantity.of_milli(boost.base.milli + rise)
-        limit = _limit(plain, vpa, request)
-        reduced = replace(boost, request=request, limit=limit, ceiling=ceiling)
-        shared[boost.container] = reduced if rise > 0 else ceiling
+        request = min(Quantity.of_milli(_request_milli(boost, rise)), boost.request)
+        if request <= boost.base:
+            shared[boost.container] = ceiling
+        elif request < boost.request:
+            limit = _limit(plain, vpa, request)
+            shared[boost.container] = replace(boost, request=request, limit=limit, ceiling=ceiling)
     return shared
 
 
-def _parts(
-    pod: Pod, limits: Limits, before_boost: Sequence[CpuBeforeBoost], boosted: Mapping[str, Boosted]
-) -> list[tuple[Fraction, Ceiling]]:
-    """Return what part of the rise of limits and of requests there is room for."""
+def _levels(plain: CpuBeforeBoost, vpa: Vpa, boost: Boosted | None) -> _Levels:
+    """Return a container without its boost, with what it should have at least, and with all."""
+    if boost is None:
+        return plain, plain, plain
+    least = _limit(plain, vpa, boost.least) or plain.limit
+    return (
+        plain,
+        replace(plain, request=boost.least, limit=least),
+        replace(plain, request=boost.request, limit=boost.limit or plain.limit),
+    )
+
+
+_WHOLE: Final = Fraction(2)  # 1 is the rise to the second level
+
+
+def _possible_rises(
+    pod: Pod, limits: Limits, levels: Sequence[_Levels]
+) -> Iterator[tuple[Fraction, Ceiling]]:
+    """Yield how far boosts can rise together with what limits and requests there is room for."""
     sidecars = [c.resources for c in pod.init_containers if c.restart_policy == "Always"]
-    parts: list[tuple[Fraction, Ceiling]] = []
     most = limits.most(CPU)
     if not most.is_zero:
-        used = sum(plain.limit.nano for plain in before_boost)
-        used += sum((sidecar.limit(CPU) or ZERO).nano for sidecar in sidecars)
-        rise = sum(
-            boost.limit.nano - plain.limit.nano
-            for plain in before_boost
-            if (boost := boosted.get(plain.container.name)) and boost.limit is not None
-        )
-        if rise > 0:
-            parts.append((Fraction(most.nano - used, rise), Ceiling.POD_LIMIT_RANGE))
+        fixed = sum((sidecar.limit(CPU) or ZERO).nano for sidecar in sidecars)
+        sums = [sum(one.limit.nano for one in level) for level in zip(*levels, strict=True)]
+        yield _possible_rise(most.nano - fixed, sums), Ceiling.POD_LIMIT_RANGE
     wanted = pod.pod_resources.request(CPU) if pod.pod_resources is not None else None
     if wanted is not None:
-        used = sum(plain.request.nano for plain in before_boost)
-        used += sum((sidecar.request(CPU) or ZERO).nano for sidecar in sidecars)
-        rise = sum(boost.request.nano - boost.base.nano for boost in boosted.values())
-        parts.append((Fraction(wanted.nano - used, rise), Ceiling.POD_RESOURCES))
-    return parts
+        fixed = sum((sidecar.request(CPU) or ZERO).nano for sidecar in sidecars)
+        sums = [sum(one.request.nano for one in level) for level in zip(*levels, strict=True)]
+        yield _possible_rise(wanted.nano - fixed, sums), Ceiling.POD_RESOURCES
+
+
+def _possible_rise(room: int, sums: Sequence[int]) -> Fraction:
+    base, least, whole = sums
+    if whole <= max(room, base):
+        return _WHOLE
+    if least <= room:
+        return 1 + Fraction(room - least, whole - least)
+    return Fraction(max(room - base, 0), max(least - base, 1))
+
+
+def _request_milli(boost: Boosted, rise: Fraction) -> int:
+    """Return what a boost may reach, in millicores."""
+    base, least, whole = (one.milli for one in (boost.base, boost.least, boost.request))
+    if rise >= 1:
+        return least + int((whole - least) * (rise - 1))
+    return base + int((least - base) * rise)

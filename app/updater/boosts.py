@@ -28,7 +28,6 @@ from app.updater.core.unboost import (
     is_news,
     look_after_failure,
     next_look,
-    ready_condition,
 )
 from app.updater.executor import Batch, Executor
 from app.updater.state import UpdaterContext, UpdaterState
@@ -217,4 +216,4 @@ def _may_be_due(snapshot: Snapshot, key: NamespacedName) -> bool:
     pod = snapshot.of(key[0]).pods.get(key[1])
     if pod is None or not has_boost_annotations(pod):
         return False
-    return ready_condition(pod) is not None or bool(pending_containers(pod))
+    return pod.ready is not None or bool(pending_containers(pod))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from app.model.quantity import Quantity
+from tests import make
 from tests.cases import cases
 from tests.flows.recommending import Stage, evict, vpa, workload
 from tests.sandbox.worlds import container, deployment
@@ -85,3 +86,23 @@ def test_an_eviction() -> None:
     assert after > Quantity.parse("2Gi")
     assert stage.amount("memory") == after
     assert stage.replica.begun[0].model.tally.kills_repeated == 1
+
+
+def test_a_boost_that_never_ends() -> None:
+    """CPU is learned from when a boost is due, and until then a condition says why it is not."""
+    stage = Stage("--feature-gates=CPUStartupBoost=true")
+    boosted = deployment("web", container(limits=LIMITS), load=LOAD)
+    boosted["spec"]["template"]["metadata"]["annotations"] |= {"vpaCpuStartupBoost/app": "{}"}
+    stage.apply(boosted, vpa(startupBoost=make.boost_json(factor=3, duration="3m")))
+    stage.run(130)
+    early, told = stage.recommended()["app"]["target"], stage.conditions()
+    stage.run(240)
+
+    assert early.keys() == {"memory"}
+    provided = told["RecommendationProvided"]
+    assert (provided["status"], provided["reason"]) == ("False", "StartupBoost")
+    assert provided["message"] == (
+        "No target for cpu of app: nothing is learned of it before the startup boost is over"
+    )
+    assert stage.recommended()["app"]["target"].keys() == {"cpu", "memory"}
+    assert stage.conditions()["RecommendationProvided"]["status"] == "True"

@@ -52,6 +52,25 @@ def test_a_boost_comes_and_goes() -> None:
         assert cluster.pods()[0]["status"]["containerStatuses"][0]["restartCount"] == 0
 
 
+def test_a_boost_of_little_leaves_a_pod_its_own_request() -> None:
+    """A pod whose boost is below its own request starts with that, and goes down afterwards."""
+    little = {"cpu": {"type": "Factor", "factor": 2}}
+    slow = "noise: 0, startup: 1 20, cpu: constant 20m, memory: constant 200Mi"
+    things = vpa(mode="Initial", startupBoost=little), workload(load=slow, replicas=1)
+    with autoscaler(*things) as cluster:
+        cluster.run(5 * MINUTE)
+        former = cluster.pods()[0]["metadata"]["name"]
+        cluster.world.sandbox.cluster.delete(Ref(PODS, NAMESPACE, former))
+        cluster.run(10)
+        target = cluster.target("web")["cpu"]
+
+        assert 2 * int(target.removesuffix("m")) < 100
+        assert (cluster.requests(), is_boosted(cluster)) == (["100m"], True)
+        seconds_until(cluster, lambda now: not is_boosted(now))
+        assert cluster.requests() == [cluster.target("web")["cpu"]]
+        assert cluster.pods()[0]["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
 def test_the_next_pod_is_boosted_too() -> None:
     """A pod that takes the place of another one starts as fast as that one did."""
     with autoscaler(*slow_start()) as cluster:

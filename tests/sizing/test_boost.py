@@ -30,6 +30,16 @@ def more(amount: str | None) -> Json:
     return make.boost_json(quantity=amount, kind="Quantity")
 
 
+def container_range(most: str, default: str = "") -> Json:
+    """Return a LimitRange for containers."""
+    return make.limit_range_json(most=two(most), default=two(default))
+
+
+def pod_range(most: str) -> Json:
+    """Return a LimitRange for pods."""
+    return make.limit_range_json(make.limits_json("Pod", most=two(most)))
+
+
 def marks(found: Admitted) -> dict[str, str]:
     """Return what the marks say each container had, in short."""
     return {
@@ -108,6 +118,65 @@ def test_flag(has: str, target: str, boost: Json, most: str, expected: str) -> N
     """The flag caps a boost, and never lowers what is recommended."""
     vpa = vpa_json(advice("c1", target), boost=boost)
     assert admit(make.pod_json(box("c1", *has.split())), vpa, most=most).containers == [expected]
+
+
+@cases(
+    "has target boost limits most expected",
+    {
+        "request and limit": ("200m 400m", "50m", factor(2), None, None, "200m 400m"),
+        "an amount": ("200m", "50m", more("10m"), None, None, "200m -"),
+        "more than its own": ("200m 400m", "150m", factor(2), None, None, "300m 600m"),
+        "above the flag": ("200m 400m", "50m", factor(9), None, "100m", "200m 400m"),
+        "the flag is above it": ("200m 400m", "50m", factor(9), None, "250m", "250m 500m"),
+        "not above what else is refused": (
+            "200m 400m",
+            "50m",
+            factor(9),
+            "300m",
+            None,
+            "150m 300m",
+        ),
+        "a factor of 1 opts out": ("200m 400m", "50m", factor(1), None, None, "50m 100m"),
+        "in whole millicores": ("187500u", "50m", factor(2), None, None, "188m -"),
+    },
+)
+def test_its_own_request(
+    has: str, target: str, boost: Json, limits: str | None, most: str | None, expected: str
+) -> None:
+    """A boosted container never has less than its author asked for, unless that is refused."""
+    ranges = [] if limits is None else [container_range(limits)]
+    vpa = vpa_json(advice("c1", target), boost=boost)
+    found = admit(make.pod_json(box("c1", *has.split())), vpa, *ranges, most=most)
+    assert found.containers == [expected]
+    assert bool(found.boosts) is (boost != factor(1))
+
+
+@cases(
+    "limits resources expected",
+    {
+        "room for all": (pod_range("9"), None, ["200m 400m", "1 2"]),
+        "its own first, then the others": (pod_range("1600m"), None, ["200m 400m", "600m 1200m"]),
+        "room for its own alone": (pod_range("800m"), None, ["200m 400m", "200m 400m"]),
+        "not even that": (pod_range("650m"), None, ["125m 250m", "200m 400m"]),
+        "no room": (pod_range("500m"), None, ["50m 100m", "200m 400m"]),
+        "pod's request": (None, {"requests": two("700m")}, ["200m 400m", "500m 1"]),
+    },
+)
+def test_its_own_request_is_shared_first(
+    limits: Json | None, resources: Json | None, expected: list[str]
+) -> None:
+    """Where a pod has not room for all, boosts give up first what authors did not ask for."""
+    boxes = (box("a", "200m", "400m"), box("b", "200m", "400m"))
+    pod = make.pod_json(*boxes, spec={} if resources is None else {"resources": resources})
+    vpa = vpa_json(
+        advice("a", "50m"),
+        advice("b", "200m"),
+        policies=[
+            make.policy_json("a", boost=factor(2)),
+            make.policy_json("b", boost=factor(5)),
+        ],
+    )
+    assert admit(pod, vpa, *([limits] if limits else [])).containers == expected
 
 
 def test_order_of_operations() -> None:
@@ -253,16 +322,6 @@ def test_containers_for_themselves() -> None:
 # --- ceilings
 
 
-def container_range(most: str, default: str = "") -> Json:
-    """Return a LimitRange for containers."""
-    return make.limit_range_json(most=two(most), default=two(default))
-
-
-def pod_range(most: str) -> Json:
-    """Return a LimitRange for pods."""
-    return make.limit_range_json(make.limits_json("Pod", most=two(most)))
-
-
 @cases(
     "limits has target count values expected",
     {
@@ -368,6 +427,23 @@ def test_ceiling_is_named(
     assert (found.boost.ceiling if found.boost else found.boost_outcome) == ceiling
     assert isinstance(found.boost, Boosted) is is_boosted
     assert found.boost is None or str(found.boost.wanted) == "900m"
+
+
+HARD = frozenset(Ceiling) - {Ceiling.FLAG}
+
+
+@settings(deadline=None, max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@given(worlds())
+def test_never_below_its_own(world: World) -> None:
+    """A boosted container has less than its own spec asks for only where that is not possible."""
+    boosted = Admitted.of(world.pod, world.with_gate(is_on=True).admit())
+    pairs = zip(boosted.pod["spec"]["containers"], world.pod["spec"]["containers"], strict=True)
+    held = {one.container: one.boost.ceiling for one in boosted.verdict.containers if one.boost}
+    for after, before in pairs:
+        if after["name"] in boosted.boosts and held[after["name"]] not in HARD:
+            assert cpu(after, "requests") >= cpu(before, "requests")
+            if cpu(before, "requests").nano:
+                assert cpu(after, "limits") >= cpu(before, "limits")
 
 
 def cpu(container: Json, word: str) -> Quantity:

@@ -25,7 +25,7 @@ from app.admission.core.field_errors import (
 )
 from app.model.durations import parse_duration
 from app.model.errors import BadObject
-from app.model.gates import STAGES, FeatureGate, FeatureGates
+from app.model.gates import NEEDED_BY, STAGES, FeatureGate, FeatureGates
 from app.model.quantity import CPU, MAX_INT64, MEMORY, SIZED, Quantities, Quantity
 from app.model.update_modes import MODES
 from app.model.vpa import (
@@ -76,10 +76,11 @@ def _gated_modes(gates: FeatureGates, stored: str) -> frozenset[str]:
 
 def gate_is_off(path: str, subject: str, gate: FeatureGate) -> FieldError:
     """Refuse a field whose gate is off."""
+    *others, last = (f"the {process}" for process in NEEDED_BY[gate])
     return forbidden(
         path,
         f"{subject} needs feature gate {gate} ({STAGES[gate].lower()}), which is off; "
-        f"--feature-gates={gate}=true of the admission controller turns it on",
+        f"--feature-gates={gate}=true of {', '.join(others)} and {last} turns it on",
     )
 
 

@@ -138,6 +138,8 @@ def _boost(verdict: ContainerVerdict, vpa: Vpa) -> Json | str | None:
 
 def _boosted(boost: Boosted) -> Json:
     explanation = {"from": str(boost.base), "wanted": str(boost.wanted), "to": str(boost.request)}
+    if boost.least > boost.base:
+        explanation["atLeast"] = f"{boost.least}, its own request"
     if boost.ceiling is not None:
         explanation["heldBy"] = _CEILINGS[boost.ceiling]
     return explanation

@@ -14,6 +14,7 @@ from app.model.pods import Pod
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, Failed, Lookup, LookupResult, Workload
+from app.recommender.core.status import ConditionType
 from app.sizing.matching import Match, match_pod
 
 _PATIENCE: Final = timedelta(minutes=10)
@@ -67,13 +68,22 @@ def _of_namespace(
             yield _warning(vpa, problem, "edit", level)
         elif not pods and not is_weaker:
             yield _warning(vpa, "it has no pods", "describe", Level.NOTE)
-        elif pods and not vpa.recommendation and _is_old(vpa, facts):
-            yield _warning(vpa, f"nothing is recommended: {why_none(vpa)}", "describe")
+        elif pods and _is_old(vpa, facts):
+            if not vpa.recommendation:
+                yield _warning(vpa, f"nothing is recommended: {why_none(vpa)}", "describe")
+            elif not_provided := _not_provided(vpa):
+                yield _warning(vpa, f"not all is recommended: {not_provided}", "describe")
 
 
 def _warning(vpa: Vpa, told: str, verb: str, level: Level = Level.WARNING) -> Finding:
     fix = f"kubectl -n {vpa.namespace} {verb} vpa {vpa.name}"
     return Finding(level, f"vpa/{vpa.name} -n {vpa.namespace}", told, fix)
+
+
+def _not_provided(vpa: Vpa) -> str:
+    """Return what the recommender says has no target, empty if all has."""
+    found = (one for one in vpa.conditions if one.type == ConditionType.RECOMMENDATION_PROVIDED)
+    return next((one.message for one in found if one.status == "False"), "")
 
 
 def _is_old(vpa: Vpa, facts: Facts) -> bool:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from app.diagnosis.core.facts import Facts, Finding, Level, known
-from app.diagnosis.core.processes import COMPONENTS, Deployment, deployments
+from app.diagnosis.core.processes import ADMISSION, COMPONENTS, Deployment, deployments
+from app.model.errors import BadSetting
+from app.model.gates import NEEDED_BY, FeatureGate, FeatureGates, parse_gates
 
 # In its manifests and its chart anyway, and about how it is installed.
 _UNTOLD: Final = (
@@ -29,6 +31,8 @@ def of_components(facts: Facts) -> Iterator[Finding]:
             about = f"deployment/vpa-{component}"
             told = "it was not found; it may run by other means"
             yield Finding(Level.NOTE, about, told, is_absence=True)
+    for namespace in sorted({one.namespace for one in found if one.is_ours}):
+        yield from _gates([one for one in found if one.namespace == namespace and one.replicas])
 
 
 def _elsewhere(ours: Sequence[Deployment], facts: Facts) -> Iterator[Finding]:
@@ -90,3 +94,39 @@ def _flags_told(theirs: Deployment) -> str:
     first = next((at for at, word in enumerate(words) if word.startswith("-")), len(words))
     told = [word for word in words[first:] if not word.startswith(_UNTOLD)]
     return f"; give ours its flags: {' '.join(told)}" if told else ""
+
+
+_WITHOUT_GATE: Final = {
+    (FeatureGate.CPU_STARTUP_BOOST, ADMISSION): "no pod is boosted",
+    (FeatureGate.CPU_STARTUP_BOOST, "updater"): "no boost ends, so pods keep their boosted CPU",
+    (FeatureGate.CPU_STARTUP_BOOST, "recommender"): "boosted CPU is learned as if it were needed",
+    (FeatureGate.IN_PLACE, ADMISSION): "VPAs in mode InPlace are refused",
+    (FeatureGate.IN_PLACE, "updater"): "pods of VPAs in mode InPlace are not updated",
+    (FeatureGate.PER_VPA_CONFIG, ADMISSION): "VPAs that use it are refused",
+    (FeatureGate.PER_VPA_CONFIG, "updater"): "evictAfterOOMSeconds of VPAs does not count",
+    (FeatureGate.PER_VPA_CONFIG, "recommender"): "what VPAs say about memory does not count",
+}
+
+
+def _gates(running: Sequence[Deployment]) -> Iterator[Finding]:
+    """Warn of gates that are on in some of the processes that need them, and off in others."""
+    ours = {one.component for one in running if one.is_ours}
+    acting = [one for one in running if one.is_ours or one.component not in ours]
+    known = [(one, gates) for one in acting if (gates := _gates_of(one)) is not None]
+    for gate, processes in NEEDED_BY.items():
+        having = [one for one, gates in known if gate in gates and one.process in processes]
+        lacking = [one for one, gates in known if gate not in gates and one.process in processes]
+        names = " and ".join(sorted({f"the {one.process}" for one in having}))
+        for one in lacking if having else ():
+            effect = _WITHOUT_GATE[gate, one.component]
+            told = f"feature gate {gate} is off here, and on in {names}: {effect}"
+            fix = one.with_argument(f"--feature-gates={gate}=true")
+            yield Finding(Level.WARNING, one.about, told, fix)
+
+
+def _gates_of(found: Deployment) -> FeatureGates | None:
+    """Return the gates that are on in a process, None if that is not known."""
+    try:
+        return parse_gates(found.values("feature-gates"))
+    except BadSetting:  # upstream has gates of its own
+        return None

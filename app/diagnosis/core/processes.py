@@ -39,6 +39,11 @@ class Deployment:
         return f"deployment/{self.item['metadata'].get('name')}"
 
     @property
+    def process(self) -> str:
+        """What people call the process."""
+        return self.component.replace("-", " ")
+
+    @property
     def replicas(self) -> int:
         """How many pods are wanted."""
         found: int = self.item["spec"].get("replicas", 1)
@@ -56,22 +61,37 @@ class Deployment:
 
     def flag(self, name: str) -> str:
         """Return the value of a flag on its command line, empty if it is not there."""
+        return next(self.values(name), "")
+
+    def values(self, name: str) -> Iterator[str]:
+        """Yield all values of a flag on its command line."""
         words = self.command_line
         for index, word in enumerate(words):
             flag, equals, value = word.lstrip("-").partition("=")
             if flag.replace("_", "-") == name:
                 following = words[index + 1 : index + 2]
-                return value if equals else "".join(following) or "true"
-        return ""
+                yield value if equals else "".join(following) or "true"
+
+    @property
+    def release(self) -> str:
+        """The release of the chart that it belongs to, empty without one."""
+        labels = self.item["metadata"].get("labels") or {}
+        is_charted = labels.get("app.kubernetes.io/managed-by") == "Helm"
+        return str(labels.get("app.kubernetes.io/instance")) if is_charted else ""
 
     @property
     def helm_upgrade(self) -> str:
         """The command that changes the release it belongs to, empty without one."""
-        labels = self.item["metadata"].get("labels") or {}
-        if labels.get("app.kubernetes.io/managed-by") != "Helm":
+        if not self.release:
             return ""
-        release = labels.get("app.kubernetes.io/instance")
-        return f"helm upgrade {release} {_CHART} -n {self.namespace} --reset-then-reuse-values"
+        return f"helm upgrade {self.release} {_CHART} -n {self.namespace} --reset-then-reuse-values"
+
+    def with_argument(self, flag: str) -> str:
+        """Return the command that adds a flag, or that shows the release's values to add it to."""
+        if self.release:
+            return f"helm get values {self.release} -n {self.namespace}"
+        patch = json.dumps([{"op": "add", "path": _ARGUMENTS, "value": flag}])
+        return f"kubectl -n {self.namespace} patch {self.about} --type=json -p '{patch}'"
 
 
 def deployments(facts: Facts) -> Sequence[Deployment]:
@@ -152,6 +172,5 @@ def with_flag(flag: str, value: str, facts: Facts) -> str:
     for one in ours(ADMISSION, facts):
         if upgrade := one.helm_upgrade:
             return f"{upgrade} --set admissionController.{value}"
-        patch = json.dumps([{"op": "add", "path": _ARGUMENTS, "value": flag}])
-        return f"kubectl -n {one.namespace} patch {one.about} --type=json -p '{patch}'"
+        return one.with_argument(flag)
     return f"plumbline admission {flag}"  # started by hand, wherever it is

@@ -14,14 +14,16 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from datetime import timedelta
 from typing import Final
 
 import numpy as np
 
 from app.model.kinds import ObjectKey
 from app.model.pods import BOOST_ANNOTATION, Pod
+from app.model.times import believed, later
 from app.recommender.core.detached import DetachedRows, target_of
-from app.recommender.core.moments import HOUR, LATEST
+from app.recommender.core.moments import HOUR, UNSET, moment, nanoseconds
 from app.recommender.core.rules import RecommenderLimit, RecommenderRules, container_rules
 from app.recommender.core.samples import SampleRoutes, UnclaimedWindows
 from app.recommender.core.skipped import SkippedObjects
@@ -37,9 +39,11 @@ from app.recommender.core.tracked import (
     VpaLines,
     claim_of,
 )
+from app.sizing.boost import boost_overdue_at
 
 _PENDING: Final = "Pending"
 _SIDECAR: Final = "Always"
+_END_TAKES: Final = timedelta(minutes=1)  # at most, from when a boost is over to the smaller size
 _DETACHED_NS: Final = HOUR  # for the rows of deleted VPAs
 MOST_ROWS: Final = 500  # of a VPA
 _AT_ONCE: Final = 50  # rows that go together, for each time costs
@@ -80,7 +84,7 @@ class Membership:
             return tracked
         elif target_of(tracked.observed) != target_of(observed):
             self._change_target(tracked, observed, now_ns)
-        tracked.observed = observed
+        before, tracked.observed = tracked.observed.vpa, observed
         tracked.sent = tracked.sent_for = None
         tracked.is_fetched_for = fetches_history(observed.vpa)
         self.vpa_table.is_dirty[tracked.line] = True
@@ -91,6 +95,10 @@ class Membership:
             rules = container_rules(observed.vpa, container, self.rules)
             self.rows.follow(row, tracked.line, rules)
         self._claim(tracked, claim_of(tracked, None), now_ns)
+        vpa = observed.vpa
+        if (before.startup_boost, before.policies) != (vpa.startup_boost, vpa.policies):
+            for key in tracked.pods:
+                self._note_boosts(self.pods[key], now_ns)
         return tracked
 
     def lose_vpa(self, key: VpaKey, now_ns: int) -> None:
@@ -220,6 +228,11 @@ class Membership:
         self._note_boosts(tracked, now_ns)
         return tracked
 
+    def is_boosted(self, pod: TrackedPod, container: str, now_ns: int) -> bool:
+        """Whether what a container uses now is its boost's, and therefore not learned."""
+        instance = pod.instances.get(container)
+        return instance is not None and int(self.routes.instances.boosted_until[instance]) > now_ns
+
     def lose_pod(self, key: PodKey) -> None:
         """Let a pod go, once the next tick has heard what is still told of it."""
         if key in self.pods:
@@ -288,12 +301,34 @@ class Membership:
                 self.unclaimed_windows.take(tracked.key, row)
 
     def _note_boosts(self, tracked: TrackedPod, now_ns: int) -> None:
+        """Note until when what containers use is their boost's; one that is over stays so."""
+        if not self.rules.cpu_startup_boost:
+            return
         until = self.routes.instances.boosted_until
         for name, instance in tracked.instances.items():
-            if tracked.pod.annotation(BOOST_ANNOTATION + name) is not None:
-                until[instance] = LATEST
-            elif until[instance] == LATEST:
-                until[instance] = now_ns
+            before = int(until[instance])
+            if UNSET < before <= now_ns:
+                continue
+            ends = self._boost_ends(tracked, name, now_ns)
+            until[instance] = now_ns if ends == UNSET != before else ends
+
+    def _boost_ends(self, tracked: TrackedPod, container: str, now_ns: int) -> int:
+        """Return when the boost of a container ends, also if nothing ends it; UNSET without one.
+
+        A mark is an annotation, which others may write and which stays while an end fails, so
+        it says only that there may be a boost.
+        """
+        pod = tracked.pod
+        if pod.annotation(BOOST_ANNOTATION + container) is None:
+            return UNSET
+        vpas = (self.by_line[line].vpa for line in tracked.vpas)
+        asked = [boost.lasts for vpa in vpas if (boost := vpa.boost(container)) is not None]
+        if not asked:
+            return UNSET
+        if pod.ready is None:
+            return nanoseconds(boost_overdue_at(pod, max(asked)))
+        since = believed(pod.ready.last_transition, moment(now_ns))
+        return now_ns if since is None else nanoseconds(later(since, max(asked) + _END_TAKES))
 
     # --- what feeds what
 
@@ -318,6 +353,7 @@ class Membership:
             self.vpa_table.is_dirty[line] = True
             for container in pod.instances:
                 self._join(pod, line, container, now_ns)
+        self._note_boosts(pod, now_ns)
         (self.shared.add if len(self.selecting(pod)) > 1 else self.shared.discard)(pod.key)
 
     def _leave(self, pod: TrackedPod, line: int, now_ns: int) -> None:

@@ -6,10 +6,11 @@ Types that are not set here are left as they were found.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import IntEnum, StrEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from app.model.fields import Json
 from app.model.kinds import Condition
@@ -22,6 +23,7 @@ NO_PODS_MATCHED: Final = "NoPodsMatched"
 _NO_PODS_TEXT: Final = "No pods match this VPA object"
 
 _CANNOT_READ: Final = "Cannot read targetRef"
+_MOST_NAMED: Final = 3
 
 
 class ConditionType(StrEnum):
@@ -44,12 +46,28 @@ class VpaStatus:
     observed_generation: int | None
 
 
+class NotProvided(StrEnum):
+    """Why something is not recommended, beside that there are no pods."""
+
+    STARTUP_BOOST = "StartupBoost"
+    NOT_LEARNED = "NotLearned"
+
+
+class Lacking(NamedTuple):
+    """A resource of a container that has no target although it should have one."""
+
+    container: str
+    resource: str
+    why: NotProvided
+
+
 @dataclass(frozen=True, slots=True)
 class ConditionInputs:
     """What conditions depend on."""
 
     is_provided: bool  # there is a recommendation for at least one container
     matches_pods: bool
+    lacking: tuple[Lacking, ...] = ()
     problem: str = ""  # with the target
     stronger: str | None = None  # the VPA that comes first for shared pods; None: do not say
 
@@ -95,6 +113,8 @@ def _wanted(standing: ConditionInputs) -> dict[ConditionType, Condition | None]:
     kinds = ConditionType
     missing = ("", "") if standing.matches_pods else (NO_PODS_MATCHED, _NO_PODS_TEXT)
     provided = ("True", "", "") if standing.is_provided else ("False", *missing)
+    if standing.lacking:
+        provided = "False", *_not_provided(standing.lacking)
     wanted: dict[ConditionType, Condition | None] = {
         kinds.CONFIG_DEPRECATED: None,
         kinds.CONFIG_UNSUPPORTED: None,
@@ -110,6 +130,28 @@ def _wanted(standing: ConditionInputs) -> dict[ConditionType, Condition | None]:
     if standing.stronger is not None:
         wanted[kinds.SELECTOR_OVERLAP] = _overlap(standing.stronger)
     return wanted
+
+
+_WHY_NOT: Final = {
+    NotProvided.STARTUP_BOOST: "nothing is learned of it before the startup boost is over",
+    NotProvided.NOT_LEARNED: "nothing was learned of it yet",
+}
+
+
+def _not_provided(lacking: Sequence[Lacking]) -> tuple[str, str]:
+    """Return in a word and in sentences why something has no target."""
+    told = [
+        f"No target for {_named(names)}: {text}"
+        for why, text in _WHY_NOT.items()
+        if (names := [f"{one.resource} of {one.container}" for one in lacking if one.why is why])
+    ]
+    boosts = any(one.why is NotProvided.STARTUP_BOOST for one in lacking)
+    return NotProvided.STARTUP_BOOST if boosts else NotProvided.NOT_LEARNED, "; ".join(told)
+
+
+def _named(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return ", ".join(names[:_MOST_NAMED]) + more
 
 
 def _overlap(stronger: str) -> Condition | None:

@@ -16,7 +16,7 @@ still to come or could not be read, amounts are not lowered for a day.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -42,6 +42,8 @@ from app.recommender.core.shaping import shape_rows
 from app.recommender.core.status import (
     ConditionInputs,
     Difference,
+    Lacking,
+    NotProvided,
     Publication,
     VpaStatus,
     conditions_for,
@@ -163,11 +165,32 @@ class StatusSelector:
         standing = ConditionInputs(
             is_provided=bool(recommendation),
             matches_pods=bool(tracked.pods),
+            lacking=tuple(_lacking(tracked, self._members, recommendation, nanoseconds(now))),
             problem=problem_of(tracked.observed),
             stronger=self.overlaps.stronger(tracked.line),
         )
         conditions = conditions_for(stands.conditions, standing, now)
         return VpaStatus(recommendation, conditions, tracked.vpa.generation or None)
+
+
+def _lacking(
+    tracked: TrackedVpa, members: Membership, recommendation: Recommendation, now_ns: int
+) -> Iterator[Lacking]:
+    """Yield what has no target of containers that are recommended for, or that live."""
+    targets = {one.container: one.target for one in recommendation}
+    for container, row in sorted(tracked.rows.items()):
+        rules = members.rows.rules[row]
+        missing = [name for name in rules.controlled if name not in targets.get(container, ())]
+        if rules.is_off or not missing:
+            continue
+        if container not in targets and not members.rows.live[row]:
+            continue
+        pods = (members.pods[key] for key in tracked.pods)
+        is_boosted = any(members.is_boosted(pod, container, now_ns) for pod in pods)
+        for resource in missing:
+            boosts = is_boosted and resource == CPU
+            why = NotProvided.STARTUP_BOOST if boosts else NotProvided.NOT_LEARNED
+            yield Lacking(container, resource, why)
 
 
 def _rows_of(members: Membership, lines: Collection[int]) -> Rows:

@@ -68,9 +68,45 @@ def assess(
         return context.assessed(
             Action.NONE, Reason.POD_TERMINATING, "evicted, and not seen to go yet"
         )
-    if has_boost_annotations(pod) and FeatureGate.CPU_STARTUP_BOOST in inputs.gates:
+    if not has_boost_annotations(pod):
+        return _ordinary(context, frozenset())
+    if FeatureGate.CPU_STARTUP_BOOST in inputs.gates:
         return _boosted(context)
-    return _ordinary(context, frozenset())
+    return _not_unboosted(context)
+
+
+def _not_unboosted(context: PodContext) -> Assessment:
+    """Assess a pod with a boost that nothing ends, because the gate is off in this process.
+
+    Its boosted cpu is no reason to evict it: where the gate is on in the webhook, its replacement
+    would be boosted too.
+    """
+    assessed = _ordinary(context, _without_boosted_cpu(context))
+    decision = assessed.decision
+    if decision is None or decision.action is not Action.NONE:
+        return assessed
+    gate = FeatureGate.CPU_STARTUP_BOOST
+    message = f"it may be boosted, and feature gate {gate} of the updater is off: no boost ends"
+    overdue = overdue_at(context.pod, context.vpa)
+    return context.assessed(
+        Action.NONE,
+        Reason.GATE_DISABLED,
+        message,
+        numbers=assessed.numbers,
+        until=overdue if context.inputs.now < overdue else assessed.until,
+    )
+
+
+def _without_boosted_cpu(context: PodContext) -> frozenset[str]:
+    """Return the containers whose cpu does not count: the boosted ones.
+
+    When their boost should long be over, only those count as such that the next pod boosts too.
+    """
+    pod, vpa = context.pod, context.vpa
+    names = boosted_containers(pod)
+    if context.inputs.now < overdue_at(pod, vpa):
+        return names
+    return frozenset(name for name in names if vpa.boost(name))
 
 
 def _boosted(context: PodContext) -> Assessment:
@@ -86,10 +122,8 @@ def _boosted(context: PodContext) -> Assessment:
         assessed = _ordinary(context, boosted_containers(pod))
         if assessed.proposal is not None:
             return replace(assessed, until=ends.until)
-    if now >= overdue_at(pod, context.vpa, context.rules):
-        # What its boosted cpu is does not count, unless the next pod is not boosted.
-        still = frozenset(name for name in boosted_containers(pod) if context.vpa.boost(name))
-        assessed = _ordinary(context, still)
+    if now >= overdue_at(pod, context.vpa):
+        assessed = _ordinary(context, _without_boosted_cpu(context))
         if assessed.proposal is not None and assessed.proposal.action is Action.EVICT:
             return assessed
     return assess_boosted(context, ends)

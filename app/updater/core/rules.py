@@ -33,7 +33,6 @@ class UpdateRules:
     deferred_timeout: timedelta = timedelta(minutes=5)  # before eviction
     resize_timeout: timedelta = timedelta(hours=1)  # before eviction
     revert_after: timedelta = timedelta(hours=1)  # a resize that does not come about
-    boost_patience: timedelta = timedelta(hours=6)  # then its marks keep off no other eviction
     infeasible_expiry: timedelta = timedelta(hours=6)
     rollout_patience: timedelta = timedelta(minutes=10)  # then a rollout counts as stuck
     unready_patience: timedelta = timedelta(minutes=10)  # then a pod counts as broken

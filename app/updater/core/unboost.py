@@ -17,7 +17,6 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from app.model.kinds import Condition
 from app.model.pods import (
     BOOST_MARKS,
     UNBOOST_PENDING_ANNOTATION,
@@ -26,8 +25,9 @@ from app.model.pods import (
     original_resources,
 )
 from app.model.quantity import CPU, Quantities, Quantity
-from app.model.times import LATEST, believed, doubled, later, rfc3339
+from app.model.times import believed, doubled, later, rfc3339
 from app.model.vpa import Vpa
+from app.sizing.boost import boost_overdue_at
 from app.sizing.sizing import CappedRecommendation, Sizes, sizes
 from app.updater.core.decisions import Action, ContainerChange, Decision, PodChange, Reason
 from app.updater.core.memory import Pause
@@ -50,7 +50,6 @@ from app.updater.core.resize_state import (
     is_stuck,
     resize_state,
 )
-from app.updater.core.rules import UpdateRules
 from app.updater.core.targets import OwnerTargets, container_change
 
 _MOMENT: Final = timedelta(milliseconds=1)
@@ -58,22 +57,6 @@ _FIRST_PAUSE: Final = timedelta(milliseconds=100)
 _LONGEST_PAUSE: Final = timedelta(seconds=30)
 _LOOKS_WITHOUT_VPA: Final = 6
 _WATCHED: Final = ("Ready", PENDING, IN_PROGRESS)
-
-
-def boost_lasts(vpa: Vpa, container: str) -> timedelta:
-    """Return how long after Ready a container stays boosted; the VPA as it is now decides."""
-    policy = vpa.policy(container)
-    for boost in (policy.startup_boost if policy is not None else None, vpa.startup_boost):
-        cpu = boost.cpu if boost is not None else None
-        if cpu is not None and cpu.lasts is not None:
-            return cpu.lasts
-    return timedelta()
-
-
-def ready_condition(pod: Pod) -> Condition | None:
-    """Return the Ready condition if it holds."""
-    ready = pod.condition("Ready")
-    return ready if ready is not None and ready.status == "True" else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,10 +70,10 @@ class BoostEnds:
 def boost_ends(pod: Pod, vpa: Vpa, now: datetime) -> BoostEnds:
     """Return which boosts of a pod are over, and when the others will be."""
     names, moments = set(pending_containers(pod)), []
-    if (ready := ready_condition(pod)) is not None:
+    if (ready := pod.ready) is not None:
         since = believed(ready.last_transition, now)
         for name in boosted_containers(pod):
-            lasts = boost_lasts(vpa, name)
+            lasts = vpa.boost_lasts(name)
             if since is None or not lasts or now - since > lasts:
                 names.add(name)
             else:
@@ -98,14 +81,10 @@ def boost_ends(pod: Pod, vpa: Vpa, now: datetime) -> BoostEnds:
     return BoostEnds(frozenset(names), min(moments, default=None))
 
 
-def overdue_at(pod: Pod, vpa: Vpa, rules: UpdateRules) -> datetime:
-    """Return when a boost has lasted too long to be in order: it is stuck, or its mark is forged.
-
-    It counts from the pod's start, which cannot be written as its annotations can.
-    """
-    lasts = max((boost_lasts(vpa, name) for name in boosted_containers(pod)), default=timedelta())
-    start = pod.started or pod.created
-    return LATEST if start is None else later(start, lasts + rules.boost_patience)
+def overdue_at(pod: Pod, vpa: Vpa) -> datetime:
+    """Return when the boosts of a pod have lasted too long to be in order."""
+    lasts = max((vpa.boost_lasts(name) for name in boosted_containers(pod)), default=timedelta())
+    return boost_overdue_at(pod, lasts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +196,7 @@ def _assess_boosted(context: PodContext, ends: BoostEnds) -> Assessment:
     if not names or pod.phase == "Pending":
         message = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
         waiting = context.assessed(Action.WAIT, Reason.BOOST_RUNNING, message, until=until)
-        overdue = overdue_at(pod, context.vpa, context.rules)
+        overdue = overdue_at(pod, context.vpa)
         is_to_come = until is None and context.inputs.now < overdue
         return replace(waiting, until=overdue) if is_to_come else waiting
     if context.remembered.resized is not None:

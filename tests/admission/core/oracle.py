@@ -323,6 +323,8 @@ class Upstream:
         if controlled == "RequestsAndLimits":
             self._boost_limit(container, boosted, limits)
         self._look_at_boost(base, requests["cpu"], limits.get("cpu", ZERO))
+        if milli(boosted) < milli(self.spec(container, "requests").get("cpu", ZERO)):
+            self.mended.add("a boost below the container's own request")
         return {
             word: {
                 resource: str(found[resource])

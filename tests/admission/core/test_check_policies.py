@@ -226,7 +226,8 @@ def test_per_vpa_gate_off() -> None:
     )
     suffix = (
         " needs feature gate PerVPAConfig (alpha), which is off; "
-        "--feature-gates=PerVPAConfig=true of the admission controller turns it on"
+        "--feature-gates=PerVPAConfig=true of the admission "
+        "controller, the updater and the recommender turns it on"
     )
     assert texts([policy], Allowance()) == [
         f"[0].{field}: Forbidden: {field}{suffix}"
@@ -432,7 +433,8 @@ def test_boost_gate_off(json: Json) -> None:
     """With the gate off, the boost as a whole is forbidden, and nothing deeper is looked at."""
     assert list(map(str, boost_findings(read_boost(json), "spec", Allowance()))) == [
         "spec.startupBoost: Forbidden: startupBoost needs feature gate CPUStartupBoost (alpha), "
-        "which is off; --feature-gates=CPUStartupBoost=true of the admission controller turns it on"
+        "which is off; --feature-gates=CPUStartupBoost=true of the admission "
+        "controller, the updater and the recommender turns it on"
     ]
 
 

@@ -273,10 +273,11 @@ def test_gates_off() -> None:
     found = policy_findings({"updateMode": "InPlace", "evictAfterOOMSeconds": -1}, Allowance())
     assert [str(item) for item in found] == [
         f'{AT}.updateMode: Forbidden: updateMode "InPlace" needs feature gate InPlace (alpha), '
-        "which is off; --feature-gates=InPlace=true of the admission controller turns it on",
+        "which is off; --feature-gates=InPlace=true of the admission controller and the "
+        "updater turns it on",
         f"{AT}.evictAfterOOMSeconds: Forbidden: evictAfterOOMSeconds needs feature gate "
         "PerVPAConfig (alpha), which is off; --feature-gates=PerVPAConfig=true of the admission "
-        "controller turns it on",
+        "controller, the updater and the recommender turns it on",
     ]
 
 

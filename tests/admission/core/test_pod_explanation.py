@@ -173,6 +173,18 @@ def test_boost(has: str, boost: Json, gate: bool, most: str | None, expected: ob
     assert told["cpu"]["boost"] == expected
 
 
+def test_boost_of_little() -> None:
+    """Where a boost of what is recommended stays below the container's own request, that counts."""
+    vpa = vpa_json(advice("app", "50m"), boost=make.boost_json(factor=2))
+    (told,) = explain(admit(make.pod_json(box("app", "200m")), vpa).verdict)["containers"]
+    assert told["cpu"]["boost"] == {
+        "from": "50m",
+        "wanted": "200m",
+        "to": "200m",
+        "atLeast": "200m, its own request",
+    }
+
+
 @cases(
     "has target policy expected",
     {

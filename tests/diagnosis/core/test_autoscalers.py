@@ -43,6 +43,27 @@ def found(*items: Json) -> list[tuple[Level, str]]:
             [make.vpa_json(created=None), WORKLOAD, POD],
             "nothing is recommended: no recommender has looked at it yet",
         ),
+        "not all learned": (
+            [
+                make.vpa_json(
+                    status={
+                        "recommendation": {
+                            "containerRecommendations": [make.recommendation_json(memory="1Gi")]
+                        },
+                        "conditions": [
+                            {
+                                "type": "RecommendationProvided",
+                                "status": "False",
+                                "message": "No target for cpu of app: too early",
+                            }
+                        ],
+                    },
+                ),
+                WORKLOAD,
+                POD,
+            ],
+            "not all is recommended: No target for cpu of app: too early",
+        ),
         "still young": ([make.vpa_json(created=timedelta(minutes=2)), WORKLOAD, POD], None),
         "overlap": (
             [VPA, make.vpa_json("young", cpu="1", created=timedelta(days=1)), WORKLOAD, POD],

@@ -6,8 +6,16 @@ from dataclasses import replace
 
 from app.diagnosis.core.components import of_components
 from app.diagnosis.core.facts import Facts, Level, Unasked
-from app.diagnosis.core.processes import ADMISSION, logs_of, place_of, with_flag, with_rights
+from app.diagnosis.core.processes import (
+    ADMISSION,
+    COMPONENTS,
+    logs_of,
+    place_of,
+    with_flag,
+    with_rights,
+)
 from app.model.fields import Json
+from app.model.gates import NEEDED_BY
 from tests.cases import cases
 from tests.diagnosis.core.healthy import FACTS, charted, deployment, flaws, with_one
 
@@ -76,6 +84,120 @@ def theirs(component: str, *args: str, replicas: int = 1) -> Json:
 def test_components(facts: Facts, found: list[tuple[Level, str]]) -> None:
     """Processes that are down, doubled or absent are named; those that agreed are not."""
     assert flaws(list(of_components(facts))) == found
+
+
+def gated(component: str, *gates: str) -> Json:
+    """Return our Deployment of a process with some gates."""
+    return deployment(component, *(f"--feature-gates={gate}" for gate in gates))
+
+
+BOOSTS, ALL = "CPUStartupBoost=true", "AllAlpha=true"
+
+
+@cases(
+    "deployments found",
+    {
+        "on in all": ([gated(one, BOOSTS) for one in COMPONENTS], []),
+        "off in the updater": (
+            [gated(ADMISSION, BOOSTS), gated("recommender", BOOSTS)],
+            [
+                "feature gate CPUStartupBoost is off here, and on in the admission controller and "
+                "the recommender: no boost ends, so pods keep their boosted CPU"
+            ],
+        ),
+        "on in the updater alone": (
+            [gated("updater", BOOSTS)],
+            [
+                "feature gate CPUStartupBoost is off here, and on in the updater: "
+                "no pod is boosted",
+                "feature gate CPUStartupBoost is off here, and on in the updater: "
+                "boosted CPU is learned as if it were needed",
+            ],
+        ),
+        "all of them, but for those that it does not need": (
+            [gated(ADMISSION, ALL), gated("updater", ALL), gated("recommender", BOOSTS)],
+            [
+                "feature gate PerVPAConfig is off here, and on in the admission controller and "
+                "the updater: what VPAs say about memory does not count"
+            ],
+        ),
+        "the last word counts": (
+            [gated(one, BOOSTS) for one in COMPONENTS[:2]]
+            + [gated("updater", "CPUStartupBoost=false", "InPlace=false,CPUStartupBoost=true")],
+            [],
+        ),
+        "beside upstream's": (
+            [gated(ADMISSION, BOOSTS), gated("recommender", BOOSTS), theirs("updater")],
+            [
+                "upstream's updater runs, and ours does not",
+                "feature gate CPUStartupBoost is off here, and on in the admission controller and "
+                "the recommender: no boost ends, so pods keep their boosted CPU",
+            ],
+        ),
+        "beside upstream's, of which it is not known": (
+            [
+                gated(ADMISSION, BOOSTS),
+                gated("recommender", BOOSTS),
+                theirs("updater", "--feature-gates=Odd=true"),
+            ],
+            [
+                "upstream's updater runs, and ours does not; give ours its flags: "
+                "--feature-gates=Odd=true"
+            ],
+        ),
+        "scaled to zero": (
+            [
+                gated(ADMISSION, BOOSTS),
+                gated("recommender", BOOSTS),
+                deployment("updater", replicas=0),
+            ],
+            ["the updater is scaled to zero"],
+        ),
+    },
+)
+def test_gates_that_differ(deployments: list[Json], found: list[str]) -> None:
+    """A gate that is on in one process and off in another is told with what follows from it."""
+    assert [told for _, told in flaws(list(of_components(with_one(*deployments))))] == found
+
+
+def test_every_gate_has_an_effect() -> None:
+    """For each gate it is known what comes of it if a process that needs it has it not."""
+    for gate, processes in NEEDED_BY.items():
+        on_in, *off_in = [one for one in COMPONENTS if one.replace("-", " ") in processes]
+        facts = with_one(gated(on_in, f"{gate}=true"))
+        found = [one.about for one in of_components(facts) if gate in one.message]
+        assert found == [f"deployment/vpa-{one}" for one in off_in]
+
+
+def test_gates_of_several_installations() -> None:
+    """Installations in namespaces of their own may have gates of their own."""
+    others = [charted(gated(one, BOOSTS)) for one in COMPONENTS]
+    assert flaws(list(of_components(with_one(*others)))) == []
+
+
+@cases(
+    "deployments fix",
+    {
+        "manifests": (
+            [gated(ADMISSION, BOOSTS), gated("recommender", BOOSTS)],
+            "kubectl -n kube-system patch deployment/vpa-updater --type=json -p "
+            '\'[{"op": "add", "path": "/spec/template/spec/containers/0/args/-", '
+            '"value": "--feature-gates=CPUStartupBoost=true"}]\'',
+        ),
+        "chart": (
+            [
+                *(charted(gated(one, BOOSTS)) for one in COMPONENTS[:2]),
+                charted(deployment("updater")),
+            ],
+            "helm get values blue -n vpa",
+        ),
+    },
+)
+def test_what_turns_a_gate_on(deployments: list[Json], fix: str) -> None:
+    """The command turns it on where it is off."""
+    facts = with_one(*deployments)
+    fixes = [one.fix for one in of_components(facts) if "feature gate" in one.message]
+    assert fixes == [fix]
 
 
 def test_flags_to_be_taken_along() -> None:

@@ -92,6 +92,7 @@ class Scene:
         target: str = "StatefulSet/web",
         created: datetime = START,
         annotations: Mapping[str, str] | None = None,
+        boost: Json | None = None,
     ) -> Vpa:
         """Add or change a VPA; `of` are the labels its target selects, `problem` hides it."""
         vpa = make.vpa(
@@ -101,6 +102,7 @@ class Scene:
             target=target,
             created=created,
             annotations=annotations,
+            boost=boost,
         )
         found = of if isinstance(of, Selector) else Selector.of_labels(of or make.LABELS)
         self.see(ObservedVpa(vpa, None if problem else found, problem))
@@ -134,6 +136,7 @@ class Scene:
         status: Mapping[str, Any] | None = None,
         memory: str | None = None,
         annotations: Mapping[str, str] | None = None,
+        ready_at: datetime | None = None,
     ) -> None:
         """Add or change a pod."""
         labels = make.LABELS | ({"role": role} if role else {}) | dict(labels or {})
@@ -145,6 +148,9 @@ class Scene:
             annotations=annotations,
             status={"phase": phase} | dict(status or {}),
         )
+        if ready_at is not None:
+            ready = {"type": "Ready", "status": "True", "lastTransitionTime": make.time(ready_at)}
+            item["status"]["conditions"] = [ready]
         if uid:
             item["metadata"]["uid"] = uid
         pod = read_pod(item)

@@ -15,6 +15,8 @@ from tests.recommender.core.scene import GI, MI, WEB, Scene
 
 DAY = 1440.0
 OFF = make.policy_json("app", mode="Off")
+BOOST = make.boost_json(factor=2, duration="5m")
+BOOSTED = {"vpaCpuStartupBoost/app": "{}"}
 PAUSES = (0.0, 0.5, 1.0, 1.0, 5.0, 30.0, 600.0, DAY, -0.5)
 RULES = RecommenderRules(gathers_quality=True, per_vpa_config=True, cpu_startup_boost=True)
 
@@ -48,6 +50,7 @@ class Story:
             policies=pick([None, None, [OFF]]),
             target=pick(["StatefulSet/web", "StatefulSet/db"]),
             problem=pick(["", "", "", "it does not exist"]),
+            boost=pick([None, None, BOOST]),
             restored=pick([True, False]),
         )
 
@@ -64,6 +67,8 @@ class Story:
             phase="Succeeded" if known and known[0].phase == "Succeeded" else pick(phases),
             top=pick([WEB, WEB, None]),
             uid=known[0].uid if known else f"number {self.born}",
+            annotations=pick([None, None, BOOSTED]),
+            ready_at=pick([None, self.scene.now]),
         )
 
     def lose(self) -> None:

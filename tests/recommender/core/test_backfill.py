@@ -376,6 +376,7 @@ def test_boosted_containers() -> None:
     """What a container used before its boost ended is not learned."""
     rules = replace(RecommenderRules(), cpu_startup_boost=True)
     scene = scene_of(rules, "web-1")
+    scene.vpa(boost=make.boost_json(factor=2))
     scene.pod("web-0", annotations={"vpaCpuStartupBoost/app": "{}"})
     used = {"web-0/app": USED, "web-1/app": USED, "old/app": USED}
     scene.model.learn_past(past(used, START), START)

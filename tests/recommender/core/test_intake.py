@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
+from app.model.fields import Json
 from app.model.pods import BOOST_ANNOTATION
 from app.recommender.core.moments import MINUTE, nanoseconds
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import UsageBatch
+from tests import make
 from tests.cases import cases
 from tests.recommender.core.scene import GI, MI, Scene, running
 
 LEADERS = {"matchLabels": {"role": "leader"}}
 FOLLOWERS = {"matchLabels": {"role": "follower"}}
 BOOSTED = {f"{BOOST_ANNOTATION}app": "1"}
+BOOST = make.boost_json(factor=3, duration="2m")
+WITH_BOOSTS = replace(RecommenderRules(), cpu_startup_boost=True)
 
 
 def stored(scene: Scene, name: str = "web-app") -> tuple[int, float]:
@@ -105,7 +111,7 @@ def test_one_batch_may_hold_a_container_several_times() -> None:
 def test_boosted_usage(gate: bool, counted: int) -> None:
     """Usage during a start-up boost is no demand; memory is."""
     scene = Scene(replace(RecommenderRules(), cpu_startup_boost=gate))
-    scene.vpa()
+    scene.vpa(boost=BOOST)
     scene.pod(annotations=BOOSTED)
     scene.use(3000, GI, at=scene.at(1))
     scene.use(3000, GI, at=scene.at(2))
@@ -118,6 +124,115 @@ def test_boosted_usage(gate: bool, counted: int) -> None:
     assert stored(scene) == (counted, 1)
     assert scene.stored["web-app"].windows[0].usage_bytes == 2 * GI
     assert scene.model.tally.cpu_boosted == 5 - counted
+
+
+def learned_from(scene: Scene, minutes: int) -> int | None:
+    """Use cpu every minute; return the minute of the first sample that counts, None if none."""
+    begin = round((scene.now - scene.start) / timedelta(minutes=1))
+    for minute in range(begin, begin + minutes):
+        scene.go(minute)
+        scene.use(3000)
+        if scene.model.tally.cpu:
+            return minute
+    return None
+
+
+POLICY_OFF = make.policy_json("app", boost={})
+
+
+@cases(
+    "vpa pod expected",
+    {
+        "so long after Ready, and until the end has come": ({"boost": BOOST}, {"ready": 1}, 4),
+        "without a duration": ({"boost": make.boost_json(factor=3)}, {"ready": 1}, 2),
+        "never ready: so long after its start": ({"boost": BOOST}, {"started": 4}, 366),
+        "never ready, and it is not known since when it runs": ({"boost": BOOST}, {}, None),
+        "ready, but it is not known since when": ({"boost": BOOST}, {"ready": None}, 0),
+        "ready since tomorrow": ({"boost": BOOST}, {"ready": 1440}, 0),
+        "a forged mark": ({}, {"ready": 1}, 0),
+        "a forged mark of a container without a boost": (
+            {"boost": BOOST, "policies": [POLICY_OFF]},
+            {},
+            0,
+        ),
+        "a duration beyond the calendar": (
+            {"boost": make.boost_json(factor=3, duration="2000000h")},
+            {"ready": 0},
+            None,
+        ),
+    },
+)
+def test_how_long_a_boost_keeps_cpu_from_being_learned(
+    vpa: Mapping[str, Any], pod: Mapping[str, int | None], expected: int | None
+) -> None:
+    """CPU is learned from when a boost is due, though its mark stays for as long as it likes."""
+    scene = Scene(WITH_BOOSTS)
+    scene.vpa(**vpa)
+    status: dict[str, object] = {}
+    if "ready" in pod:
+        minute = pod["ready"]
+        since = None if minute is None else make.time(scene.at(minute))
+        status["conditions"] = [{"type": "Ready", "status": "True", "lastTransitionTime": since}]
+    if (minute := pod.get("started")) is not None:
+        status["startTime"] = make.time(scene.at(minute))
+    scene.pod(annotations=BOOSTED, status=status)
+
+    assert learned_from(scene, 400) == expected
+
+
+def test_a_boost_that_is_over_does_not_begin_again() -> None:
+    """A pod that is not ready any more, and marked because its boost cannot end, is learned."""
+    scene = Scene(WITH_BOOSTS)
+    scene.vpa(boost=BOOST)
+    scene.pod(annotations=BOOSTED, ready_at=scene.at(0))
+    scene.go(3)
+    scene.pod(annotations=BOOSTED)
+
+    assert learned_from(scene, 5) == 3
+
+
+def test_a_pod_that_gets_ready_later_is_boosted_longer() -> None:
+    """A boost that is not over yet ends so long after the pod was last found ready."""
+    scene = Scene(WITH_BOOSTS)
+    scene.vpa(boost=BOOST)
+    scene.pod(annotations=BOOSTED, ready_at=scene.at(0))
+    scene.go(2)
+    scene.pod(annotations=BOOSTED)
+    scene.go(10)
+    scene.pod(annotations=BOOSTED, ready_at=scene.at(10))
+
+    assert learned_from(scene, 10) == 13
+
+
+@cases(
+    "boost policies expected",
+    {
+        "shorter": (make.boost_json(factor=3, duration="10s"), None, 2),
+        "longer": (make.boost_json(factor=3, duration="5m"), None, 6),
+        "none": (None, None, 1),
+        "none for this container": (BOOST, [POLICY_OFF], 1),
+    },
+)
+def test_the_vpa_as_it_is_now_says_how_long(
+    boost: Json | None, policies: Sequence[Json] | None, expected: int
+) -> None:
+    """A boost of which the VPA changes its mind ends as it says then."""
+    scene = Scene(WITH_BOOSTS)
+    scene.vpa(boost=BOOST)
+    scene.pod(annotations=BOOSTED, ready_at=scene.at(0))
+    scene.go(1)
+    scene.vpa(boost=boost, policies=policies)
+
+    assert learned_from(scene, 10) == expected
+
+
+def test_a_vpa_that_comes_later_says_how_long() -> None:
+    """A boosted pod is known to be boosted as soon as a VPA that boosts it is seen."""
+    scene = Scene(WITH_BOOSTS)
+    scene.pod(annotations=BOOSTED, ready_at=scene.at(0))
+    scene.vpa(boost=BOOST)
+
+    assert learned_from(scene, 10) == 3
 
 
 def test_pods_nobody_wants() -> None:

@@ -11,6 +11,8 @@ from app.model.vpa import ContainerRecommendation
 from app.recommender.core.status import (
     ConditionInputs,
     Difference,
+    Lacking,
+    NotProvided,
     VpaStatus,
     Why,
     conditions_for,
@@ -63,6 +65,41 @@ FINE = ConditionInputs(is_provided=True, matches_pods=True)
             [found("NoPodsMatched"), found("RecommendationProvided")],
             ConditionInputs(is_provided=False, matches_pods=True),
             [Condition("RecommendationProvided", "False", "", "", NOW)],
+        ),
+        "a resource without a target": (
+            [found("RecommendationProvided")],
+            replace(FINE, lacking=(Lacking("app", "cpu", NotProvided.NOT_LEARNED),)),
+            [
+                Condition(
+                    "RecommendationProvided",
+                    "False",
+                    "NotLearned",
+                    "No target for cpu of app: nothing was learned of it yet",
+                    NOW,
+                )
+            ],
+        ),
+        "more of them, and some that start with a boost": (
+            [],
+            replace(
+                FINE,
+                is_provided=False,
+                lacking=(
+                    *(Lacking(name, "cpu", NotProvided.STARTUP_BOOST) for name in "abcde"),
+                    Lacking("a", "memory", NotProvided.NOT_LEARNED),
+                ),
+            ),
+            [
+                Condition(
+                    "RecommendationProvided",
+                    "False",
+                    "StartupBoost",
+                    "No target for cpu of a, cpu of b, cpu of c and 2 more: nothing is learned "
+                    "of it before the startup boost is over; "
+                    "No target for memory of a: nothing was learned of it yet",
+                    NOW,
+                )
+            ],
         ),
         "the time stays while the status does": (
             [found("RecommendationProvided")],

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from app.model.fields import Json
 from app.model.kinds import Condition
 from app.model.selectors import Selector
 from app.recommender.core.checkpoints import Checkpoint, StoredHistogram
@@ -16,7 +17,7 @@ from app.recommender.core.moments import DAY, HOUR, nanoseconds
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.status import Publication, Why
 from app.recommender.core.targets import ObservedVpa
-from app.recommender.core.usage import PastUsage
+from app.recommender.core.usage import ABSENT, PastUsage
 from tests import make
 from tests.cases import cases
 from tests.recommender.core.scene import EAGER, GI, START, Scene, running, sawtooth
@@ -215,6 +216,48 @@ def test_all_off() -> None:
     assert scene.conditions() == {"RecommendationProvided": ("False", "", "")}
     assert scene.vpas["web"].vpa.recommendation == ()
     assert len(scene.store()) == 1
+
+
+@cases(
+    "policy others cpu expected",
+    {
+        "all is known": ({}, [], 100, ("True", "")),
+        "cpu is not": ({}, [], ABSENT, ("False", "NotLearned")),
+        "cpu is not, nor is it controlled": (
+            {"resources": ["memory"]},
+            [],
+            ABSENT,
+            ("True", ""),
+        ),
+        "another container is not": ({}, ["log"], 100, ("False", "NotLearned")),
+    },
+)
+def test_what_has_no_target(
+    policy: Json, others: list[str], cpu: int, expected: tuple[str, str]
+) -> None:
+    """Only where everything that is controlled has a target is a recommendation provided."""
+    scene = Scene(EAGER)
+    scene.vpa(policies=[make.policy_json("app", **policy)])
+    scene.pod("web-0", "app", *others)
+    scene.use(cpu, GI)
+    scene.tick()
+
+    assert scene.conditions()["RecommendationProvided"][:2] == expected
+
+
+def test_what_has_no_target_and_nobody_runs() -> None:
+    """A container that is in no living pod needs no recommendation."""
+    scene = Scene(EAGER)
+    scene.vpa()
+    scene.pod("web-0", "app")
+    scene.pod("web-1", "app", "log")
+    scene.use(100, GI)
+    scene.tick()
+    before = scene.conditions()["RecommendationProvided"][0]
+    scene.drop("web-1")
+    scene.tick()
+
+    assert (before, scene.conditions()["RecommendationProvided"][0]) == ("False", "True")
 
 
 def test_vpa_without_generation() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 
@@ -366,10 +368,44 @@ def test_an_accepted_return_is_not_sent_twice() -> None:
     assert scene(boosted(), memory=memory).told() == (Action.WAIT, Reason.RESIZE_IN_PROGRESS)
 
 
-def test_without_the_gate_boosts_do_not_exist() -> None:
-    """A marked pod is like any other."""
-    found = replace(scene(*several(boosted(), 3)), gates=NO_GATES)
-    assert found.told() == (Action.EVICT, Reason.EVICTED)
+DISABLED = (Action.NONE, Reason.GATE_DISABLED)
+LONG = timedelta(hours=7)
+
+
+@cases(
+    "pod vpa expected",
+    {
+        "only its boosted cpu is wrong": (boosted(), {}, DISABLED),
+        "in mode Off": (boosted(), {"mode": "Off"}, DISABLED),
+        "resized otherwise": (boosted(), {"mode": "InPlaceOrRecreate"}, DISABLED),
+        "without a recommendation": (boosted(), {"advised": False}, DISABLED),
+        "for long": (boosted(since=LONG), {}, DISABLED),
+        "the VPA boosts no more": (boosted(), {"startup": None}, DISABLED),
+        "the VPA boosts no more, for long": (
+            boosted(since=LONG),
+            {"startup": None},
+            (Action.EVICT, Reason.EVICTED),
+        ),
+        "its memory is wrong": (
+            boosted(container("app", "300m/900Mi")),
+            {},
+            (Action.EVICT, Reason.EVICTED),
+        ),
+    },
+)
+def test_without_the_gate_no_boost_ends(
+    pod: Json, vpa: Mapping[str, Any], expected: tuple[Action, Reason]
+) -> None:
+    """With the gate off a boosted pod is reported, and its boosted cpu evicts it not."""
+    same = [recommended("200m/100Mi = =")]
+    found = replace(scene(*several(pod, 3), **{"recommendation": same, **vpa}), gates=NO_GATES)
+    assert found.told() == expected
+
+
+def test_without_the_gate_boosted_cpu_is_not_resized() -> None:
+    """What a pod gets in place for its memory leaves its boosted cpu alone."""
+    found = scene(*several(boosted(), 3), mode="InPlaceOrRecreate")
+    assert written(replace(found, gates=NO_GATES).decision()) == {"app.requests.memory": "200Mi"}
 
 
 def test_a_boosted_pod_that_runs_out_of_memory_is_helped() -> None:

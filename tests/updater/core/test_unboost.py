@@ -17,7 +17,6 @@ from app.updater.core.unboost import (
     NextLook,
     annotations_after_refusal,
     boost_ends,
-    boost_lasts,
     is_news,
     look_after_failure,
     next_look,
@@ -75,10 +74,15 @@ from tests.updater.core.scenes import (
             {"boost": boost(300), "policies": [policy("c1", 180)]},
             ["c1"],
         ),
-        "a policy without a duration leaves it to the VPA": (
-            boosted(marks={"c1": mark("1")}, since=240 * SECOND),
+        "a policy without a duration ends at Ready, whatever the VPA says": (
+            boosted(marks={"c1": mark("1")}, since=timedelta()),
             {"boost": boost(300), "policies": [policy("c1")]},
-            [],
+            ["c1"],
+        ),
+        "a policy that switches the boost off ends it at Ready": (
+            boosted(marks={"c1": mark("1")}, since=timedelta()),
+            {"boost": boost(300), "policies": [make.policy_json("c1", boost={})]},
+            ["c1"],
         ),
         "boost removed": (boosted(), {}, ["app"]),
         "never boosted": (running(), {"boost": boost()}, []),
@@ -115,8 +119,8 @@ def test_a_pod_that_gets_ready_tomorrow_is_due() -> None:
 def test_boost_lasts(duration: Mapping[str, Any], expected: int) -> None:
     """Both spellings of the duration count; one that cannot be read is none."""
     vpa = make.vpa(boost=make.boost_json(factor=2, **duration))
-    assert boost_lasts(vpa, "app") == expected * SECOND
-    assert boost_lasts(make.vpa(boost={}), "app") == timedelta()
+    assert vpa.boost_lasts("app") == expected * SECOND
+    assert make.vpa(boost={}).boost_lasts("app") == timedelta()
 
 
 @cases(
