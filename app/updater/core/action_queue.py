@@ -8,7 +8,8 @@ a step that waits only for a slot stays in the queue.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
@@ -16,8 +17,13 @@ from app.model.quantity import Quantity
 from app.updater.core.decisions import Action, Decision, Reason, Why
 from app.updater.core.memory import NamespacedName
 from app.updater.core.need import Rank
-from app.updater.core.owners import OwnerBudget, went_down
+from app.updater.core.owners import OwnerBudget, Role, still_has_role, went_down
 from app.updater.core.proof import ProofVersion
+
+LAST_OF_ROLE: Final = (
+    Reason.LAST_OF_ROLE,
+    "no other pod is ready that its VPA selects, and its replacement would have other labels",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +41,7 @@ class QueueStep:
     proof_version: ProofVersion
     allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
     holds_slot: bool = False  # the pod counts as down already, for a resize that may restart it
+    role: Role = Role.ORIGINAL
 
     @property
     def is_eviction(self) -> bool:
@@ -61,6 +68,8 @@ class ActionQueue:
     unproven: frozenset[str]  # VPAs for which only one pod may go
     pods: frozenset[str]  # uids of the owner's live pods
     up: tuple[Pod, ...] = ()  # those of them that run, and that nothing was done to
+    # By VPA: those of them that are ready and that it selects, if an eviction may cost a role.
+    roles: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
 
     @property
     def rank(self) -> Rank:
@@ -79,6 +88,7 @@ class QueueCursor:
         self._closed: set[NamespacedName] = set()
         self._stopped: dict[str, Why] = {}  # by VPA
         self._taken: set[str] = set()  # uids of the pods whose slots are taken
+        self._roles = {vpa: {pod.uid for pod in pods} for vpa, pods in queue.roles.items()}
 
     def next(self) -> QueueStep | None:
         """Return the next step that may be taken now, with its slot taken."""
@@ -103,7 +113,9 @@ class QueueCursor:
         self.budget = replace(
             self.budget, running=planned.running - stopped, alive=planned.alive - unready
         )
-        return step.fits(step.counted(self.budget, -1))
+        for vpa, pods in self._queue.roles.items():
+            self._roles[vpa] = {pod.uid for pod in pods if still_has_role(pod, now)}
+        return not self._is_last_of_role(step) and step.fits(step.counted(self.budget, -1))
 
     def came_to_nothing(self, step: QueueStep) -> None:
         """Give back what a step took, because its call failed or was not made."""
@@ -159,7 +171,14 @@ class QueueCursor:
             return Reason.PDB_BLOCKED, "its PodDisruptionBudget refused another pod"
         if vpa in self._queue.unproven and vpa in self._canaries:
             return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
-        return None
+        return LAST_OF_ROLE if self._is_last_of_role(step) else None
+
+    def _is_last_of_role(self, step: QueueStep) -> bool:
+        """Whether no pod would have the role of one that is to be evicted."""
+        if not step.is_eviction or step.role is not Role.ACQUIRED:
+            return False
+        others = self._roles.get(step.decision.vpa, set()) - self._taken
+        return not others - {step.pod.uid}
 
     def _fits(self, step: QueueStep) -> bool:
         if self._held(step) is not None:

@@ -245,7 +245,8 @@ class _NamespacePlanner:
                 continue
             if vpa.name not in targets:
                 limits, rules = self._view.limits, self._inputs.rules
-                targets[vpa.name] = OwnerTargets(vpa, owner, limits, rules)
+                rivals = self._view.rivals(vpa.target.key) if vpa.target is not None else ()
+                targets[vpa.name] = OwnerTargets(vpa, owner, limits, rules, rivals)
             assessments.append(self._assess(pod, targets[vpa.name]))
             if is_live(pod):
                 self._controlled[vpa.name] += 1

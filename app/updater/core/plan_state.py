@@ -36,7 +36,7 @@ from app.updater.core.memory import (
     without_breaker_canaries,
 )
 from app.updater.core.need import Rank
-from app.updater.core.owners import OngoingRollout
+from app.updater.core.owners import OngoingRollout, Role
 from app.updater.core.proof import Outage, Proof
 from app.updater.core.resize_state import ResizeStage, ResizeState
 from app.updater.core.rules import Prove, UpdateRules
@@ -97,6 +97,8 @@ class Assessment:
     until: datetime | None = None  # when it may change by itself
     resizing_since: datetime | None = None  # the first sight of a resize that nothing dates
     infeasible: Infeasible | None = None  # to be remembered from now on
+    role: Role = Role.ORIGINAL
+    is_in_place: bool = False  # resized rather than evicted, where that is possible
 
     def decided(self, action: Action, reason: Reason, message: str) -> Decision:
         """Return a decision about this pod."""
@@ -128,11 +130,22 @@ class PodContext:
     inputs: PlanInputs
     remembered: PodMemory
     allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
+    role: Role = Role.ORIGINAL
 
     @property
     def rules(self) -> UpdateRules:
         """The rules in force."""
         return self.inputs.rules
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the pod is resized rather than evicted, where that is possible.
+
+        One whose VPA changed with its labels is in every mode: it would lose the labels.
+        """
+        allows = self.vpa.allows
+        is_upscaled = allows.only_upwards and self.rules.upscale_only_in_place
+        return allows.may_resize or is_upscaled or self.role is not Role.ORIGINAL
 
     @property
     def pause(self) -> Pause | None:
