@@ -309,6 +309,9 @@ class OwnerChecks:
                 message = f"{counted(proof.failures)} came back unchanged; waits {waits}"
                 return Reason.RECREATED_WITHOUT_CHANGE, message
             return Reason.PROOF_PENDING, "waits for the replacement of the pod that went first"
+        return self._no_eviction_left()
+
+    def _no_eviction_left(self) -> Why | None:
         namespace = self.group.namespace
         is_spent = self._state.evictions_left(namespace) == 0
         return self._state.no_eviction_left(namespace) if is_spent else None
@@ -349,13 +352,13 @@ class OwnerChecks:
 
     def reserve(self, step: QueueStep) -> Why | None:
         """Reserve what an eviction needs; return what others have used up already, else None."""
+        if (refusal := self._no_eviction_left()) is not None:
+            return refusal
         pdbs = self._pdbs(step.pod)
         if not self._state.reserve_pdbs(pdbs, broken=step.is_broken):
             return _allows_none(pdbs)
-        namespace = self.group.namespace
-        if self._state.reserve_eviction(namespace):
-            return None
-        return self._state.no_eviction_left(namespace)
+        self._state.reserve_eviction(self.group.namespace)
+        return None
 
 
 def _allows_none(pdbs: tuple[DisruptionBudget, ...]) -> Why:

@@ -204,7 +204,7 @@ class PlanState:
         self._pods: dict[str, PodMemory] = {}
         self._proofs: dict[ProofKey, Proof] = {}
         self._rollouts: dict[NamespacedName, SeenRollout] = {}
-        self._unanswered: set[str] = set()
+        self._unreplaced: set[str] = set()  # uids
 
     def allocatable(self, pod: Pod) -> Mapping[str, Quantity] | None:
         """Return what a pod's node can give, None if that is not known."""
@@ -227,11 +227,11 @@ class PlanState:
         """Return how many pods of a namespace may go, None for any number."""
         breakers, rules, now = self._breakers, self.inputs.rules, self.inputs.now
         left: list[int] = []
-        if breakers.cluster.is_open:
-            left.append(breakers.cluster.allows(now) - self._reserved.total())
+        if breakers.cluster.is_open:  # one canary, if one may go now
+            left.append(int(breakers.cluster.allows(now)) - self._reserved.total())
         own = breakers.of(namespace)
         if own.is_open:
-            left.append(own.allows(now) - self._reserved[namespace])
+            left.append(int(own.allows(now)) - self._reserved[namespace])
         if not breakers.is_trusted and rules.prove is not Prove.OFF:
             left.append(rules.first_evictions - self._spent.total())
             left.append(rules.breaker_least - self._spent[namespace])
@@ -297,16 +297,15 @@ class PlanState:
         """Keep what was learnt of a workload."""
         self._proofs[key] = proof
 
-    def note_replacement(self, namespace: str, evicted: frozenset[str], *, helped: bool) -> None:
-        """Count the replacement of one of some evicted pods for the breakers."""
-        self._spent[namespace] += not helped
-        self._breakers = self._breakers.after(
-            namespace, self.inputs.rules, self.inputs.now, helped=helped, evicted=evicted
-        )
+    def note_replacement(self, namespace: str, proof: Proof, *, helped: bool) -> None:
+        """Count the replacement of one of the pods that a proof awaits, for the breakers."""
+        self._spent[namespace] += int(not helped) - _is_counted(proof, self.inputs)
+        rules, now, evicted = self.inputs.rules, self.inputs.now, proof.awaited
+        self._breakers = self._breakers.after(namespace, rules, now, helped=helped, evicted=evicted)
 
-    def note_unanswered(self, uids: frozenset[str]) -> None:
-        """Note evicted pods for which no replacement will come."""
-        self._unanswered |= uids
+    def note_unreplaced(self, proof: Proof) -> None:
+        """Note that no replacement will come for one of the pods that a proof awaits."""
+        self._unreplaced.update(proof.awaited)
 
     def note_rollout(self, key: NamespacedName, rollout: OngoingRollout) -> datetime:
         """Note the rollout of an owner; return since when it is seen."""
@@ -326,7 +325,7 @@ class PlanState:
             breakers=self._breakers,
             rollouts={**seen_before, **self._rollouts},
         )
-        return without_breaker_canaries(memory, self._unanswered)
+        return without_breaker_canaries(memory, self._unreplaced)
 
 
 def _spent(inputs: PlanInputs) -> Counter[str]:
@@ -334,8 +333,13 @@ def _spent(inputs: PlanInputs) -> Counter[str]:
     rules, memory, now = inputs.rules, inputs.memory, inputs.now
     spent = Counter[str]()
     for (namespace, _, _), proof in memory.proofs.items():
-        if proof.since is not None and now - proof.since < rules.proof_pause:
+        if _is_counted(proof, inputs):
             spent[namespace] += len(proof.awaited)
     for namespace, breaker in memory.breakers.namespaces.items():
         spent[namespace] += min(breaker.useless(rules, now), rules.breaker_least)
     return spent
+
+
+def _is_counted(proof: Proof, inputs: PlanInputs) -> bool:
+    """Whether what a proof awaits still counts: a replacement that takes long may never come."""
+    return proof.since is not None and inputs.now - proof.since < inputs.rules.proof_pause
