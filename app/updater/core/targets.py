@@ -13,7 +13,7 @@ recreated; what a pod has been resized to would let them drift a little each tim
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from app.model.limits import NamespaceLimits
@@ -186,15 +186,15 @@ class OwnerTargets:
         owner: Workload | None,
         limits: NamespaceLimits,
         rules: UpdateRules,
-        rivals: Collection[Vpa] = (),  # all VPAs that may control pods of the owner
+        rivals: tuple[Vpa, ...] = (),  # all VPAs that may control pods of the owner
     ) -> None:
         self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
-        self._rivals = rivals if any(one.selector is not None for one in rivals) else ()
+        self.rivals = rivals if any(one.selector is not None for one in rivals) else ()
         self._targets: list[tuple[tuple[object, ...], PodTarget]] = []  # by how pods look
 
     def role(self, pod: Pod) -> Role:
         """Return how a pod came by the labels for which the VPA selects it."""
-        return role_of(pod, self.vpa, self.owner, self._rivals) if self._rivals else Role.ORIGINAL
+        return role_of(pod, self.vpa, self.owner, self.rivals) if self.rivals else Role.ORIGINAL
 
     def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> PodTarget:
         """Return what a pod should be; the cpu of boosted containers is left out of its numbers."""

@@ -13,15 +13,18 @@ import pytest
 
 from app.model.fields import Json
 from app.model.pods import updates_annotation
+from app.model.snapshot import Collection, Replacement
 from app.model.vpa import Vpa, read_vpa
 from app.model.workloads import Workload
 from app.updater.core.action_queue import QueueCursor
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Infeasible, Memory, PodMemory
 from app.updater.core.owners import Role, role_of
+from app.updater.core.plan import PlanOptions, plan
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.cases import cases
+from tests.make import ALL_GATES
 from tests.updater.core.owners import rollout
 from tests.updater.core.resizes import asking
 from tests.updater.core.scenes import (
@@ -212,6 +215,25 @@ def test_why_a_demoted_pod_is_resized() -> None:
     """It would keep its role, but its labels changed."""
     assert scene(DEMOTED).decision().message.endswith("; in place, for its role changed since it "
                                                       "was sized")  # fmt: skip
+
+
+def test_a_role_is_told_again_when_a_vpa_goes() -> None:
+    """A demoted pod whose former VPA is deleted is like any other."""
+    small = resize_condition("Pending", "Deferred", "no room", HOUR.total_seconds() / 2)
+    waiting = with_metadata(
+        asking(small, wanted="101m/101Mi"), labels=FOLLOWER, annotations=resized_by("leader")
+    )
+    selector = {"matchLabels": {"role": "follower"}}
+    wide = [recommended("101m/101Mi 1m/1Mi 1/1Gi")]
+    vpa = make.vpa_json("follower", mode="Recreate", selector=selector, recommendations=wide)
+    before = make.snapshot(waiting, vpa, role_vpa("leader"), make.workload_json(labels=FOLLOWER))
+    gone = Replacement(Collection.VPAS, "default", "leader", None)
+    first = plan(before, UNPROVEN, ALL_GATES, Memory(), NOW)
+    (decision,) = first.decisions
+    assert (decision.reason, decision.until) == (Reason.TOO_SMALL, NOW + HOUR / 2)
+    around = PlanOptions(before=first)
+    (decision,) = plan(before.changed([gone]), UNPROVEN, ALL_GATES, Memory(), NOW, around).decisions
+    assert (decision.reason, decision.until) == (Reason.TOO_SMALL, None)
 
 
 # --- the last of a role
