@@ -20,6 +20,7 @@ from app.updater.core.need import Rank
 from app.updater.core.owners import OwnerBudget, Role, still_has_role, went_down
 from app.updater.core.proof import ProofVersion
 
+_MOST_NAMED: Final = 3  # pods in a sentence
 LAST_OF_ROLE: Final = (
     Reason.LAST_OF_ROLE,
     "no other pod is ready that its VPA selects, and its replacement would have other labels",
@@ -87,7 +88,7 @@ class QueueCursor:
         self._canaries: set[str] = set()
         self._closed: set[NamespacedName] = set()
         self._stopped: dict[str, Why] = {}  # by VPA
-        self._taken: set[str] = set()  # uids of the pods whose slots are taken
+        self._taken: dict[str, str] = {}  # names of the pods whose slots are taken, by uid
         self._roles = {vpa: {pod.uid for pod in pods} for vpa, pods in queue.roles.items()}
 
     def next(self) -> QueueStep | None:
@@ -119,7 +120,7 @@ class QueueCursor:
 
     def came_to_nothing(self, step: QueueStep) -> None:
         """Give back what a step took, because its call failed or was not made."""
-        self._taken.discard(step.pod.uid)
+        self._taken.pop(step.pod.uid, None)
         if step.needs_slot:
             self.budget = step.counted(self.budget, -1)
         if step.is_eviction:
@@ -151,14 +152,19 @@ class QueueCursor:
     def rest(self) -> Iterator[tuple[QueueStep, Why]]:
         """Yield the steps that got no turn, and why not."""
         for step in self._steps:
-            yield step, (self._held(step) or self._without_slot())
+            yield step, (self._held(step) or self._without_slot(step))
 
-    def _without_slot(self) -> Why:
-        budget = self.budget
-        return Reason.BUDGET_EXHAUSTED, (
-            f"{self._queue.owner} wants {budget.configured} pods, {budget.alive} are up, "
+    def _without_slot(self, step: QueueStep) -> Why:
+        budget, names = self.budget, list(self._taken.values())
+        up = budget.running if step.is_broken else budget.alive
+        message = (
+            f"{self._queue.owner} wants {budget.configured} pods, {up} are up, "
             f"{budget.tolerated or 'at most one'} may be down"
         )
+        if names:
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            message += f"; being updated: {', '.join(names[:_MOST_NAMED])}{more}"
+        return Reason.BUDGET_EXHAUSTED, message
 
     def _held(self, step: QueueStep) -> Why | None:
         """Return what others met that holds back an eviction."""
@@ -177,7 +183,7 @@ class QueueCursor:
         """Whether no pod would have the role of one that is to be evicted."""
         if not step.is_eviction or step.role is not Role.ACQUIRED:
             return False
-        others = self._roles.get(step.decision.vpa, set()) - self._taken
+        others = self._roles.get(step.decision.vpa, set()) - self._taken.keys()
         return not others - {step.pod.uid}
 
     def _fits(self, step: QueueStep) -> bool:
@@ -187,7 +193,7 @@ class QueueCursor:
 
     def _take(self, step: QueueStep) -> None:
         if step.needs_slot:
-            self._taken.add(step.pod.uid)
+            self._taken[step.pod.uid] = step.pod.name
             self.budget = step.counted(self.budget, 1)
         if step.is_eviction:
             self._canaries.add(step.decision.vpa)

@@ -341,7 +341,10 @@ def test_whoever_waits_for_a_place_stands_by() -> None:
         None,
         Reason.BUDGET_EXHAUSTED,
     )
-    assert waiting.message == "StatefulSet/web wants 4 pods, 4 are up, 2 may be down"
+    assert (
+        waiting.message
+        == "StatefulSet/web wants 4 pods, 4 are up, 2 may be down; being updated: web-0, web-1"
+    )
 
 
 def test_where_nobody_can_go_there_is_no_queue() -> None:
