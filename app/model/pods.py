@@ -7,7 +7,7 @@ their text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
@@ -265,6 +265,20 @@ def _termination(state: Object, path: str) -> Termination | None:
         started_at=time_at(terminated, "startedAt", at),
         finished_at=time_at(terminated, "finishedAt", at),
     )
+
+
+_UPDATED_BY = "Pod resources updated by "
+
+
+def updates_annotation(vpa: str, updates: Sequence[str]) -> str:
+    """Return what the webhook's annotation says of the updates of a new pod."""
+    return f"{_UPDATED_BY}{vpa}: {'; '.join(updates)}"
+
+
+def vpa_at_creation(pod: Pod) -> str:
+    """Return the VPA that sized a pod when it was created, empty if none did."""
+    text = pod.annotation(UPDATES_ANNOTATION) or ""
+    return text.removeprefix(_UPDATED_BY).partition(":")[0] if text.startswith(_UPDATED_BY) else ""
 
 
 def boost_annotation(container: Container) -> str:

@@ -51,6 +51,7 @@ class Workload:
     desired_scheduled: int | None = None  # DaemonSets only
     rollout: Rollout | None = None
     template: tuple[Container, ...] = ()
+    template_labels: Mapping[str, str] | None = None  # None if not known
 
 
 def read_workload(
@@ -79,6 +80,7 @@ def read_workload(
         )
         if with_template
         else (),
+        template_labels=_template_labels(template, template_path) if with_template else None,
     )
 
 
@@ -91,12 +93,17 @@ def _template(kind: str, spec: Object) -> tuple[Object, str]:
     return object_at(spec, "template", "spec"), "spec.template"
 
 
+def _template_labels(template: Object, path: str) -> Mapping[str, str] | None:
+    metadata = object_at(template, "metadata", path)
+    if metadata.get("labels") is None:
+        return None
+    return labels_at(metadata, "labels", f"{path}.metadata")
+
+
 def _selector(kind: str, spec: Object, template: Object, template_path: str) -> Selector:
     if kind == "CronJob":
-        metadata = object_at(template, "metadata", template_path)
-        if metadata.get("labels") is None:
-            return NOTHING
-        return Selector.of_labels(labels_at(metadata, "labels", f"{template_path}.metadata"))
+        labels = _template_labels(template, template_path)
+        return NOTHING if labels is None else Selector.of_labels(labels)
     if kind == "ReplicationController":
         if spec.get("selector") is None:
             return NOTHING

@@ -351,39 +351,6 @@ def test_sx_19() -> None:
     assert stage.requests(container=1) == ["100m", "100m"]
 
 
-def shared(stage: Stage) -> None:
-    """Let a leader's VPA and a followers' VPA share a StatefulSet of five."""
-    found = owner("StatefulSet", 5)
-    found["spec"]["template"]["metadata"]["labels"] = {"app": "web", "role": "follower"}
-    for role in ("leader", "follower"):
-        stage.apply(vpa(role, target="StatefulSet/web", mode="InPlaceOrRecreate",
-                        spec={"selector": {"matchLabels": {"role": role}}}))  # fmt: skip
-    stage.recommend("100m/100Mi = =", "follower")
-    stage.recommend("400m/100Mi = =", "leader")
-    stage.apply(found)
-    stage.run(30)
-
-
-def relabel(stage: Stage, name: str, role: str) -> None:
-    """Give a pod another role."""
-    body = {"metadata": {"labels": {"role": role}}}
-    stage.sandbox.cluster.patch(Ref(PODS, "default", name), body, kind=PatchKind.MERGE)
-
-
-def test_sx_24_by_eviction() -> None:
-    """Who evicts leaders makes others lead, and no follower comes back as a leader: so it rests."""
-    stage = Stage()
-    shared(stage)
-    for role in ("leader", "follower"):
-        set_mode(stage, "Recreate", role)
-    for _ in range(40):
-        if not stage.pods("role=leader"):
-            relabel(stage, stage.pods()[-1]["metadata"]["name"], "leader")
-        stage.run(60)
-    assert stage.carried.count("evict") == 3  # after 0, 7 and 19 minutes
-    assert "RecreatedWithoutChange" in stage.reasons()
-
-
 def test_sx_26() -> None:
     """The numbers move with what is done."""
     stage = staged(replicas=3)

@@ -17,6 +17,8 @@ from app.model.pods import (
     original_resources,
     read_containers,
     read_pod,
+    updates_annotation,
+    vpa_at_creation,
 )
 from tests import make
 
@@ -110,6 +112,22 @@ def test_annotations(annotations: dict[str, str] | None, value: str | None, boos
     assert pod.annotations == annotations
     assert pod.annotation("vpaUpdates") == value
     assert pod.is_boosted is boosted
+
+
+@pytest.mark.parametrize(
+    ("text", "vpa"),
+    [
+        (None, ""),
+        ("", ""),
+        ("x", ""),
+        (updates_annotation("web", []), "web"),
+        (updates_annotation("web.a-b", ["container 0: cpu request", "container 1: x"]), "web.a-b"),
+    ],
+)
+def test_the_vpa_that_sized_a_new_pod(text: str | None, vpa: str) -> None:
+    """It is read from what the webhook wrote; other words name none."""
+    pod = make.pod(annotations=None if text is None else {"vpaUpdates": text})
+    assert vpa_at_creation(pod) == vpa
 
 
 def test_status_of_a_container() -> None:

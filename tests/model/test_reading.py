@@ -34,7 +34,7 @@ def read_scale(item: Json) -> object:
 _NAMELESS = r"apiVersion|kind|metadata\.(creationTimestamp|generation|resourceVersion|uid)"
 _WORKLOAD = (
     r"metadata\.(creationTimestamp|labels.*|resourceVersion|uid)|.*blockOwnerDeletion|"
-    r"spec\.template\.metadata.*|spec\.schedule"
+    r"spec\.template\.metadata\.(?!labels).*|spec\.schedule"
 )
 # How an object is read, an object, and the places in it that are not read.
 SAMPLES: Final[dict[str, tuple[Reader, Json, str]]] = {

@@ -51,13 +51,14 @@ def test_a_full_workload() -> None:
     assert found.replicas == 3
     assert found.rollout == Rollout(5, 4, 3, 2, "web-1", "web-2", 2)
     assert found.template == (make.container(cpu="1"),)
+    assert found.template_labels == make.LABELS
 
 
 def test_without_template() -> None:
     """Whoever needs neither template nor rollout does not keep them."""
     found = read_workload(FULL, with_template=False)
     assert found.rollout is None
-    assert found.template == ()
+    assert (found.template, found.template_labels) == ((), None)
     assert found.selector == read_workload(FULL).selector
 
 
@@ -81,6 +82,7 @@ def test_selectors(kind: str) -> None:
     assert found.key == ObjectKey("", kind, "web")
     assert str(found.selector) == "app=web"
     assert [container.name for container in found.template] == ["x"]
+    assert found.template_labels == make.LABELS
 
 
 def template_labels(labels: object) -> Json:

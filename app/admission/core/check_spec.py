@@ -46,6 +46,7 @@ from app.model.vpa import (
     EvictionRequirement,
     TargetReference,
     UpdatePolicy,
+    Vpa,
 )
 
 _BUILT_IN_GROUPS: Final = frozenset({"", "apps", "batch", "extensions"})
@@ -74,6 +75,8 @@ def _findings(version: VpaVersion, old: VpaVersion | None, allowed: Allowance) -
     if vpa.selector is not None and vpa.selector.is_contradictory:
         text = "its conditions contradict each other, so no pod can match"
         yield Ratcheted(invalid(SELECTOR_PATH, str(vpa.selector), text))
+    if vpa.selector is not None and not vpa.selector.is_everything:
+        yield from _roles(vpa)
 
 
 def _target(target: TargetReference) -> Findings:
@@ -88,6 +91,18 @@ def _target(target: TargetReference) -> Findings:
             f"{path}.kind",
             f"{quoted(target.kind)} with apiVersion {quoted(target.api_version)} is nothing that "
             f"can be scaled{hint}",
+        )
+
+
+def _roles(vpa: Vpa) -> Findings:
+    """Warn that evicting a pod takes labels away that it got after its creation."""
+    if vpa.allows.may_evict and not vpa.allows.may_resize:
+        yield FieldWarning(
+            f"{_PATH}.updateMode",
+            f"{vpa.mode} evicts pods, and a replacement has the labels of its template. So a pod "
+            "that has matched spec.selector only since its labels were changed is resized in "
+            "place first, and not evicted if no other one matches. InPlaceOrRecreate resizes "
+            "all pods first",
         )
 
 

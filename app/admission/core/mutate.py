@@ -37,6 +37,7 @@ from app.model.pods import (
     Container,
     Pod,
     read_pod,
+    updates_annotation,
 )
 from app.model.quantity import CPU, ZERO, Quantities, Quantity, in_order
 from app.model.review import AdmissionRequest
@@ -360,7 +361,7 @@ def pod_patch(pod: Pod, vpa: str, containers: Sequence[ContainerVerdict]) -> lis
         if changes:
             updates.append(f"container {index}: {', '.join(words)}")
     if updates:
-        told = f"Pod resources updated by {vpa}: {'; '.join(updates)}"
+        told = updates_annotation(vpa, updates)
         operations.append(add(f"/metadata/annotations/{UPDATES_ANNOTATION}", told))
     observed = ", ".join(container.name for container in pod.containers)
     operations.append(add(f"/metadata/annotations/{OBSERVED_ANNOTATION}", observed))

@@ -37,6 +37,8 @@ UPDATES: Final[Mapping[Reason, str]] = {
     Reason.REQUIREMENT_NOT_MET: "see spec.updatePolicy.evictionRequirements of the VPA",
     Reason.TOO_FEW_REPLICAS: "run more replicas, lower spec.updatePolicy.minReplicas of the VPA, "
     "or choose mode InPlaceOrRecreate",
+    Reason.LAST_OF_ROLE: "it cannot be resized, and evicting it would throw its role away: give "
+    "another pod its labels and evict it, or lower maxAllowed",
     Reason.OWNER_UNKNOWN: "see whether the owner exists and whether it can be scaled",
     Reason.BUDGET_EXHAUSTED: "its turn comes when the others are back",
     Reason.PDB_BLOCKED: "the PodDisruptionBudget allows no disruption now; see why pods are not "

@@ -46,6 +46,7 @@ Must never happen:
   unmet; under a second PodDisruptionBudget, one just changed, or a full one (unless the pod is
   broken); while the webhook gives no sign of life; and once it has a node, while its owner is
   unknown, too small, or rolls out (unless the pod ran out of memory).
+- A pod is evicted that is the last ready one of its role, if its replacement would have another.
 - A pod is evicted because a resize was refused for what its replacement would meet as well: a
   quota, a LimitRange, a missing right.
 - A resize that cannot work is repeated for ever, or asks for room on a node for ever.

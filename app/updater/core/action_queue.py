@@ -8,7 +8,8 @@ a step that waits only for a slot stays in the queue.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
@@ -16,8 +17,14 @@ from app.model.quantity import Quantity
 from app.updater.core.decisions import Action, Decision, Reason, Why
 from app.updater.core.memory import NamespacedName
 from app.updater.core.need import Rank
-from app.updater.core.owners import OwnerBudget, went_down
+from app.updater.core.owners import OwnerBudget, Role, still_has_role, went_down
 from app.updater.core.proof import ProofVersion
+
+_MOST_NAMED: Final = 3  # pods in a sentence
+LAST_OF_ROLE: Final = (
+    Reason.LAST_OF_ROLE,
+    "no other pod is ready that its VPA selects, and its replacement would have other labels",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +42,7 @@ class QueueStep:
     proof_version: ProofVersion
     allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
     holds_slot: bool = False  # the pod counts as down already, for a resize that may restart it
+    role: Role = Role.ORIGINAL
 
     @property
     def is_eviction(self) -> bool:
@@ -61,6 +69,8 @@ class ActionQueue:
     unproven: frozenset[str]  # VPAs for which only one pod may go
     pods: frozenset[str]  # uids of the owner's live pods
     up: tuple[Pod, ...] = ()  # those of them that run, and that nothing was done to
+    # By VPA: those of them that are ready and that it selects, if an eviction may cost a role.
+    roles: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
 
     @property
     def rank(self) -> Rank:
@@ -78,7 +88,8 @@ class QueueCursor:
         self._canaries: set[str] = set()
         self._closed: set[NamespacedName] = set()
         self._stopped: dict[str, Why] = {}  # by VPA
-        self._taken: set[str] = set()  # uids of the pods whose slots are taken
+        self._taken: dict[str, str] = {}  # names of the pods whose slots are taken, by uid
+        self._roles = {vpa: {pod.uid for pod in pods} for vpa, pods in queue.roles.items()}
 
     def next(self) -> QueueStep | None:
         """Return the next step that may be taken now, with its slot taken."""
@@ -103,11 +114,13 @@ class QueueCursor:
         self.budget = replace(
             self.budget, running=planned.running - stopped, alive=planned.alive - unready
         )
-        return step.fits(step.counted(self.budget, -1))
+        for vpa, pods in self._queue.roles.items():
+            self._roles[vpa] = {pod.uid for pod in pods if still_has_role(pod, now)}
+        return not self._is_last_of_role(step) and step.fits(step.counted(self.budget, -1))
 
     def came_to_nothing(self, step: QueueStep) -> None:
         """Give back what a step took, because its call failed or was not made."""
-        self._taken.discard(step.pod.uid)
+        self._taken.pop(step.pod.uid, None)
         if step.needs_slot:
             self.budget = step.counted(self.budget, -1)
         if step.is_eviction:
@@ -139,14 +152,19 @@ class QueueCursor:
     def rest(self) -> Iterator[tuple[QueueStep, Why]]:
         """Yield the steps that got no turn, and why not."""
         for step in self._steps:
-            yield step, (self._held(step) or self._without_slot())
+            yield step, (self._held(step) or self._without_slot(step))
 
-    def _without_slot(self) -> Why:
-        budget = self.budget
-        return Reason.BUDGET_EXHAUSTED, (
-            f"{self._queue.owner} wants {budget.configured} pods, {budget.alive} are up, "
+    def _without_slot(self, step: QueueStep) -> Why:
+        budget, names = self.budget, list(self._taken.values())
+        up = budget.running if step.is_broken else budget.alive
+        message = (
+            f"{self._queue.owner} wants {budget.configured} pods, {up} are up, "
             f"{budget.tolerated or 'at most one'} may be down"
         )
+        if names:
+            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+            message += f"; being updated: {', '.join(names[:_MOST_NAMED])}{more}"
+        return Reason.BUDGET_EXHAUSTED, message
 
     def _held(self, step: QueueStep) -> Why | None:
         """Return what others met that holds back an eviction."""
@@ -159,7 +177,14 @@ class QueueCursor:
             return Reason.PDB_BLOCKED, "its PodDisruptionBudget refused another pod"
         if vpa in self._queue.unproven and vpa in self._canaries:
             return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
-        return None
+        return LAST_OF_ROLE if self._is_last_of_role(step) else None
+
+    def _is_last_of_role(self, step: QueueStep) -> bool:
+        """Whether no pod would have the role of one that is to be evicted."""
+        if not step.is_eviction or step.role is not Role.ACQUIRED:
+            return False
+        others = self._roles.get(step.decision.vpa, set()) - self._taken.keys()
+        return not others - {step.pod.uid}
 
     def _fits(self, step: QueueStep) -> bool:
         if self._held(step) is not None:
@@ -168,7 +193,7 @@ class QueueCursor:
 
     def _take(self, step: QueueStep) -> None:
         if step.needs_slot:
-            self._taken.add(step.pod.uid)
+            self._taken[step.pod.uid] = step.pod.name
             self.budget = step.counted(self.budget, 1)
         if step.is_eviction:
             self._canaries.add(step.decision.vpa)

@@ -61,7 +61,8 @@ def assess(
         allocatable: what its node can give, None if that is not known.
     """
     remembered = inputs.memory.pods.get(pod.uid, NOTHING)
-    context = PodContext(pod, targets.vpa, targets, inputs, remembered, allocatable)
+    role = targets.role(pod)
+    context = PodContext(pod, targets.vpa, targets, inputs, remembered, allocatable, role)
     if pod.deleted is not None:
         return context.assessed(Action.NONE, Reason.POD_TERMINATING, "the pod is being deleted")
     if remembered.evicted is not None:
@@ -160,17 +161,16 @@ def _running(context: PodContext, target: PodTarget) -> Assessment:
         changed = last_updated(pod, now)
         since = max(pod.started, changed) if pod.started and changed else pod.started
         check = check_need(deviation, oom, since, rules, now)
-    is_in_place = allows.may_resize or (allows.only_upwards and rules.upscale_only_in_place)
     if check.reason is not None:
         quiet = context.assessed(
             Action.NONE, check.reason, check.message, numbers=target.numbers, until=check.until
         )
-        if not (is_in_place and resize_state(pod).is_ongoing):
+        if not (context.is_in_place and resize_state(pod).is_ongoing):
             return quiet
         need = _need(context, target, check.message, is_oom=oom is not None)
         return _after_pause(context, not_needed(context, need, quiet))
     need = _need(context, target, check.message, is_oom=oom is not None)
-    act = in_place if is_in_place else by_eviction
+    act = in_place if context.is_in_place else by_eviction
     return _after_pause(context, act(context, need))
 
 
@@ -204,5 +204,5 @@ def _unscheduled(context: PodContext, target: PodTarget) -> Assessment:
         return context.assessed(Action.WAIT, Reason.POD_PENDING, message, numbers=numbers)
     message = f"has no node, and the recommendation is smaller by {percent(deviation.difference)}"
     need = _need(context, target, message, is_oom=False)
-    act = in_place if context.vpa.allows.may_resize else by_eviction
+    act = in_place if context.is_in_place else by_eviction
     return _after_pause(context, act(context, need))

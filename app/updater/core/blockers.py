@@ -15,11 +15,13 @@ from typing import Final
 from app.model.limits import DisruptionBudget
 from app.model.pods import Pod
 from app.model.vpa import Vpa
-from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
+from app.sizing.matching import selects
+from app.updater.core.action_queue import LAST_OF_ROLE, ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Action, Decision, Reason, Why
 from app.updater.core.events import counted
 from app.updater.core.memory import pdb_key, unseen_pdb_key
 from app.updater.core.owners import (
+    Role,
     budget_of,
     configured_size,
     is_broken,
@@ -75,7 +77,7 @@ def plan_owner(group: OwnerPods, state: PlanState) -> OwnerPlan:
             continue
         steps.append(step)
         if proposal.action is not Action.UNBOOST and checks.has_slot(step):
-            is_in_place = assessed.vpa.allows.may_resize or step.decision.action is Action.RESIZE
+            is_in_place = assessed.is_in_place or step.decision.action is Action.RESIZE
             (resizable if is_in_place else evictable)[assessed.vpa.name] += 1
     queue, queued = _queue(steps, checks) if steps else (None, {})
     return OwnerPlan({**decisions, **queued}, queue, evictable, resizable)
@@ -95,7 +97,7 @@ def _step(assessed: Assessment, proposal: Proposal, checks: OwnerChecks) -> Queu
         if change is None or not step.holds_slot or checks.has_slot(step):
             return step
         blocker = Reason.BUDGET_EXHAUSTED, "its owner can spare no pod"
-    elif change is None or not assessed.vpa.allows.may_resize:
+    elif change is None or not assessed.is_in_place:
         return assessed.decided(Action.WAIT, *blocker)
     message = f"{proposal.message}; taken back, for it may not be evicted: {blocker[1]}"
     revert = replace(
@@ -119,6 +121,7 @@ def _queue(
         frozenset(step.decision.vpa for step in steps if step.decision.is_canary),
         frozenset(pod.uid for pod in checks.group.pods),
         checks.up,
+        checks.roles,
     )
     cursor = QueueCursor(queue)
     decisions: dict[str, Decision] = {}
@@ -168,6 +171,7 @@ class OwnerChecks:
         self.up = tuple(
             pod for pod in group.pods if is_running(pod) and pod.uid not in gone | disturbed
         )
+        self.roles: dict[str, tuple[Pod, ...]] = {}  # by VPA: its ready pods, if that was asked
 
     def step(self, assessed: Assessment, proposal: Proposal) -> QueueStep:
         """Return what is to be done for a pod that nothing blocks but perhaps a missing slot."""
@@ -196,6 +200,7 @@ class OwnerChecks:
             self._version(vpa),
             self._state.allocatable(pod),
             holds_slot=pod.uid in self._disturbed and not is_unready(pod),
+            role=assessed.role,
         )
 
     def has_slot(self, step: QueueStep) -> bool:
@@ -233,6 +238,8 @@ class OwnerChecks:
             blocker = self._unknown_owner() or self._too_few(assessed.vpa)
             if blocker := blocker or self._rollout(assessed):
                 return blocker
+        if assessed.role is Role.ACQUIRED and not self._others_in_role(assessed):
+            return LAST_OF_ROLE
         if not self.inputs.webhook_is_healthy:
             return Reason.LEASE_STALE, "the admission webhook gives no sign of life"
         return self._unproven(assessed) or self._pdb_blocker(assessed)
@@ -259,6 +266,15 @@ class OwnerChecks:
         there = counted(self._there)
         message = f"{self.group.key} has {there}, and at least {required} are required"
         return Reason.TOO_FEW_REPLICAS, message
+
+    def _others_in_role(self, assessed: Assessment) -> bool:
+        """Whether the VPA of a pod selects another one that is ready."""
+        vpa = assessed.vpa
+        if vpa.name not in self.roles:
+            self.roles[vpa.name] = tuple(
+                pod for pod in self.up if not is_unready(pod) and selects(vpa.selector, pod)
+            )
+        return any(pod.uid != assessed.pod.uid for pod in self.roles[vpa.name])
 
     def _rollout(self, assessed: Assessment) -> Why | None:
         if assessed.quick_oom:
@@ -293,6 +309,9 @@ class OwnerChecks:
                 message = f"{counted(proof.failures)} came back unchanged; waits {waits}"
                 return Reason.RECREATED_WITHOUT_CHANGE, message
             return Reason.PROOF_PENDING, "waits for the replacement of the pod that went first"
+        return self._no_eviction_left()
+
+    def _no_eviction_left(self) -> Why | None:
         namespace = self.group.namespace
         is_spent = self._state.evictions_left(namespace) == 0
         return self._state.no_eviction_left(namespace) if is_spent else None
@@ -333,13 +352,13 @@ class OwnerChecks:
 
     def reserve(self, step: QueueStep) -> Why | None:
         """Reserve what an eviction needs; return what others have used up already, else None."""
+        if (refusal := self._no_eviction_left()) is not None:
+            return refusal
         pdbs = self._pdbs(step.pod)
         if not self._state.reserve_pdbs(pdbs, broken=step.is_broken):
             return _allows_none(pdbs)
-        namespace = self.group.namespace
-        if self._state.reserve_eviction(namespace):
-            return None
-        return self._state.no_eviction_left(namespace)
+        self._state.reserve_eviction(self.group.namespace)
+        return None
 
 
 def _allows_none(pdbs: tuple[DisruptionBudget, ...]) -> Why:

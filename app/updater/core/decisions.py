@@ -41,6 +41,7 @@ class Reason(StrEnum):
     NOT_UPSCALE = "NotUpscale"
     REQUIREMENT_NOT_MET = "RequirementNotMet"
     TOO_FEW_REPLICAS = "TooFewReplicas"
+    LAST_OF_ROLE = "LastOfRole"
     OWNER_UNKNOWN = "OwnerUnknown"
     BUDGET_EXHAUSTED = "BudgetExhausted"
     PDB_BLOCKED = "PDBBlocked"

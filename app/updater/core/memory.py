@@ -176,10 +176,8 @@ def observed(memory: Memory, snapshot: Snapshot, rules: UpdateRules, now: dateti
     }
     proofs = _living(memory.proofs, snapshot, now)
     breakers = memory.breakers.living(snapshot.namespaces, rules, now)
-    lost = {
-        uid for uid in breakers.canaries if not any(uid in proof.known for proof in proofs.values())
-    }
-    breakers = breakers.without_canaries(lost)
+    awaited = {uid for proof in proofs.values() for uid in proof.awaited}
+    breakers = breakers.without_canaries(breakers.canaries - awaited)
     return replace(memory, pods=pods, pdb_pauses=pauses, proofs=proofs, breakers=breakers)
 
 
@@ -218,7 +216,7 @@ def _living(
         view = snapshot.of(key[0])
         owner = view.workloads.get(key[1])
         is_empty = owner is not None and owner.replicas == 0
-        proof = known.without_answer() if is_empty and known.awaited else known
+        proof = known.without_replacement() if is_empty and known.awaited else known
         is_recent = proof.since is not None and now - proof.since < _LONGEST_UNLISTED
         is_resting = proof.until is not None and now < proof.until
         if is_resting or (key[2] in view.vpas and (owner is not None or is_recent)):

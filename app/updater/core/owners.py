@@ -15,16 +15,19 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime
+from enum import StrEnum
 from operator import attrgetter
 from typing import Final
 
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.kinds import ObjectKey
-from app.model.pods import Pod
+from app.model.pods import Pod, vpa_at_creation
+from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import LookedUp, Lookup, Rollout, Workload
 from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod, selects
+from app.updater.core.patching import last_sized_by
 from app.updater.core.rules import UpdateRules
 
 _OF_ONE_POD: Final = (
@@ -33,6 +36,13 @@ _OF_ONE_POD: Final = (
     MatchReason.NO_VPA_SELECTOR_MATCH,
 )
 _OVER: Final = ("Succeeded", "Failed")
+_GIVEN_LABELS: Final = (  # by a controller, to a pod and to its replacement
+    "apps.kubernetes.io/pod-index",
+    "batch.kubernetes.io/job-completion-index",
+    "controller-revision-hash",
+    "pod-template-generation",
+    "statefulset.kubernetes.io/pod-name",
+)
 _SIZED_KINDS = frozenset({"DaemonSet", "ReplicationController", "ReplicaSet", "StatefulSet"})
 
 
@@ -112,6 +122,41 @@ class Matcher:
             for weaker in match.weaker:
                 if not weaker.is_off:
                     self.overlaps[Overlap(self._namespace, match.vpa.name, weaker.name)] = None
+
+
+class Role(StrEnum):
+    """How a pod came by the labels for which its VPA selects it."""
+
+    ORIGINAL = "original"  # as its replacement would
+    RESUMED = "resumed"  # the same, but another VPA sized it, which does not select it any more
+    ACQUIRED = "acquired"  # later: its replacement would be of another VPA, or of none
+
+
+def role_of(pod: Pod, vpa: Vpa, owner: Workload | None, rivals: Iterable[Vpa]) -> Role:
+    """Return how a pod came by its labels, as far as it and its owner tell.
+
+    Args:
+        pod: the pod.
+        vpa: the one that controls it.
+        owner: its owner, from whose template a replacement is made.
+        rivals: all VPAs that may control pods of that owner.
+    """
+    if vpa.selector is not None and not _selects_replacement(vpa, vpa.selector, pod, owner):
+        return Role.ACQUIRED
+    before = last_sized_by(pod)
+    has_changed = any(one.name == before and not selects(one.selector, pod) for one in rivals)
+    return Role.RESUMED if has_changed else Role.ORIGINAL
+
+
+def _selects_replacement(vpa: Vpa, selector: Selector, pod: Pod, owner: Workload | None) -> bool:
+    """Whether a VPA would control the replacement of a pod that it controls."""
+    if vpa_at_creation(pod) == vpa.name:
+        return True
+    template = owner.template_labels if owner is not None else None
+    if template is None:
+        return False
+    given = {key: pod.labels[key] for key in _GIVEN_LABELS if key in pod.labels}
+    return selector.matches({**template, **given})
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,6 +257,19 @@ def went_down(pods: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[int, int]:
         stopped += after is None
         unready += not is_unready(pod) and (after is None or is_unready(after))
     return stopped, unready
+
+
+def still_has_role(pod: Pod, now: Mapping[str, Pod]) -> bool:
+    """Whether a pod that was ready is so still, with the labels for which its VPA selected it.
+
+    Args:
+        pod: as it was.
+        now: all pods there are, by name.
+    """
+    seen = now.get(pod.name)
+    if seen is None or seen.uid != pod.uid or seen.labels != pod.labels:
+        return False
+    return seen.deleted is None and is_running(seen) and not is_unready(seen)
 
 
 @dataclass(frozen=True, slots=True)

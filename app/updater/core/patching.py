@@ -22,6 +22,7 @@ from app.model.pods import (
     UNBOOST_PENDING_ANNOTATION,
     Container,
     Pod,
+    vpa_at_creation,
 )
 from app.model.quantity import MEMORY, Quantity, in_order
 from app.model.times import believed, rfc3339
@@ -29,6 +30,7 @@ from app.updater.core.decisions import ContainerChange, PodChange
 
 _NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?", re.ASCII)
 UPDATED_AT_ANNOTATION: Final = "vpaInPlaceUpdatedAt"  # when, so that small changes can rest
+UPDATED_BY_ANNOTATION: Final = "vpaInPlaceUpdatedBy"  # the VPA, for pods that change theirs
 RAISED_ANNOTATION: Final = "vpaMemoryRaisedAt/"  # of a container, in answer to a kill for memory
 
 
@@ -82,11 +84,16 @@ def annotation_patch(pod: Pod, change: PodChange) -> dict[str, object]:
     return {"metadata": {"uid": pod.uid, "annotations": dict(change.annotations)}}
 
 
-def updated_marks(now: datetime | None) -> Iterable[tuple[str, str | None]]:
-    """Return the annotations that an in-place update leaves; a time makes small changes rest."""
+def updated_marks(now: datetime | None, vpa: str = "") -> Iterable[tuple[str, str | None]]:
+    """Return the annotations that an in-place update leaves; a time makes small changes rest.
+
+    The name of the VPA is left by a resize to what it recommends.
+    """
     yield IN_PLACE_ANNOTATION, "true"
     if now is not None:
         yield UPDATED_AT_ANNOTATION, rfc3339(now)
+    if vpa:
+        yield UPDATED_BY_ANNOTATION, vpa
 
 
 def raised_marks(
@@ -125,6 +132,11 @@ def memory_raised(pod: Pod, container: str, now: datetime) -> datetime | None:
 def last_updated(pod: Pod, now: datetime) -> datetime | None:
     """Return when a pod was last updated in place, by its annotation."""
     return believed(read_time(pod.annotation(UPDATED_AT_ANNOTATION)), now)
+
+
+def last_sized_by(pod: Pod) -> str:
+    """Return the VPA that sized a pod last, in place or at its creation, empty if none did."""
+    return pod.annotation(UPDATED_BY_ANNOTATION) or vpa_at_creation(pod)
 
 
 def read_time(text: str | None) -> datetime | None:

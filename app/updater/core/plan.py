@@ -19,6 +19,7 @@ from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.snapshot import NamespaceView, Snapshot
+from app.model.vpa import Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup, Workload
 from app.sizing.matching import MatchReason
 from app.updater.core.action_queue import ActionQueue
@@ -184,12 +185,13 @@ class NamespacePlan:
     overlaps: tuple[Overlap, ...] = ()
     lasting: Mapping[str, Assessment] = field(default_factory=dict)  # by uid
     until: datetime | None = None  # when one of them ends
+    is_settled: bool = False  # all decisions hold until then, or until an object changes
 
     def still_holds(self, view: NamespaceView, looked_up: LookedUp, now: datetime) -> bool:
         """Whether all of it can be taken over."""
         return (
             view is self.view
-            and len(self.lasting) == len(self.decisions)
+            and self.is_settled
             and (self.until is None or now < self.until)
             and (looked_up is self.looked_up or looked_up == self.looked_up)
         )
@@ -212,6 +214,7 @@ class _NamespacePlanner:
         self._decisions: list[Decision] = []
         self._queues: list[ActionQueue] = []
         self._lasting: dict[str, Assessment] = {}
+        self._unselected = 0  # pods that no VPA selects
         self._controlled, self._evictable, self._resizable = (Counter[str]() for _ in range(3))
 
     def plan(self, only: frozenset[str] | None) -> NamespacePlan:
@@ -229,6 +232,7 @@ class _NamespacePlanner:
             tuple(self._matcher.overlaps),
             self._lasting,
             until=min(filter(None, ends), default=None),
+            is_settled=len(self._lasting) + self._unselected == len(self._decisions),
         )
 
     def _plan_owner(self, key: ObjectKey, pods: list[Pod], only: frozenset[str] | None) -> None:
@@ -242,10 +246,12 @@ class _NamespacePlanner:
             if vpa is None:
                 if match.reason is MatchReason.NO_VPA_SELECTOR_MATCH:
                     self._decisions.append(_unselected(pod, match.message))
+                    self._unselected += 1
                 continue
             if vpa.name not in targets:
                 limits, rules = self._view.limits, self._inputs.rules
-                targets[vpa.name] = OwnerTargets(vpa, owner, limits, rules)
+                rivals = _rivals(vpa, self._view)
+                targets[vpa.name] = OwnerTargets(vpa, owner, limits, rules, rivals)
             assessments.append(self._assess(pod, targets[vpa.name]))
             if is_live(pod):
                 self._controlled[vpa.name] += 1
@@ -269,6 +275,8 @@ class _NamespacePlanner:
         if known is None or old is None:
             return None
         if not _is_same(known.pod, pod) or known.vpa is not targets.vpa:
+            return None
+        if targets.rivals and targets.rivals is not _rivals(known.vpa, old.view):
             return None
         if old.view.limits is not self._view.limits or (
             known.until is not None and self._inputs.now >= known.until
@@ -318,6 +326,11 @@ class _NamespacePlanner:
             )
             for name, count in sorted(self._controlled.items())
         )
+
+
+def _rivals(vpa: Vpa, view: NamespaceView) -> tuple[Vpa, ...]:
+    """Return the VPAs with the target of one, itself among them."""
+    return view.rivals(vpa.target.key) if vpa.target is not None else ()
 
 
 def _is_same(one: Pod, other: Pod) -> bool:

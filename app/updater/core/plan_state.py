@@ -36,7 +36,7 @@ from app.updater.core.memory import (
     without_breaker_canaries,
 )
 from app.updater.core.need import Rank
-from app.updater.core.owners import OngoingRollout
+from app.updater.core.owners import OngoingRollout, Role
 from app.updater.core.proof import Outage, Proof
 from app.updater.core.resize_state import ResizeStage, ResizeState
 from app.updater.core.rules import Prove, UpdateRules
@@ -97,6 +97,8 @@ class Assessment:
     until: datetime | None = None  # when it may change by itself
     resizing_since: datetime | None = None  # the first sight of a resize that nothing dates
     infeasible: Infeasible | None = None  # to be remembered from now on
+    role: Role = Role.ORIGINAL
+    is_in_place: bool = False  # resized rather than evicted, where that is possible
 
     def decided(self, action: Action, reason: Reason, message: str) -> Decision:
         """Return a decision about this pod."""
@@ -128,11 +130,22 @@ class PodContext:
     inputs: PlanInputs
     remembered: PodMemory
     allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
+    role: Role = Role.ORIGINAL
 
     @property
     def rules(self) -> UpdateRules:
         """The rules in force."""
         return self.inputs.rules
+
+    @property
+    def is_in_place(self) -> bool:
+        """Whether the pod is resized rather than evicted, where that is possible.
+
+        One whose VPA changed with its labels is in every mode: it would lose the labels.
+        """
+        allows = self.vpa.allows
+        is_upscaled = allows.only_upwards and self.rules.upscale_only_in_place
+        return allows.may_resize or is_upscaled or self.role is not Role.ORIGINAL
 
     @property
     def pause(self) -> Pause | None:
@@ -191,7 +204,7 @@ class PlanState:
         self._pods: dict[str, PodMemory] = {}
         self._proofs: dict[ProofKey, Proof] = {}
         self._rollouts: dict[NamespacedName, SeenRollout] = {}
-        self._unanswered: set[str] = set()
+        self._unreplaced: set[str] = set()  # uids
 
     def allocatable(self, pod: Pod) -> Mapping[str, Quantity] | None:
         """Return what a pod's node can give, None if that is not known."""
@@ -214,11 +227,11 @@ class PlanState:
         """Return how many pods of a namespace may go, None for any number."""
         breakers, rules, now = self._breakers, self.inputs.rules, self.inputs.now
         left: list[int] = []
-        if breakers.cluster.is_open:
-            left.append(breakers.cluster.allows(now) - self._reserved.total())
+        if breakers.cluster.is_open:  # one canary, if one may go now
+            left.append(int(breakers.cluster.allows(now)) - self._reserved.total())
         own = breakers.of(namespace)
         if own.is_open:
-            left.append(own.allows(now) - self._reserved[namespace])
+            left.append(int(own.allows(now)) - self._reserved[namespace])
         if not breakers.is_trusted and rules.prove is not Prove.OFF:
             left.append(rules.first_evictions - self._spent.total())
             left.append(rules.breaker_least - self._spent[namespace])
@@ -284,16 +297,15 @@ class PlanState:
         """Keep what was learnt of a workload."""
         self._proofs[key] = proof
 
-    def note_replacement(self, namespace: str, evicted: frozenset[str], *, helped: bool) -> None:
-        """Count the replacement of one of some evicted pods for the breakers."""
-        self._spent[namespace] += not helped
-        self._breakers = self._breakers.after(
-            namespace, self.inputs.rules, self.inputs.now, helped=helped, evicted=evicted
-        )
+    def note_replacement(self, namespace: str, proof: Proof, *, helped: bool) -> None:
+        """Count the replacement of one of the pods that a proof awaits, for the breakers."""
+        self._spent[namespace] += int(not helped) - _is_counted(proof, self.inputs)
+        rules, now, evicted = self.inputs.rules, self.inputs.now, proof.awaited
+        self._breakers = self._breakers.after(namespace, rules, now, helped=helped, evicted=evicted)
 
-    def note_unanswered(self, uids: frozenset[str]) -> None:
-        """Note evicted pods for which no replacement will come."""
-        self._unanswered |= uids
+    def note_unreplaced(self, proof: Proof) -> None:
+        """Note that no replacement will come for one of the pods that a proof awaits."""
+        self._unreplaced.update(proof.awaited)
 
     def note_rollout(self, key: NamespacedName, rollout: OngoingRollout) -> datetime:
         """Note the rollout of an owner; return since when it is seen."""
@@ -313,7 +325,7 @@ class PlanState:
             breakers=self._breakers,
             rollouts={**seen_before, **self._rollouts},
         )
-        return without_breaker_canaries(memory, self._unanswered)
+        return without_breaker_canaries(memory, self._unreplaced)
 
 
 def _spent(inputs: PlanInputs) -> Counter[str]:
@@ -321,8 +333,13 @@ def _spent(inputs: PlanInputs) -> Counter[str]:
     rules, memory, now = inputs.rules, inputs.memory, inputs.now
     spent = Counter[str]()
     for (namespace, _, _), proof in memory.proofs.items():
-        if proof.since is not None and now - proof.since < rules.proof_pause:
+        if _is_counted(proof, inputs):
             spent[namespace] += len(proof.awaited)
     for namespace, breaker in memory.breakers.namespaces.items():
         spent[namespace] += min(breaker.useless(rules, now), rules.breaker_least)
     return spent
+
+
+def _is_counted(proof: Proof, inputs: PlanInputs) -> bool:
+    """Whether what a proof awaits still counts: a replacement that takes long may never come."""
+    return proof.since is not None and inputs.now - proof.since < inputs.rules.proof_pause

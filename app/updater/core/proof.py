@@ -103,7 +103,7 @@ class Proof:
             return self
         return replace(self, until=None)
 
-    def without_answer(self) -> Proof:
+    def without_replacement(self) -> Proof:
         """Return the proof when no replacement will come: the owner has all its pods."""
         return replace(self, awaited=())
 
@@ -298,10 +298,6 @@ class Breakers:
         heard = [one for one in self.namespaces.values() if one.latest(rules, now)]
         against = sum(one.is_useless(rules, now) for one in heard)
         return against >= rules.breaker_namespaces and against > len(heard) * rules.breaker_share
-
-    def allows(self, namespace: str, now: datetime) -> bool:
-        """Whether a pod of a namespace may be evicted."""
-        return self.cluster.allows(now) and self.of(namespace).allows(now)
 
     def after_eviction(
         self, namespace: str, uid: str, rules: UpdateRules, now: datetime

@@ -35,7 +35,7 @@ def _judge(group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: Pla
             continue
         helped = _helped(assessed, before.expected, inputs.rules)
         if inputs.outage is None or not inputs.outage.explains(proof.since, inputs.rules):
-            state.note_replacement(group.namespace, proof.known, helped=helped)
+            state.note_replacement(group.namespace, proof, helped=helped)
         proof = proof.after_replacement(pod.uid, helped=helped, rules=inputs.rules, now=inputs.now)
     is_late = proof.since is not None and inputs.now - proof.since >= inputs.rules.watch_lag
     if proof is before and is_late:
@@ -56,14 +56,14 @@ def _without_replacement(
     if is_claimed:
         return proof
     if strange:
-        state.note_unanswered(proof.known)
+        state.note_unreplaced(proof)
         return proof.after_replacement(
             strange, helped=False, rules=state.inputs.rules, now=state.inputs.now
         )
     # The owner has all the pods that it wants, so none will come.
     if size.configured is not None and len(group.pods) >= size.configured:
-        state.note_unanswered(proof.known)
-        return proof.without_answer()
+        state.note_unreplaced(proof)
+        return proof.without_replacement()
     return proof
 
 

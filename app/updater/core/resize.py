@@ -17,6 +17,7 @@ from app.model.times import LATEST, believed, later
 from app.sizing.sizing import Sizes
 from app.updater.core.decisions import Action, ContainerChange, PodChange, Reason, Why
 from app.updater.core.memory import Infeasible, blamed_resources, is_remembered, wanted_requests
+from app.updater.core.owners import Role
 from app.updater.core.patching import (
     last_updated,
     raised_marks,
@@ -33,6 +34,10 @@ from app.updater.core.resize_state import (
 )
 from app.updater.core.targets import PodTarget, container_change, measure, sized_resources
 
+_WHY_IN_PLACE: Final = {
+    Role.ACQUIRED: "evicting it would throw its role away",
+    Role.RESUMED: "its role changed since it was sized",
+}
 _PATIENT: Final = (ResizeStage.DEFERRED, ResizeStage.FAILING)  # reverted only after a while
 
 
@@ -70,7 +75,12 @@ def by_eviction(context: PodContext, need: Need) -> Assessment:
 def _assessment(context: PodContext, need: Need) -> Assessment:
     """Return the beginning of an assessment, with the numbers behind it."""
     return Assessment(
-        context.pod, context.vpa, numbers=need.target.numbers, quick_oom=need.quick_oom
+        context.pod,
+        context.vpa,
+        numbers=need.target.numbers,
+        quick_oom=need.quick_oom,
+        role=context.role,
+        is_in_place=context.is_in_place,
     )
 
 
@@ -120,10 +130,13 @@ def _only_rising(pod: Pod, changes: tuple[ContainerChange, ...]) -> tuple[Contai
 def _resize(context: PodContext, need: Need, changes: tuple[ContainerChange, ...]) -> Proposal:
     """Propose a resize."""
     now, restarts = context.inputs.now, is_disruptive(context.pod, changes)
-    marks = (*updated_marks(now), *raised_marks(context.pod, changes, now))
+    marks = (*updated_marks(now, context.vpa.name), *raised_marks(context.pod, changes, now))
+    message = need.message
+    if not context.vpa.allows.may_resize and context.role in _WHY_IN_PLACE:
+        message = f"{message}; in place, for {_WHY_IN_PLACE[context.role]}"
     return Proposal(
         Action.RESIZE,
-        need.message,
+        message,
         need.rank,
         bool(context.pod.node) and (restarts or not context.rules.skip_disruption_budget),
         PodChange(changes, marks, restarts),

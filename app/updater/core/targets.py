@@ -24,6 +24,7 @@ from app.model.workloads import Workload
 from app.sizing.sizing import CappedRecommendation, Sizes, capped, sizes
 from app.updater.core.decisions import ContainerChange, Pair, PodNumbers
 from app.updater.core.need import Deviation, NeedCheck, no_need
+from app.updater.core.owners import Role, role_of
 from app.updater.core.patching import observed_containers
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
@@ -185,9 +186,15 @@ class OwnerTargets:
         owner: Workload | None,
         limits: NamespaceLimits,
         rules: UpdateRules,
+        rivals: tuple[Vpa, ...] = (),  # all VPAs that may control pods of the owner
     ) -> None:
         self.vpa, self.owner, self.limits, self.rules = vpa, owner, limits, rules
+        self.rivals = rivals if any(one.selector is not None for one in rivals) else ()
         self._targets: list[tuple[tuple[object, ...], PodTarget]] = []  # by how pods look
+
+    def role(self, pod: Pod) -> Role:
+        """Return how a pod came by the labels for which the VPA selects it."""
+        return role_of(pod, self.vpa, self.owner, self.rivals) if self.rivals else Role.ORIGINAL
 
     def of(self, pod: Pod, boosted: frozenset[str] = frozenset()) -> PodTarget:
         """Return what a pod should be; the cpu of boosted containers is left out of its numbers."""

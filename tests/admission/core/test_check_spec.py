@@ -122,11 +122,43 @@ FLAWED = {"matchLabels": {"-a": "b"}, "matchExpressions": [exists("b", "Like")]}
 )
 def test_selector(selector: Json, paths: list[str]) -> None:
     """A selector must be well formed and possible; if it is stored, it stays with a warning."""
-    new = make.vpa_json(selector=selector)
+    new = make.vpa_json(selector=selector, mode="InPlaceOrRecreate")
     fresh, kept = findings(new), findings(new, stored=new)
     assert [item.path for item in fresh] == [item.path for item in kept] == paths
     assert all(isinstance(item, FieldError) for item in fresh)
     assert all(isinstance(item, FieldWarning) for item in kept)
+
+
+LEADER = {"matchLabels": {"role": "leader"}}
+
+
+@cases(
+    "mode selector warns",
+    {
+        "Recreate": ("Recreate", LEADER, True),
+        "Recreate, unnamed": (None, LEADER, True),
+        "Auto": ("Auto", LEADER, True),
+        "UpscaleOnly": ("UpscaleOnly", LEADER, True),
+        "resized first": ("InPlaceOrRecreate", LEADER, False),
+        "never evicted": ("InPlace", LEADER, False),
+        "nothing is done": ("Off", LEADER, False),
+        "all pods": ("Recreate", {}, False),
+        "no selector": ("Recreate", None, False),
+    },
+)
+def test_roles_that_an_eviction_takes_away(
+    mode: str | None, selector: Json | None, warns: bool
+) -> None:
+    """Who evicts pods that a selector tells apart learns what that does, and what to do instead."""
+    found = [item for item in findings(make.vpa_json(mode=mode, selector=selector))
+             if "deprecated" not in str(item)]  # fmt: skip
+    assert all(isinstance(item, FieldWarning) for item in found)
+    assert [str(item) for item in found] == [
+        f"spec.updatePolicy.updateMode: {mode or 'Recreate'} evicts pods, and a replacement has "
+        "the labels of its template. So a pod that has matched spec.selector only since its "
+        "labels were changed is resized in place first, and not evicted if no other one matches. "
+        "InPlaceOrRecreate resizes all pods first"
+    ] * warns
 
 
 def test_order() -> None:

@@ -331,7 +331,7 @@ def test_warnings_are_counted() -> None:
 
 
 _FULL = make.vpa_json(
-    mode="Recreate",
+    mode="InPlaceOrRecreate",
     min_replicas=2,
     policies=[
         make.policy_json(
@@ -357,7 +357,7 @@ _FULL = make.vpa_json(
     spec={
         "recommenders": [{"name": "default"}],
         "updatePolicy": {
-            "updateMode": "Recreate",
+            "updateMode": "InPlaceOrRecreate",
             "minReplicas": 2,
             "evictionRequirements": [{"resources": ["cpu"], "changeRequirement": HIGHER}],
             "evictAfterOOMSeconds": 1,

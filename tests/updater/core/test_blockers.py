@@ -9,6 +9,7 @@ import pytest
 
 from app.model.fields import Json
 from app.model.kinds import ObjectKey
+from app.model.pods import updates_annotation
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, SeenRollout, unseen_pdb_key
 from app.updater.core.plan import PlanOptions
@@ -143,7 +144,12 @@ def test_own_actions_count_until_they_are_seen() -> None:
 def test_vpas_of_one_owner_share_its_budget() -> None:
     """Of a leader and four followers half may be down: two in all, whatever their VPAs."""
     pods = [
-        running(SMALL, name=f"web-{number}", labels={"app": "web", "role": role})
+        running(
+            SMALL,
+            name=f"web-{number}",
+            labels={"app": "web", "role": role},
+            annotations={"vpaUpdates": updates_annotation(role, [])},
+        )
         for number, role in enumerate(["leader", *["follower"] * 4])
     ]
     vpas = [
@@ -335,7 +341,10 @@ def test_whoever_waits_for_a_place_stands_by() -> None:
         None,
         Reason.BUDGET_EXHAUSTED,
     )
-    assert waiting.message == "StatefulSet/web wants 4 pods, 4 are up, 2 may be down"
+    assert (
+        waiting.message
+        == "StatefulSet/web wants 4 pods, 4 are up, 2 may be down; being updated: web-0, web-1"
+    )
 
 
 def test_where_nobody_can_go_there_is_no_queue() -> None:

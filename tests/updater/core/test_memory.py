@@ -132,11 +132,14 @@ def test_who_rests_rests_on() -> None:
 def test_a_canary_whose_workload_is_gone_is_let_go() -> None:
     """Nobody would ever answer for it, and all evictions would wait for ever."""
     breakers = Breakers(Breaker(is_open=True, canary="a"))
-    proof = replace(PROOF, known=frozenset({"a"}))
+    proof = replace(PROOF, awaited=("a",))
     memory = Memory(proofs={("default", OWNER, "web"): proof}, breakers=breakers)
     there = make.snapshot(make.workload_json(), make.vpa_json())
     assert observed(memory, there, OURS, NOW).breakers is breakers
     assert observed(memory, make.snapshot(), OURS, NOW).breakers.canaries == frozenset()
+    other = replace(proof, awaited=(), known=frozenset({"a"}))  # it has merely seen the pod
+    memory = replace(memory, proofs={("default", OWNER, "web"): other})
+    assert observed(memory, there, OURS, NOW).breakers.canaries == frozenset()
 
 
 def test_empty_memories_take_no_room() -> None:

@@ -134,6 +134,7 @@ def test_marks_of_an_update() -> None:
         "vpaInPlaceUpdatedAt": "2026-01-05T10:00:00Z",
     }
     assert dict(updated_marks(None)) == {"vpaInPlaceUpdated": "true"}
+    assert dict(updated_marks(NOW, "web")) == marks | {"vpaInPlaceUpdatedBy": "web"}
     pod = make.pod(annotations=marks)
     assert last_updated(pod, NOW) == NOW
 

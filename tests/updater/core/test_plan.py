@@ -307,6 +307,21 @@ def test_a_quiet_namespace_is_taken_over_whole() -> None:
     assert other.namespaces["default"] is not first.namespaces["default"]
 
 
+def test_a_quiet_namespace_with_pods_that_no_selector_matches_is_taken_over() -> None:
+    """What is decided about them holds until something changes, too."""
+    selector = {"matchLabels": {"role": "leader"}}
+    vpa = make.vpa_json(mode="Recreate", selector=selector, recommendations=NEAR)
+    leader = with_metadata(POD, labels=make.LABELS | {"role": "leader"})
+    snapshot = make.snapshot(make.workload_json(replicas=3), vpa, leader, *several(POD, 3)[1:])
+    first = plan(snapshot, UNPROVEN, ALL_GATES, Memory(), NOW)
+    assert [found.reason for found in first.decisions] == [
+        Reason.NO_CHANGE,
+        Reason.NO_SELECTOR_MATCH,
+        Reason.NO_SELECTOR_MATCH,
+    ]
+    assert again(first, snapshot).namespaces["default"] is first.namespaces["default"]
+
+
 def test_what_did_not_change_is_kept() -> None:
     """Of a namespace that changed: pods by resourceVersion, unless what they depend on changed."""
     pods = several(POD, 3)

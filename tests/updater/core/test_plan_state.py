@@ -18,6 +18,7 @@ from tests.make import NO_GATES
 from tests.updater.core.scenes import NOW, OURS, UNPROVEN
 
 POD, VPA = make.pod(), make.vpa()
+NO_PROOF = Proof(ProofVersion("", 0, ()))
 OUT = Breaker(is_open=True, canary="x", until=NOW + timedelta(hours=1))
 
 
@@ -111,14 +112,31 @@ def test_a_verdict_counts_at_once() -> None:
     found = state(started(awaited=4))
     assert not found.reserve_eviction("n0")
     assert found.no_eviction_left("n0")[0] is Reason.PROOF_PENDING
-    found.note_replacement("n0", frozenset(), helped=True)
+    found.note_replacement("n0", NO_PROOF, helped=True)
     assert found.reserve_eviction("n0")
     for _ in range(4):
-        found.note_replacement("n0", frozenset(), helped=False)
+        found.note_replacement("n0", NO_PROOF, helped=False)
     assert not found.reserve_eviction("n0")
     message = "too many evictions in namespace n0 did not help; its pods wait"
     assert found.no_eviction_left("n0") == (Reason.RECREATED_WITHOUT_CHANGE, message)
     assert found.reserve_eviction("n1")
+
+
+@cases(
+    "minutes_ago before after",
+    {
+        "counted since its eviction": (1, 1, 1),
+        "not counted any more": (6, 4, 3),
+    },
+)
+def test_a_useless_replacement_is_counted_once(minutes_ago: float, before: int, after: int) -> None:
+    """As awaited or as useless, also in the plan in which it is judged."""
+    memory = started(awaited=3, minutes_ago=minutes_ago)
+    found = state(memory)
+    assert found.evictions_left("n0") == before
+    (proof,) = memory.proofs.values()
+    found.note_replacement("n0", proof, helped=False)
+    assert found.evictions_left("n0") == after
 
 
 def test_all_stop_for_several_namespaces_alone() -> None:
@@ -126,9 +144,9 @@ def test_all_stop_for_several_namespaces_alone() -> None:
     found = state()
     for name in ("n0", "n1"):
         for _ in range(9):
-            found.note_replacement(name, frozenset(), helped=False)
+            found.note_replacement(name, NO_PROOF, helped=False)
     assert found.reserve_eviction("other")
-    found.note_replacement("n2", frozenset(), helped=False)
+    found.note_replacement("n2", NO_PROOF, helped=False)
     assert not found.reserve_eviction("other")
     message = "too many evictions did not help, in several namespaces; all stop"
     assert found.no_eviction_left("other") == (Reason.RECREATED_WITHOUT_CHANGE, message)

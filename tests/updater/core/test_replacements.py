@@ -11,6 +11,8 @@ import pytest
 from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
+from app.model.vpa import read_vpa
+from app.model.workloads import read_workload
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, ProofKey
@@ -23,6 +25,7 @@ from tests.cases import cases
 from tests.make import ALL_GATES
 from tests.updater.core.owners import group
 from tests.updater.core.scenes import (
+    HOUR,
     MINUTE,
     NOW,
     OURS,
@@ -199,12 +202,30 @@ def test_part_of_the_pods_judges_nobody() -> None:
 # --- leaders and followers
 
 
+OF_LEADERS, OF_FOLLOWERS = (
+    ("default", ObjectKey("", "StatefulSet", "web"), vpa) for vpa in ("leader", "follower")
+)
+
+
 def led(
     new: Sequence[str], *, minutes: float = 2, follower: Proof | None = None, replicas: int = 3
 ) -> Proof:
     """Return what is known of leaders some minutes after one was evicted; `new` are the roles of
     the pods that came since, empty for none.
     """
+    known = frozenset({"x", "uid-web-1", "uid-web-2"})
+    awaiting = Proof(ProofVersion("", 0, ()), awaited=("x",), since=NOW, known=known)
+    proofs = {OF_LEADERS: awaiting}
+    if follower is not None:
+        proofs[OF_FOLLOWERS] = replace(
+            awaiting, awaited=follower.awaited, known=known | follower.known
+        )
+    found = after_roles(new, Memory(proofs=proofs), minutes=minutes, replicas=replicas)
+    return found.proofs[OF_LEADERS]
+
+
+def after_roles(new: Sequence[str], memory: Memory, *, minutes: float, replicas: int) -> Memory:
+    """Return what is remembered of a leader and a follower when pods of new roles have come."""
     names, items = ("leader", "follower"), [make.workload_json(replicas=replicas)]
     for role in names:
         selector = {"matchLabels": {"role": role}}
@@ -213,17 +234,8 @@ def led(
     for name, role in (*old, *((f"web-9-{role}-{n}", role) for n, role in enumerate(new))):
         labels = make.LABELS | ({"role": role} if role else {})
         items.append(named(running(container("app", "100m"), labels=labels), name))
-    known = frozenset({"x", "uid-web-1", "uid-web-2"})
-    awaiting = Proof(ProofVersion("", 0, ()), awaited=("x",), since=NOW, known=known)
-    owner = ObjectKey("", "StatefulSet", "web")
-    proofs = {("default", owner, "leader"): awaiting}
-    if follower is not None:
-        proofs["default", owner, "follower"] = replace(
-            awaiting, awaited=follower.awaited, known=known | follower.known
-        )
-    scene = Scene([], rules=OURS, memory=Memory(proofs=proofs), whole=make.snapshot(*items))
-    plan = replace(scene, now=NOW + minutes * MINUTE).plan()
-    return plan.memory.proofs["default", owner, "leader"]
+    scene = Scene([], rules=OURS, memory=memory, whole=make.snapshot(*items))
+    return replace(scene, now=NOW + minutes * MINUTE).plan().memory
 
 
 NONE = Proof(ProofVersion("", 0, ()))
@@ -255,6 +267,34 @@ def test_a_leader_is_not_replaced_by_a_follower(
     assert (bool(found.awaited), found.failures) == (awaits, failures)
 
 
+@cases(
+    "new minutes canary stays",
+    {
+        "a leader came, a follower is awaited": (["leader"], 1, "y", True),
+        "a leader came, and it is awaited": (["leader"], 1, "x", False),
+        "a stranger came for the leader": (["", "follower"], 3, "y", True),
+        "none came for the leader": (["follower"], 3, "y", True),
+    },
+)
+def test_only_its_own_vpa_answers_for_a_canary(
+    new: Sequence[str], minutes: float, canary: str, stays: bool
+) -> None:
+    """Two VPAs share an owner; a replacement of one says nothing of what the other evicted last."""
+    known = frozenset({"x", "y", "uid-web-1", "uid-web-2"})
+    leaders = Proof(ProofVersion("", 0, ()), awaited=("x",), since=NOW, known=known)
+    followers = replace(leaders, awaited=("y",), since=NOW + HOUR)
+    seen = {f"uid-web-9-follower-{number}" for number in range(2)}  # judged for the followers
+    followers = replace(followers, known=known | seen)
+    breaker = Breaker(is_open=True, canary=canary, until=NOW + HOUR, failures=1)
+    memory = Memory(
+        proofs={OF_LEADERS: leaders, OF_FOLLOWERS: followers},
+        breakers=Breakers(namespaces={"default": breaker}),
+    )
+    found = after_roles(new, memory, minutes=minutes, replicas=3)
+    assert found.proofs[OF_LEADERS].awaited == ()
+    assert (found.breakers.canaries == {canary}) is stays
+
+
 # --- the breaker
 
 
@@ -275,6 +315,29 @@ def test_an_open_breaker_lets_one_pod_go_in_the_whole_cluster() -> None:
     assert list(found.values()).count(Reason.EVICTED) == 1
     assert found["a-0"] is Reason.EVICTED
     assert found["b-0"] is Reason.RECREATED_WITHOUT_CHANGE
+
+
+def test_what_the_breakers_refuse_takes_no_place_under_a_budget() -> None:
+    """Of one PodDisruptionBudget over two owners the first leaves what it may not use."""
+    items = [item for name in "ab" for item in group(name, *[OLD] * 10)]
+    version, known = of_group("a"), frozenset({f"uid-b-{number}" for number in range(1, 10)})
+    a, b = (("default", ObjectKey("", "StatefulSet", name), name) for name in "ab")
+    awaits = Proof(of_group("b"), awaited=("x",), since=NOW, known=known)
+    memory = Memory(
+        proofs={a: Proof(version, is_proven=True), b: awaits}, breakers=Breakers(is_trusted=False)
+    )
+    items[-10] = named(NEW, "b-0") | {"metadata": items[-10]["metadata"]}  # helped, so all may go
+    snapshot = make.snapshot(*items, make.budget_json(allowed=4))
+    decisions = plan(snapshot, OURS, ALL_GATES, memory, NOW).decisions
+    assert [one.pod for one in decisions if one.action is Action.EVICT] == [
+        "a-0", "a-1", "a-2", "b-1",
+    ]  # fmt: skip
+
+
+def of_group(name: str) -> ProofVersion:
+    """Return what a proof of a group holds for now."""
+    owner, vpa, *_ = group(name, OLD)
+    return ProofVersion(read_vpa(vpa).uid, read_vpa(vpa).generation, read_workload(owner).template)
 
 
 def test_while_a_canary_is_out_nobody_goes() -> None:

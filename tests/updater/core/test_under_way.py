@@ -329,16 +329,18 @@ def test_a_wish_that_is_not_needed_says_when_it_is_taken_back() -> None:
     assert found.decision().until == until
 
 
-def test_a_blocked_eviction_takes_the_wish_back() -> None:
+@pytest.mark.parametrize("mode", [EITHER, "UpscaleOnly"])
+def test_a_blocked_eviction_takes_the_wish_back(mode: str) -> None:
     """A deferred pod that may not be evicted does not hold the scheduler's room for ever."""
     pod = waits("Pending", "Deferred", "no room", 2 * HOUR)
-    found = scene([pod], replicas=1)
+    rules = replace(UNPROVEN, upscale_only_in_place=True)
+    found = scene([pod], mode, rules=rules, replicas=1)
     decision = found.decision()
     assert (decision.action, decision.reason) == REVERTED
     assert "taken back, for it may not be evicted" in decision.message
     remembered = found.plan().memory.pods["uid-web-0"]
     assert remembered.infeasible is not None
-    again = replace(scene([POD], replicas=1), memory=found.plan().memory)
+    again = replace(found, pods=[POD], memory=found.plan().memory)
     assert again.told() == TOO_FEW
 
 
