@@ -101,6 +101,7 @@ def test_right_values(read: Reader, value: object, expected: object) -> None:
         (fields.integer_at, 0.5, "spec.f: expected a whole number, found the number 0.5"),
         (fields.integer_at, math.nan, "spec.f: expected a whole number, found the number NaN"),
         (fields.integer_at, 2**31, "spec.f: the number 2147483648 is out of range"),
+        (fields.integer_at, -(2**31) - 1, "spec.f: the number -2147483649 is out of range"),
         (fields.integer_at, 1e300, "spec.f: the number 1.000000e+300 is out of range"),
         pytest.param(fields.integer_at, -(10**5000),
             "spec.f: the number -1.000000e+5000 is out of range", id="thousands of digits"),

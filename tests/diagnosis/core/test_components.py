@@ -42,6 +42,10 @@ def theirs(component: str, *args: str, replicas: int = 1) -> Json:
             with_one(deployment("updater", available=0)),
             [(Level.SERIOUS, "no pod of the updater is available")],
         ),
+        "down, as an API server says it": (
+            with_one({**deployment("updater"), "status": {}}),
+            [(Level.SERIOUS, "no pod of the updater is available")],
+        ),
         "scaled to zero": (
             with_one(deployment("updater", replicas=0)),
             [(Level.WARNING, "the updater is scaled to zero")],
