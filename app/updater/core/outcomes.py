@@ -301,7 +301,7 @@ class _MemoryUpdate:
 
 def needs_trial(step: QueueStep, rules: UpdateRules) -> bool:
     """Whether a pod has to be created on trial before this one goes."""
-    return rules.prove is Prove.DRY_RUN and step.decision.is_canary and step.is_eviction
+    return rules.prove is Prove.DRY_RUN and step.decision.needs_proof and step.is_eviction
 
 
 def is_useless(step: QueueStep, created: Pod | None) -> bool:

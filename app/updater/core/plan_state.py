@@ -93,7 +93,7 @@ class Assessment:
     decision: Decision | None = None
     proposal: Proposal | None = None
     numbers: PodNumbers | None = None
-    quick_oom: bool = False
+    is_quick_oom: bool = False
     until: datetime | None = None  # when it may change by itself
     resizing_since: datetime | None = None  # the first sight of a resize that nothing dates
     infeasible: Infeasible | None = None  # to be remembered from now on
@@ -111,7 +111,7 @@ class Assessment:
             reason,
             message,
             self.numbers,
-            self.quick_oom,
+            self.is_quick_oom,
             until=self.until,
         )
 
@@ -174,7 +174,7 @@ class Need:
     target: PodTarget
     message: str
     rank: Rank
-    quick_oom: bool
+    is_quick_oom: bool
     unmet: str
     state: ResizeState
 

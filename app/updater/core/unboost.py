@@ -266,7 +266,7 @@ def _wait(context: PodContext, reason: Reason, message: str) -> Assessment:
 
 def _propose_end(context: PodContext, message: str, change: PodChange) -> Assessment:
     """Propose the end of a boost: across owners after all that needs a change, within one first."""
-    least = rank(context.pod, Deviation(0, is_outside=False), is_up=False, quick_oom=False)
+    least = rank(context.pod, Deviation(0, is_outside=False), is_up=False, is_quick_oom=False)
     proposal = Proposal(Action.UNBOOST, message, least, change.is_disruptive, change)
     return Assessment(context.pod, context.vpa, proposal=proposal)
 
