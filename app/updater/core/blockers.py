@@ -295,7 +295,7 @@ class OwnerChecks:
         rollout = ongoing_rollout(self.group.owner, self.group.view)
         if rollout is None:
             return None
-        since = self._state.note_rollout((self.group.namespace, str(self.group.key)), rollout)
+        since = self._state.note_rollout((self.group.namespace, self.group.key), rollout)
         if self.inputs.now - since >= self.inputs.rules.rollout_patience:
             return None
         return Reason.ROLLOUT_IN_PROGRESS, rollout.message

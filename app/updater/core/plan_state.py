@@ -27,6 +27,7 @@ from app.updater.core.memory import (
     Infeasible,
     Memory,
     NamespacedName,
+    OwnerKey,
     Pause,
     PodMemory,
     ProofKey,
@@ -203,7 +204,7 @@ class PlanState:
         self._left: dict[NamespacedName, int] = {}  # by PodDisruptionBudget
         self._pods: dict[str, PodMemory] = {}
         self._proofs: dict[ProofKey, Proof] = {}
-        self._rollouts: dict[NamespacedName, SeenRollout] = {}
+        self._rollouts: dict[OwnerKey, SeenRollout] = {}
         self._unreplaced: set[str] = set()  # uids
 
     def allocatable(self, pod: Pod) -> Mapping[str, Quantity] | None:
@@ -307,7 +308,7 @@ class PlanState:
         """Note that no replacement will come for one of the pods that a proof awaits."""
         self._unreplaced.update(proof.awaited)
 
-    def note_rollout(self, key: NamespacedName, rollout: OngoingRollout) -> datetime:
+    def note_rollout(self, key: OwnerKey, rollout: OngoingRollout) -> datetime:
         """Note the rollout of an owner; return since when it is seen."""
         seen = self.inputs.memory.rollouts.get(key)
         if seen is None or seen.mark != rollout.mark:

@@ -198,7 +198,7 @@ def test_rollouts_are_waited_for() -> None:
     first = in_rollout(POD)
     assert first.told() == waiting
     memory = first.plan().memory
-    place = ("default", "ReplicaSet/web")
+    place = ("default", ObjectKey("", "ReplicaSet", "web"))
     assert memory.rollouts == {place: SeenRollout("Deployment/web@1/1", NOW)}
     later = in_rollout(POD, memory)
     assert replace(later, now=NOW + 9 * MINUTE).told() == waiting

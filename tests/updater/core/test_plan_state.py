@@ -207,7 +207,7 @@ def test_what_is_learnt_is_added() -> None:
 
 def test_rollouts_are_seen_while_they_last() -> None:
     """A whole plan forgets those that are over, a part of one does not."""
-    key = ("default", "ReplicaSet/web")
+    key = ("default", ObjectKey("", "ReplicaSet", "web"))
     memory = Memory(rollouts={key: SeenRollout("a", NOW)})
     assert state(memory).memory().rollouts == {}
     assert state(memory, is_partial=True).memory().rollouts == memory.rollouts
