@@ -27,7 +27,7 @@ from app.updater.core.need import (
     unmet_requirement,
 )
 from app.updater.core.patching import boosted_containers, has_boost_annotations, last_updated
-from app.updater.core.plan_state import Assessment, Need, PlanInputs, PodContext
+from app.updater.core.proposals import Assessment, Need, PlanInputs, PodContext
 from app.updater.core.resize import by_eviction, in_place, not_needed
 from app.updater.core.resize_state import resize_state
 from app.updater.core.targets import OwnerTargets, PodTarget

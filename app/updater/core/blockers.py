@@ -41,13 +41,9 @@ from app.updater.core.owners import (
     ongoing_rollout,
     required_replicas,
 )
-from app.updater.core.plan_state import (
-    Assessment,
-    OwnerPods,
-    PlanState,
-    Proposal,
-)
+from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import Proof, ProofVersion, current_proof
+from app.updater.core.proposals import Assessment, OwnerPods, Proposal
 from app.updater.core.replacements import judge_replacements
 from app.updater.core.resize_state import may_restart, resize_state
 from app.updater.core.rules import Prove

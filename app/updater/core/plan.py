@@ -28,8 +28,9 @@ from app.updater.core.blockers import decide_owner
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, NamespacedName, after_outage, observed
 from app.updater.core.owners import Matcher, Overlap, by_owner, is_live
-from app.updater.core.plan_state import Assessment, OwnerPods, PlanInputs, PlanState
+from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import Outage
+from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
 from app.updater.core.rules import UpdateRules
 from app.updater.core.targets import OwnerTargets
 

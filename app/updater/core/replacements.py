@@ -10,8 +10,9 @@ from app.model.pods import UPDATES_ANNOTATION
 from app.updater.core.memory import ProofKey
 from app.updater.core.need import is_worth_it
 from app.updater.core.owners import Size
-from app.updater.core.plan_state import Assessment, OwnerPods, PlanState
+from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import Expected, Proof, has_expected
+from app.updater.core.proposals import Assessment, OwnerPods
 from app.updater.core.rules import UpdateRules
 
 

@@ -1,4 +1,4 @@
-"""Pods that are updated in place: ask, wait, replace, evict, or revert.
+"""How a pod gets what it needs: ask for a resize, wait, replace or revert it, or evict the pod.
 
 Strategy: a resize under way is waited for. It is replaced only when something clearly different
 is wanted, followed by an eviction where the mode allows one and it is stuck, and reverted where
@@ -25,7 +25,7 @@ from app.updater.core.patching import (
     updated_marks,
     without_raised_marks,
 )
-from app.updater.core.plan_state import RESIZE_REASONS, Assessment, Need, PodContext, Proposal
+from app.updater.core.proposals import RESIZE_REASONS, Assessment, Need, PodContext, Proposal
 from app.updater.core.resize_state import (
     ResizeStage,
     ResizeState,

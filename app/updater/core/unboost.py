@@ -39,7 +39,7 @@ from app.updater.core.patching import (
     updated_marks,
     without_raised_marks,
 )
-from app.updater.core.plan_state import RESIZE_REASONS, Assessment, PodContext, Proposal
+from app.updater.core.proposals import RESIZE_REASONS, Assessment, PodContext, Proposal
 from app.updater.core.resize import as_reported
 from app.updater.core.resize_state import (
     IN_PROGRESS,

@@ -9,8 +9,9 @@ from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Reason
 from app.updater.core.memory import Infeasible, Memory, PodMemory, SeenRollout
 from app.updater.core.owners import OngoingRollout
-from app.updater.core.plan_state import Assessment, PlanInputs, PlanState
+from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import Breaker, Breakers, Proof, ProofVersion
+from app.updater.core.proposals import Assessment, PlanInputs
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.cases import cases
