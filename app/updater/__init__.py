@@ -22,10 +22,10 @@ some workers that live as long as the batch.
 State, and who changes it:
 
     snapshot        the watches; replaced as a whole, never changed
-    memory          rounds replace it by that of their plan; each call and each useless trial adds
-                    an update. Both meet in `state`, where updates since a plan began are applied
-                    on top of that plan's memory. Nothing of it outlives the process but what
-                    stands in the annotations of pods.
+    memory          rounds replace it by that of their plan; each call, each useless trial and what
+                    the loop `unconfirmed` finds out add an update. Both meet in `state`, where
+                    updates since a plan began are applied on top of that plan's memory. Nothing of
+                    it outlives the process but what stands in the annotations of pods.
     claims          the executor, around each call: one call at a time for a pod, and one that
                     takes a slot of the budget for an owner (`state`)
     tokens          the executor: two buckets for evictions, two for resizes (`work_queue`)

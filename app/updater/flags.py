@@ -308,7 +308,7 @@ def update_rules(
         skip_disruption_budget=disruption.skip_disruption_budget,
         update_threshold=thresholds.update_threshold,
         lifetime_threshold=thresholds.lifetime_threshold,
-        quick_oom=thresholds.quick_oom,
+        quick_oom_within=thresholds.quick_oom,
         oom_stays_recent=max(usual.oom_stays_recent, interval * _ROUNDS_A_KILL_IS_SEEN),
         deferred_timeout=deciding.deferred_timeout,
         resize_timeout=deciding.resize_timeout,

@@ -37,7 +37,7 @@ def test_without_flags_the_usual_rules_hold() -> None:
             "lifetime_threshold",
             timedelta(hours=1),
         ),
-        ("--evict-after-oom-threshold=1m", "quick_oom", timedelta(minutes=1)),
+        ("--evict-after-oom-threshold=1m", "quick_oom_within", timedelta(minutes=1)),
         ("--in-place-deferred-resize-timeout=1m", "deferred_timeout", timedelta(minutes=1)),
         ("--in-place-resize-timeout=10m", "resize_timeout", timedelta(minutes=10)),
         ("--upscale-only-in-place", "upscale_only_in_place", True),

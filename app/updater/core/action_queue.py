@@ -68,7 +68,7 @@ class ActionQueue:
     steps: tuple[QueueStep, ...]
     unproven: frozenset[str]  # VPAs for which only one pod may go
     pods: frozenset[str]  # uids of the owner's live pods
-    up: tuple[Pod, ...] = ()  # those of them that run, and that nothing was done to
+    undisturbed: tuple[Pod, ...] = ()  # those of them that run, and that nothing was done to
     # By VPA: those of them that are ready and that it selects, if an eviction may cost a role.
     roles: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
 
@@ -85,7 +85,7 @@ class QueueCursor:
         self.budget = queue.budget
         self._queue = queue
         self._steps = list(queue.steps)
-        self._canaries: set[str] = set()
+        self._vpas_evicted: set[str] = set()
         self._closed: set[NamespacedName] = set()
         self._stopped: dict[str, Why] = {}  # by VPA
         self._taken: dict[str, str] = {}  # names of the pods whose slots are taken, by uid
@@ -109,10 +109,10 @@ class QueueCursor:
         """
         planned = self._queue.budget
         stopped, unready = went_down(
-            (pod for pod in self._queue.up if pod.uid not in self._taken), now
+            (pod for pod in self._queue.undisturbed if pod.uid not in self._taken), now
         )
         self.budget = replace(
-            self.budget, running=planned.running - stopped, alive=planned.alive - unready
+            self.budget, running=planned.running - stopped, ready=planned.ready - unready
         )
         for vpa, pods in self._queue.roles.items():
             self._roles[vpa] = {pod.uid for pod in pods if still_has_role(pod, now)}
@@ -124,7 +124,7 @@ class QueueCursor:
         if step.needs_slot:
             self.budget = step.counted(self.budget, -1)
         if step.is_eviction:
-            self._canaries.discard(step.decision.vpa)
+            self._vpas_evicted.discard(step.decision.vpa)
 
     def close(self, pdbs: Iterable[NamespacedName]) -> None:
         """Skip evictions under PodDisruptionBudgets that refused one."""
@@ -156,9 +156,9 @@ class QueueCursor:
 
     def _without_slot(self, step: QueueStep) -> Why:
         budget, names = self.budget, list(self._taken.values())
-        up = budget.running if step.is_broken else budget.alive
+        up = budget.running if step.is_broken else budget.ready
         message = (
-            f"{self._queue.owner} wants {budget.configured} pods, {up} are up, "
+            f"{self._queue.owner} wants {budget.desired} pods, {up} are up, "
             f"{budget.tolerated or 'at most one'} may be down"
         )
         if names:
@@ -175,7 +175,7 @@ class QueueCursor:
             return self._stopped[vpa]
         if not self._closed.isdisjoint(step.pdbs):
             return Reason.PDB_BLOCKED, "its PodDisruptionBudget refused another pod"
-        if vpa in self._queue.unproven and vpa in self._canaries:
+        if vpa in self._queue.unproven and vpa in self._vpas_evicted:
             return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
         return LAST_OF_ROLE if self._is_last_of_role(step) else None
 
@@ -196,4 +196,4 @@ class QueueCursor:
             self._taken[step.pod.uid] = step.pod.name
             self.budget = step.counted(self.budget, 1)
         if step.is_eviction:
-            self._canaries.add(step.decision.vpa)
+            self._vpas_evicted.add(step.decision.vpa)

@@ -20,13 +20,14 @@ from app.updater.core.memory import NOTHING
 from app.updater.core.need import (
     NeedCheck,
     check_need,
+    is_worth_it,
+    latest_quick_oom,
     percent,
-    quick_oom,
     rank,
     unmet_requirement,
 )
 from app.updater.core.patching import boosted_containers, has_boost_annotations, last_updated
-from app.updater.core.plan_state import Assessment, Need, PlanInputs, PodContext
+from app.updater.core.proposals import Assessment, Need, PlanInputs, PodContext
 from app.updater.core.resize import by_eviction, in_place, not_needed
 from app.updater.core.resize_state import resize_state
 from app.updater.core.targets import OwnerTargets, PodTarget
@@ -35,7 +36,7 @@ from app.updater.core.unboost import assess_boosted, boost_ends, overdue_at
 Allocatable = Mapping[str, Quantity] | None
 
 
-def mode_blocker(vpa: Vpa, gates: FeatureGates) -> Why | None:
+def why_off(vpa: Vpa, gates: FeatureGates) -> Why | None:
     """Return why a VPA updates no running pods, None if it does."""
     mode, allows = vpa.mode, vpa.allows
     if allows.may_evict or allows.may_resize:
@@ -119,7 +120,7 @@ def _boosted(context: PodContext) -> Assessment:
     pod, now = context.pod, context.inputs.now
     ends = boost_ends(pod, context.vpa, now)
     is_running = not ends.containers and context.remembered.unboost_tried_at is None
-    if is_running and quick_oom(pod, context.vpa, context.rules, context.inputs.gates, now):
+    if is_running and latest_quick_oom(pod, context.vpa, context.rules, context.inputs.gates, now):
         assessed = _ordinary(context, boosted_containers(pod))
         if assessed.proposal is not None:
             return replace(assessed, until=ends.until)
@@ -132,7 +133,7 @@ def _boosted(context: PodContext) -> Assessment:
 
 def _ordinary(context: PodContext, boosted_names: frozenset[str]) -> Assessment:
     """Assess a pod that no boost concerns, or none but its cpu."""
-    if (off := mode_blocker(context.vpa, context.inputs.gates)) is not None:
+    if (off := why_off(context.vpa, context.inputs.gates)) is not None:
         return context.assessed(Action.NONE, *off)
     if context.vpa.recommendation is None:
         return context.assessed(
@@ -150,7 +151,7 @@ def _ordinary(context: PodContext, boosted_names: frozenset[str]) -> Assessment:
 def _running(context: PodContext, target: PodTarget) -> Assessment:
     pod, rules, now = context.pod, context.rules, context.inputs.now
     allows, deviation = context.vpa.allows, target.deviation
-    oom = quick_oom(pod, context.vpa, rules, context.inputs.gates, now)
+    oom = latest_quick_oom(pod, context.vpa, rules, context.inputs.gates, now)
     rises = deviation.difference or deviation.is_outside
     if allows.only_upwards and not rises and target.numbers.gross_difference:
         message = f"nothing has to grow, and mode {context.vpa.mode} shrinks nothing"
@@ -161,9 +162,13 @@ def _running(context: PodContext, target: PodTarget) -> Assessment:
         changed = last_updated(pod, now)
         since = max(pod.started, changed) if pod.started and changed else pod.started
         check = check_need(deviation, oom, since, rules, now)
-    if check.reason is not None:
+    if check.quiet_reason is not None:
         quiet = context.assessed(
-            Action.NONE, check.reason, check.message, numbers=target.numbers, until=check.until
+            Action.NONE,
+            check.quiet_reason,
+            check.message,
+            numbers=target.numbers,
+            until=check.until,
         )
         if not (context.is_in_place and resize_state(pod).is_ongoing):
             return quiet
@@ -176,13 +181,13 @@ def _running(context: PodContext, target: PodTarget) -> Assessment:
 
 def _need(context: PodContext, target: PodTarget, message: str, *, is_oom: bool) -> Need:
     pod = context.pod
-    urgency = rank(pod, target.deviation, is_up=target.numbers.is_up, quick_oom=is_oom)
+    urgency = rank(pod, target.deviation, is_up=target.numbers.is_up, is_quick_oom=is_oom)
     unmet = unmet_requirement(context.vpa, target.numbers.pairs)
     return Need(target, message, urgency, is_oom, unmet, resize_state(pod))
 
 
 def _after_pause(context: PodContext, assessed: Assessment) -> Assessment:
-    """Let a pod rest for whose sake a call failed just now."""
+    """Return that a pod waits while the pause after a failed call lasts."""
     pause = context.pause
     if pause is None or assessed.proposal is None:
         return assessed
@@ -192,14 +197,11 @@ def _after_pause(context: PodContext, assessed: Assessment) -> Assessment:
 def _unscheduled(context: PodContext, target: PodTarget) -> Assessment:
     """Assess a pod that no node takes: a smaller size may help, and nothing is disturbed."""
     numbers, deviation, rules = target.numbers, target.deviation, context.rules
-    shrinks = any(
+    helps = is_worth_it(deviation.difference, rules, at_once=deviation.is_outside) and any(
         pair.is_controlled and pair.current is not None and pair.target < pair.current
         for pair in numbers.pairs
     )
-    is_worth_it = deviation.difference >= rules.update_threshold or (
-        deviation.is_outside and deviation.difference >= rules.least_difference
-    )
-    if not (shrinks and is_worth_it) or context.vpa.allows.only_upwards:
+    if not helps or context.vpa.allows.only_upwards:
         message = "the pod has no node, and no smaller size would help"
         return context.assessed(Action.WAIT, Reason.POD_PENDING, message, numbers=numbers)
     message = f"has no node, and the recommendation is smaller by {percent(deviation.difference)}"

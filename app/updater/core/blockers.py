@@ -1,8 +1,19 @@
 """What the pods of one owner get of what was proposed for them, and what blocks the rest.
 
-Strategy: first what blocks a single pod (requirements, too few pods, a rollout, the webhook, no
-proof, a PodDisruptionBudget), each with its reason; then slots are given out in the order of
-need: ends of boosts, then resizes, then evictions.
+Strategy: first what blocks a single pod, each with its reason; then slots of the budget are given
+out in the order of need: ends of boosts, then resizes, then evictions. The blockers, in order:
+
+  an eviction requirement that is not met   evictions, and resizes that restart
+  an unknown owner                          all of pods on a node, but ends without a restart
+  fewer pods than `minReplicas`             evictions and resizes that need a slot, on a node
+  a rollout                                 evictions and resizes that restart, on a node
+  the last of a role                        evictions
+  a webhook that gives no sign of life      evictions
+  no proof, or no eviction left             evictions
+  a PodDisruptionBudget                     evictions
+
+The mode, a recommendation that is missing and the pause after a failed call come before a proposal
+is made (`assess`), a missing slot after all of these (`action_queue`).
 """
 
 from __future__ import annotations
@@ -23,26 +34,22 @@ from app.updater.core.memory import pdb_key, unseen_pdb_key
 from app.updater.core.owners import (
     Role,
     budget_of,
-    configured_size,
+    desired_size,
     is_broken,
     is_running,
     is_unready,
     ongoing_rollout,
     required_replicas,
 )
-from app.updater.core.plan_state import (
-    Assessment,
-    OwnerPods,
-    PlanState,
-    Proposal,
-)
+from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import Proof, ProofVersion, current_proof
+from app.updater.core.proposals import Assessment, OwnerPods, Proposal
 from app.updater.core.replacements import judge_replacements
 from app.updater.core.resize_state import may_restart, resize_state
 from app.updater.core.rules import Prove
 
 _ORDER: Final = {Action.UNBOOST: 0, Action.RESIZE: 1, Action.EVICT: 2}
-_DONE: Final = {
+_IF_ACCEPTED: Final = {  # the reason of an action in a plan; the executor says what came of it
     Action.UNBOOST: Reason.UPDATED,
     Action.RESIZE: Reason.UPDATED,
     Action.EVICT: Reason.EVICTED,
@@ -59,7 +66,7 @@ class OwnerPlan:
     resizable: Counter[str]
 
 
-def plan_owner(group: OwnerPods, state: PlanState) -> OwnerPlan:
+def decide_owner(group: OwnerPods, state: PlanState) -> OwnerPlan:
     """Decide for all pods of one owner."""
     decisions = {
         assessed.pod.uid: assessed.decision
@@ -118,9 +125,9 @@ def _queue(
         checks.group.key,
         checks.budget,
         tuple(steps),
-        frozenset(step.decision.vpa for step in steps if step.decision.is_canary),
+        frozenset(step.decision.vpa for step in steps if step.decision.needs_proof),
         frozenset(pod.uid for pod in checks.group.pods),
-        checks.up,
+        checks.undisturbed,
         checks.roles,
     )
     cursor = QueueCursor(queue)
@@ -158,17 +165,17 @@ class OwnerChecks:
             if may_restart(pod) and resize_state(pod).may_begin:
                 disturbed.add(pod.uid)
         self._disturbed = frozenset(disturbed)
-        self._there = sum(bool(pod.node) and pod.uid not in gone for pod in group.pods)
-        self.size = configured_size(group.key, group.owner, len(group.pods))
+        self._scheduled = sum(bool(pod.node) and pod.uid not in gone for pod in group.pods)
+        self.size = desired_size(group.key, group.owner, len(group.pods))
         self.budget = budget_of(
             group.pods,
-            self.size.configured or 0,
+            self.size.desired or 0,
             self.inputs.rules.eviction_tolerance,
             gone=gone,
             disturbed=disturbed,
         )
         # Running pods that we have not disturbed.
-        self.up = tuple(
+        self.undisturbed = tuple(
             pod for pod in group.pods if is_running(pod) and pod.uid not in gone | disturbed
         )
         self.roles: dict[str, tuple[Pod, ...]] = {}  # by VPA: its ready pods, if that was asked
@@ -176,7 +183,7 @@ class OwnerChecks:
     def step(self, assessed: Assessment, proposal: Proposal) -> QueueStep:
         """Return what is to be done for a pod that nothing blocks but perhaps a missing slot."""
         pod, vpa, action = assessed.pod, assessed.vpa, proposal.action
-        reason, may_evict = _DONE[action], False
+        reason, may_evict = _IF_ACCEPTED[action], False
         if action is Action.RESIZE:
             reason = proposal.revert_reason or reason
             may_evict = proposal.revert_reason is None and self._reserve_fallback(
@@ -184,14 +191,14 @@ class OwnerChecks:
             )
         decision = assessed.decided(action, reason, proposal.message)
         goes = action is Action.EVICT or may_evict
-        is_canary = goes and self.inputs.rules.prove is not Prove.OFF
+        needs_proof = goes and self.inputs.rules.prove is not Prove.OFF
         return QueueStep(
             pod,
             replace(
                 decision,
                 change=proposal.change,
                 may_evict_instead=may_evict,
-                is_canary=is_canary and not self.proof(vpa).is_proven,
+                needs_proof=needs_proof and not self.proof(vpa).is_proven,
             ),
             proposal.needs_slot,
             self._is_broken(assessed),
@@ -261,9 +268,9 @@ class OwnerChecks:
 
     def _too_few(self, vpa: Vpa) -> Why | None:
         required = required_replicas(vpa, self.inputs.rules)
-        if self._there >= required:
+        if self._scheduled >= required:
             return None
-        there = counted(self._there)
+        there = counted(self._scheduled)
         message = f"{self.group.key} has {there}, and at least {required} are required"
         return Reason.TOO_FEW_REPLICAS, message
 
@@ -272,17 +279,19 @@ class OwnerChecks:
         vpa = assessed.vpa
         if vpa.name not in self.roles:
             self.roles[vpa.name] = tuple(
-                pod for pod in self.up if not is_unready(pod) and selects(vpa.selector, pod)
+                pod
+                for pod in self.undisturbed
+                if not is_unready(pod) and selects(vpa.selector, pod)
             )
         return any(pod.uid != assessed.pod.uid for pod in self.roles[vpa.name])
 
     def _rollout(self, assessed: Assessment) -> Why | None:
-        if assessed.quick_oom:
+        if assessed.is_quick_oom:
             return None
         rollout = ongoing_rollout(self.group.owner, self.group.view)
         if rollout is None:
             return None
-        since = self._state.note_rollout((self.group.namespace, str(self.group.key)), rollout)
+        since = self._state.note_rollout((self.group.namespace, self.group.key), rollout)
         if self.inputs.now - since >= self.inputs.rules.rollout_patience:
             return None
         return Reason.ROLLOUT_IN_PROGRESS, rollout.message
@@ -348,7 +357,7 @@ class OwnerChecks:
     def _is_broken(self, assessed: Assessment) -> bool:
         """Whether disturbing a pod takes nothing away from what is ready."""
         rules, now = self.inputs.rules, self.inputs.now
-        return is_broken(assessed.pod, rules, now, quick_oom=assessed.quick_oom)
+        return is_broken(assessed.pod, rules, now, is_quick_oom=assessed.is_quick_oom)
 
     def reserve(self, step: QueueStep) -> Why | None:
         """Reserve what an eviction needs; return what others have used up already, else None."""

@@ -122,10 +122,10 @@ class Decision:
     reason: Reason
     message: str
     numbers: PodNumbers | None = None
-    quick_oom: bool = False
+    is_quick_oom: bool = False
     change: PodChange | None = None  # of a resize or unboost
     may_evict_instead: bool = False  # if the resize is refused for good
-    is_canary: bool = False  # the replacement decides whether more pods go
+    needs_proof: bool = False  # no replacement has shown yet that evicting pods of its VPA helps
     until: datetime | None = None  # when the decision may change by itself
 
     def put_off(self, reason: Reason, message: str) -> Decision:
@@ -137,7 +137,7 @@ class Decision:
             message=message,
             change=None,
             may_evict_instead=False,
-            is_canary=False,
+            needs_proof=False,
         )
 
 
@@ -157,7 +157,7 @@ def decision_json(decision: Decision) -> Json:
         json["difference"] = round(numbers.difference, 6)
         json["grossDifference"] = round(numbers.gross_difference, 6)
         json["outsideBounds"] = numbers.is_outside
-        json["quickOOM"] = decision.quick_oom
+        json["quickOOM"] = decision.is_quick_oom
     json["containers"] = _containers(numbers.pairs if numbers is not None else ())
     if decision.change is not None:
         json["change"] = _change(decision.change)

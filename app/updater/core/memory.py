@@ -30,6 +30,7 @@ from app.updater.core.rules import UpdateRules
 
 _T = TypeVar("_T")
 ProofKey = tuple[str, ObjectKey, str]  # namespace, owner, VPA
+OwnerKey = tuple[str, ObjectKey]  # namespace and owner
 NamespacedName = tuple[str, str]  # namespace and name
 Wanted = Mapping[tuple[str, str], Quantity]  # by container and resource
 
@@ -93,9 +94,7 @@ class Memory:
     breakers: Breakers = field(default_factory=Breakers)
     # By PodDisruptionBudget, or by the owner of pods under one that is not seen.
     pdb_pauses: Mapping[NamespacedName, Pause] = field(default_factory=dict)
-    rollouts: Mapping[NamespacedName, SeenRollout] = field(
-        default_factory=dict
-    )  # by namespace and owner
+    rollouts: Mapping[OwnerKey, SeenRollout] = field(default_factory=dict)
 
     def of(self, pod: Pod) -> PodMemory:
         """Return what is remembered of a pod, empty if nothing is."""
@@ -142,7 +141,7 @@ def after_absence(memory: Memory) -> Memory:
 def after_outage(memory: Memory, outage: Outage, rules: UpdateRules) -> Memory:
     """Return the memory after the webhook is back; doing it again changes nothing.
 
-    Pauses that began while it was away, or just before, are over: one new trial of each workload.
+    Pauses that began while it was away, or just before, are over: one new canary of each workload.
     """
     proofs = {key: proof.after_outage(outage, rules) for key, proof in memory.proofs.items()}
     return replace(memory, proofs=proofs, breakers=memory.breakers.after_outage(outage, rules))

@@ -40,7 +40,7 @@ class Deviation:
 class NeedCheck:
     """Whether a pod needs an update."""
 
-    reason: Reason | None  # why it needs none, None if it needs one
+    quiet_reason: Reason | None  # why it needs none, None if it needs one
     message: str
     until: datetime | None = None  # when the answer may change without any event
 
@@ -48,24 +48,26 @@ class NeedCheck:
 def no_need(deviation: Deviation, rules: UpdateRules) -> NeedCheck | None:
     """Return what holds for every pod with such a difference, unless it ran out of memory."""
     difference = deviation.difference
+    if is_worth_it(difference, rules, at_once=deviation.is_outside):
+        return None
     if deviation.is_outside:
-        if _is_worth_it(deviation, rules):
-            return None
         message = f"outside of its bounds, but the difference is {percent(difference)}"
         return NeedCheck(Reason.NO_CHANGE, message)
     if difference == 0:
         return NeedCheck(Reason.NO_CHANGE, "within its bounds and as recommended")
-    if difference >= rules.update_threshold:
-        return None
     least = percent(rules.update_threshold)
     message = f"within its bounds; a difference of {percent(difference)} is less than {least}"
     return NeedCheck(Reason.TOO_SMALL, message)
 
 
-def _is_worth_it(deviation: Deviation, rules: UpdateRules) -> bool:
-    """Whether a pod that is outside of its bounds, or was killed, is updated."""
-    difference = deviation.difference
-    return difference > 0 and difference >= rules.least_difference
+def is_worth_it(difference: float, rules: UpdateRules, *, at_once: bool) -> bool:
+    """Whether a pod is updated for a difference.
+
+    At once it is if it is outside of its bounds, or ran out of memory.
+    """
+    return difference > 0 and difference >= (
+        rules.least_difference if at_once else rules.update_threshold
+    )
 
 
 def check_need(
@@ -75,13 +77,13 @@ def check_need(
     rules: UpdateRules,
     now: datetime,
 ) -> NeedCheck:
-    """Tell whether a pod needs an update that ran out of memory or for which `no_need` is None.
+    """Decide where `no_need` cannot: after an OOM kill, or where age matters.
 
-    `since` is when it started or was last resized.
+    `since` is when the pod started or was last resized.
     """
     difference = percent(deviation.difference)
     if oom is not None:
-        if not _is_worth_it(deviation, rules):
+        if not is_worth_it(deviation.difference, rules, at_once=True):
             message = f"killed for want of memory, but the difference is {difference}"
             return NeedCheck(Reason.NO_CHANGE, message)
         return NeedCheck(None, f"container {oom.container} ran out of memory", oom.until)
@@ -116,10 +118,10 @@ class Urgency(IntEnum):
 Rank = tuple[int, float, float, str, str]  # the least goes first
 
 
-def rank(pod: Pod, deviation: Deviation, *, is_up: bool, quick_oom: bool) -> Rank:
+def rank(pod: Pod, deviation: Deviation, *, is_up: bool, is_quick_oom: bool) -> Rank:
     """Return what sorts pods that need an update: urgency, difference, age, name."""
     urgency = Urgency.TOO_BIG
-    if quick_oom:
+    if is_quick_oom:
         urgency = Urgency.OUT_OF_MEMORY
     elif is_up:
         urgency = Urgency.FAR_TOO_SMALL if deviation.is_outside else Urgency.TOO_SMALL
@@ -135,7 +137,7 @@ class QuickOom:
     until: datetime
 
 
-def quick_oom(
+def latest_quick_oom(
     pod: Pod, vpa: Vpa, rules: UpdateRules, gates: FeatureGates, now: datetime
 ) -> QuickOom | None:
     """Return the latest quick kill that counts now."""
@@ -157,7 +159,7 @@ def _counts_until(
 ) -> datetime | None:
     """Return until when a kill counts, None if it was not early in the container's life."""
     started, finished = end.started_at, end.finished_at
-    threshold, policy = rules.quick_oom, vpa.update_policy
+    threshold, policy = rules.quick_oom_within, vpa.update_policy
     seconds = policy.evict_after_oom_seconds if policy is not None else None
     if seconds is not None and FeatureGate.PER_VPA_CONFIG in gates:
         threshold = timedelta(seconds=seconds)

@@ -26,7 +26,6 @@ from app.model.errors import (
 )
 from app.model.pods import BOOST_ANNOTATION, Pod
 from app.model.quantity import CPU
-from app.model.times import doubled
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Reason, Why
 from app.updater.core.memory import (
@@ -301,7 +300,7 @@ class _MemoryUpdate:
 
 def needs_trial(step: QueueStep, rules: UpdateRules) -> bool:
     """Whether a pod has to be created on trial before this one goes."""
-    return rules.prove is Prove.DRY_RUN and step.decision.is_canary and step.is_eviction
+    return rules.prove is Prove.DRY_RUN and step.decision.needs_proof and step.is_eviction
 
 
 def is_useless(step: QueueStep, created: Pod | None) -> bool:
@@ -329,7 +328,4 @@ def after_useless_trial(
     """Return the memory after a trial showed that evicting would not help: the workload rests."""
     key = (queue.namespace, queue.owner, step.decision.vpa)
     proof = current_proof(memory.proofs.get(key), step.proof_version)
-    failed = proof.after_replacement("", helped=False, rules=rules, now=now)
-    pause = doubled(rules.trial_pause, failed.failures, rules.longest_proof_pause)
-    failed = replace(failed, awaited=proof.awaited, known=proof.known, since=now, until=now + pause)
-    return replace(memory, proofs={**memory.proofs, key: failed})
+    return replace(memory, proofs={**memory.proofs, key: proof.after_useless_trial(rules, now)})

@@ -8,6 +8,14 @@ The budget is what tolerance allows to be down, less what is down already; an ow
 any tolerance may lose one pod, and only while it is whole. A ready pod is judged by how many are
 ready, a broken one by how many run at all, so that an owner whose pods are all broken can still
 be repaired, a few pods at a time.
+
+Which pods count:
+  live         neither being deleted nor over
+  scheduled    live, on a node, and not evicted by us: at least `minReplicas` for an update
+  running      live, beyond phase Pending, and not evicted by us: the budget for broken pods
+  undisturbed  running, and in no resize of ours that may restart it
+  ready        undisturbed, and not saying that it is unready: the budget for all others
+  desired      what the owner asks for, whatever there is
 """
 
 from __future__ import annotations
@@ -163,7 +171,7 @@ def _selects_replacement(vpa: Vpa, selector: Selector, pod: Pod, owner: Workload
 class Size:
     """How many pods an owner wants, or why that is not known."""
 
-    configured: int | None
+    desired: int | None
     problem: str = ""
 
 
@@ -172,7 +180,7 @@ def is_live(pod: Pod) -> bool:
     return pod.deleted is None and pod.phase not in _OVER
 
 
-def configured_size(key: ObjectKey, owner: Workload | None, live: int) -> Size:
+def desired_size(key: ObjectKey, owner: Workload | None, live: int) -> Size:
     """Return how many pods an owner wants; `live` is how many it has."""
     kind = key.kind if key.is_built_in else ""
     if kind == "Job":
@@ -200,13 +208,13 @@ def is_unready(pod: Pod) -> bool:
     return ready is not None and ready.status == "False"
 
 
-def is_broken(pod: Pod, rules: UpdateRules, now: datetime, *, quick_oom: bool) -> bool:
+def is_broken(pod: Pod, rules: UpdateRules, now: datetime, *, is_quick_oom: bool) -> bool:
     """Whether disturbing a running pod takes nothing away from what is ready."""
     ready = pod.condition("Ready")
     if ready is None or ready.status != "False":
         return False
     since = ready.last_transition
-    return quick_oom or (since is not None and now - since >= rules.unready_patience)
+    return is_quick_oom or (since is not None and now - since >= rules.unready_patience)
 
 
 def is_running(pod: Pod) -> bool:
@@ -231,13 +239,13 @@ def budget_of(
         gone: uids of pods that we evicted and that still seem to be there.
         disturbed: uids of pods that we are restarting.
     """
-    running = alive = 0
+    running = ready = 0
     for pod in pods:
         if pod.uid in gone or not is_running(pod):
             continue
         running += 1
-        alive += pod.uid not in disturbed and not is_unready(pod)
-    return OwnerBudget(size, tolerance, running, alive)
+        ready += pod.uid not in disturbed and not is_unready(pod)
+    return OwnerBudget(size, tolerance, running, ready)
 
 
 def went_down(pods: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[int, int]:
@@ -319,17 +327,17 @@ def _progress(workload: Workload, rollout: Rollout) -> str:
 class OwnerBudget:
     """The pods of one owner, as far as they count, and what we took away from them."""
 
-    configured: int
+    desired: int
     tolerance: float
     running: int
-    alive: int  # of those running: not known to be unready
+    ready: int  # of those running: not known to be unready
     taken_running: int = 0
-    taken_alive: int = 0
+    taken_ready: int = 0
 
     @property
     def tolerated(self) -> int:
         """How many pods may be down."""
-        return int(self.configured * self.tolerance)
+        return int(self.desired * self.tolerance)
 
     def has_slot(self, *, broken: bool = False, held: bool = False) -> bool:
         """Whether one more pod may go down.
@@ -338,11 +346,11 @@ class OwnerBudget:
             broken: it is judged by how many run, not by how many are ready.
             held: it counts as down already, for a resize that may restart it.
         """
-        up, taken = (self.running, self.taken_running) if broken else (self.alive, self.taken_alive)
+        up, taken = (self.running, self.taken_running) if broken else (self.ready, self.taken_ready)
         up += held and not broken
-        if up - taken > self.configured - self.tolerated:
+        if up - taken > self.desired - self.tolerated:
             return True
-        is_untouched = self.taken_running == 0 and up == self.configured
+        is_untouched = self.taken_running == 0 and up == self.desired
         return self.tolerated == 0 and is_untouched
 
     def after(self, down: int, *, broken: bool = False, held: bool = False) -> OwnerBudget:
@@ -350,5 +358,5 @@ class OwnerBudget:
         return replace(
             self,
             taken_running=self.taken_running + down,
-            taken_alive=self.taken_alive + (0 if broken or held else down),
+            taken_ready=self.taken_ready + (0 if broken or held else down),
         )

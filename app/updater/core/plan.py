@@ -24,12 +24,13 @@ from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup, Workload
 from app.sizing.matching import MatchReason
 from app.updater.core.action_queue import ActionQueue
 from app.updater.core.assess import assess
-from app.updater.core.blockers import plan_owner
+from app.updater.core.blockers import decide_owner
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, NamespacedName, after_outage, observed
 from app.updater.core.owners import Matcher, Overlap, by_owner, is_live
-from app.updater.core.plan_state import Assessment, OwnerPods, PlanInputs, PlanState
+from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import Outage
+from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
 from app.updater.core.rules import UpdateRules
 from app.updater.core.targets import OwnerTargets
 
@@ -220,7 +221,7 @@ class _NamespacePlanner:
     def plan(self, only: frozenset[str] | None) -> NamespacePlan:
         """Decide about all controlled pods, or about those with some names alone."""
         for key, pods in by_owner(self._view.pods.values()):
-            self._plan_owner(key, pods, only)
+            self._assess_owner(key, pods, only)
         ends = (assessed.until for assessed in self._lasting.values())
         return NamespacePlan(
             self._view,
@@ -235,7 +236,7 @@ class _NamespacePlanner:
             is_settled=len(self._lasting) + self._unselected == len(self._decisions),
         )
 
-    def _plan_owner(self, key: ObjectKey, pods: list[Pod], only: frozenset[str] | None) -> None:
+    def _assess_owner(self, key: ObjectKey, pods: list[Pod], only: frozenset[str] | None) -> None:
         known = self._view.workloads.get(key) or self._looked_up.get(key)
         owner = known if isinstance(known, Workload) else None
         targets: dict[str, OwnerTargets] = {}
@@ -301,7 +302,7 @@ class _NamespacePlanner:
             return
         live = tuple(pod for pod in pods if is_live(pod))
         group = OwnerPods(self._namespace, key, owner, self._view, live, tuple(assessments))
-        owner_plan = plan_owner(group, self._state)
+        owner_plan = decide_owner(group, self._state)
         self._decisions += owner_plan.decisions.values()
         self._evictable += owner_plan.evictable
         self._resizable += owner_plan.resizable

@@ -1,8 +1,6 @@
-"""What a plan is made with: its inputs, each pod with what would be right, and what owners share.
+"""What owners share while a plan is made: evictions and budgets that are left, what was learnt.
 
-Strategy: what concerns one pod alone is assessed once and kept while the pod, its VPA and the
-time allow; what concerns the pods of an owner together comes afterwards, and only where there is
-a proposal. PlanState is the only thing that changes while planning. Owners have a fixed order, so
+Strategy: PlanState is the only thing that changes while planning. Owners have a fixed order, so
 the same snapshot gives the same plan at the same time.
 """
 
@@ -10,24 +8,18 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-from app.model.gates import FeatureGates
-from app.model.kinds import ObjectKey
 from app.model.limits import DisruptionBudget, Node
 from app.model.pods import Pod
 from app.model.quantity import Quantity
-from app.model.snapshot import NamespaceView
-from app.model.vpa import Vpa
-from app.model.workloads import Workload
-from app.updater.core.decisions import Action, Decision, PodChange, PodNumbers, Reason, Why
+from app.updater.core.decisions import Reason, Why
 from app.updater.core.memory import (
-    Infeasible,
     Memory,
     NamespacedName,
-    Pause,
+    OwnerKey,
     PodMemory,
     ProofKey,
     SeenRollout,
@@ -35,160 +27,12 @@ from app.updater.core.memory import (
     with_pods,
     without_breaker_canaries,
 )
-from app.updater.core.need import Rank
-from app.updater.core.owners import OngoingRollout, Role
-from app.updater.core.proof import Outage, Proof
-from app.updater.core.resize_state import ResizeStage, ResizeState
-from app.updater.core.rules import Prove, UpdateRules
-from app.updater.core.targets import OwnerTargets, PodTarget
+from app.updater.core.owners import OngoingRollout
+from app.updater.core.proof import Proof
+from app.updater.core.proposals import Assessment, PlanInputs
+from app.updater.core.rules import Prove
 
 _GOLDEN: Final = 0.618  # its multiples spread evenly, whatever the step
-RESIZE_REASONS: Final = {
-    ResizeStage.UNDER_WAY: Reason.RESIZE_IN_PROGRESS,
-    ResizeStage.UNKNOWN: Reason.RESIZE_IN_PROGRESS,
-    ResizeStage.FAILING: Reason.RESIZE_ERROR,
-    ResizeStage.DEFERRED: Reason.RESIZE_DEFERRED,
-    ResizeStage.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
-}
-
-
-@dataclass(frozen=True, slots=True)
-class PlanInputs:
-    """What holds for everything that is decided at one moment."""
-
-    rules: UpdateRules
-    gates: FeatureGates
-    memory: Memory
-    now: datetime
-    webhook_is_healthy: bool = True
-    is_partial: bool = False  # only some pods are decided about
-    outage: Outage | None = None  # the latest of the webhook, over by now
-
-
-@dataclass(frozen=True, slots=True)
-class Proposal:
-    """An eviction, a resize or the end of a boost that would be right for a pod."""
-
-    action: Action
-    message: str
-    rank: Rank
-    needs_slot: bool  # in the owner's budget
-    change: PodChange | None = None
-    unmet: str = ""  # the eviction requirement that is not met
-    revert_reason: Reason | None = None  # why a resize that was asked for before is reverted
-    revert_change: PodChange | None = None  # of an eviction: what is reverted if it may not be
-
-    @property
-    def is_disruptive(self) -> bool:
-        """Whether a change restarts a container."""
-        return self.change is not None and self.change.is_disruptive
-
-
-@dataclass(frozen=True, slots=True)
-class Assessment:
-    """A pod with either a decision or a proposal."""
-
-    pod: Pod
-    vpa: Vpa
-    decision: Decision | None = None
-    proposal: Proposal | None = None
-    numbers: PodNumbers | None = None
-    quick_oom: bool = False
-    until: datetime | None = None  # when it may change by itself
-    resizing_since: datetime | None = None  # the first sight of a resize that nothing dates
-    infeasible: Infeasible | None = None  # to be remembered from now on
-    role: Role = Role.ORIGINAL
-    is_in_place: bool = False  # resized rather than evicted, where that is possible
-
-    def decided(self, action: Action, reason: Reason, message: str) -> Decision:
-        """Return a decision about this pod."""
-        return Decision(
-            self.pod.uid,
-            self.pod.namespace,
-            self.pod.name,
-            self.vpa.name,
-            action,
-            reason,
-            message,
-            self.numbers,
-            self.quick_oom,
-            until=self.until,
-        )
-
-    def waiting(self, reason: Reason, message: str) -> Assessment:
-        """Return the assessment with the decision that the pod has to wait."""
-        return replace(self, decision=self.decided(Action.WAIT, reason, message))
-
-
-@dataclass(frozen=True, slots=True)
-class PodContext:
-    """One pod and all that is needed to assess it."""
-
-    pod: Pod
-    vpa: Vpa
-    targets: OwnerTargets
-    inputs: PlanInputs
-    remembered: PodMemory
-    allocatable: Mapping[str, Quantity] | None = None  # of the pod's node, None if not known
-    role: Role = Role.ORIGINAL
-
-    @property
-    def rules(self) -> UpdateRules:
-        """The rules in force."""
-        return self.inputs.rules
-
-    @property
-    def is_in_place(self) -> bool:
-        """Whether the pod is resized rather than evicted, where that is possible.
-
-        One whose VPA changed with its labels is in every mode: it would lose the labels.
-        """
-        allows = self.vpa.allows
-        is_upscaled = allows.only_upwards and self.rules.upscale_only_in_place
-        return allows.may_resize or is_upscaled or self.role is not Role.ORIGINAL
-
-    @property
-    def pause(self) -> Pause | None:
-        """The pause after a call for the pod failed, None if there is none or it is over."""
-        pause = self.remembered.pause
-        return None if pause is None or pause.is_over(self.inputs.now) else pause
-
-    def assessed(
-        self,
-        action: Action,
-        reason: Reason,
-        message: str,
-        *,
-        numbers: PodNumbers | None = None,
-        until: datetime | None = None,
-    ) -> Assessment:
-        """Return the assessment of a pod for which nothing is proposed."""
-        found = Assessment(self.pod, self.vpa, numbers=numbers, until=until)
-        return replace(found, decision=found.decided(action, reason, message))
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """Why and how urgently a pod needs an update, and what it should become."""
-
-    target: PodTarget
-    message: str
-    rank: Rank
-    quick_oom: bool
-    unmet: str
-    state: ResizeState
-
-
-@dataclass(frozen=True, slots=True)
-class OwnerPods:
-    """The pods of one owner."""
-
-    namespace: str
-    key: ObjectKey
-    owner: Workload | None
-    view: NamespaceView
-    pods: tuple[Pod, ...]  # the live ones
-    assessments: tuple[Assessment, ...]
 
 
 class PlanState:
@@ -203,7 +47,7 @@ class PlanState:
         self._left: dict[NamespacedName, int] = {}  # by PodDisruptionBudget
         self._pods: dict[str, PodMemory] = {}
         self._proofs: dict[ProofKey, Proof] = {}
-        self._rollouts: dict[NamespacedName, SeenRollout] = {}
+        self._rollouts: dict[OwnerKey, SeenRollout] = {}
         self._unreplaced: set[str] = set()  # uids
 
     def allocatable(self, pod: Pod) -> Mapping[str, Quantity] | None:
@@ -307,7 +151,7 @@ class PlanState:
         """Note that no replacement will come for one of the pods that a proof awaits."""
         self._unreplaced.update(proof.awaited)
 
-    def note_rollout(self, key: NamespacedName, rollout: OngoingRollout) -> datetime:
+    def note_rollout(self, key: OwnerKey, rollout: OngoingRollout) -> datetime:
         """Note the rollout of an owner; return since when it is seen."""
         seen = self.inputs.memory.rollouts.get(key)
         if seen is None or seen.mark != rollout.mark:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 from app.model.pods import Container, Pod
@@ -22,7 +22,7 @@ from app.updater.core.rules import Prove, UpdateRules
 
 Expected = Mapping[tuple[str, str], Quantity]  # requests by container and resource
 _CLOSE: Final = 10  # percent
-_MOST_VERDICTS: Final = 1000
+_MOST_JUDGED: Final = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class Proof:
     version: ProofVersion
     is_proven: bool = False
     awaited: tuple[str, ...] = ()  # uids of evicted pods not seen replaced yet, oldest first
-    since: datetime | None = None  # the latest eviction
+    since: datetime | None = None  # the latest eviction, or trial that showed it to be useless
     known: frozenset[str] = frozenset()  # pods that are no replacement, or are judged already
     expected: Expected = field(default_factory=dict)
     failures: int = 0
@@ -89,9 +89,16 @@ class Proof:
         seen = replace(self, awaited=self.awaited[1:], known=self.known | {uid})
         if helped:
             return replace(seen, is_proven=True, failures=0, until=None)
+        return seen._failed(rules.proof_pause, rules, now)
+
+    def after_useless_trial(self, rules: UpdateRules, now: datetime) -> Proof:
+        """Return the proof after a pod created on trial came back unchanged."""
+        return replace(self._failed(rules.trial_pause, rules, now), since=now)
+
+    def _failed(self, pause: timedelta, rules: UpdateRules, now: datetime) -> Proof:
         failures = self.failures + 1
-        pause = doubled(rules.proof_pause, failures, rules.longest_proof_pause)
-        return replace(seen, is_proven=False, failures=failures, until=now + pause)
+        until = now + doubled(pause, failures, rules.longest_proof_pause)
+        return replace(self, is_proven=False, failures=failures, until=until)
 
     def without(self, uid: str) -> Proof:
         """Return the proof when a pod was not evicted after all."""
@@ -157,39 +164,38 @@ def has_expected(
 class Breaker:
     """What came of the latest evictions of many workloads, and whether they have to stop."""
 
-    verdicts: tuple[tuple[datetime, bool], ...] = ()  # the latest, also while it is open
+    # The latest replacements, also while it is open: when each was judged, whether it helped.
+    judged: tuple[tuple[datetime, bool], ...] = ()
     is_open: bool = False
     canary: str = ""  # the uid of the pod whose replacement decides, empty if none is out
     until: datetime | None = None  # no canary before; nor another one, if one is out
     failures: int = 0
-    since: datetime | None = None  # the latest verdict that opened it or kept it open
+    since: datetime | None = None  # the latest replacement that opened it or kept it open
 
     def after(
-        self, verdict: bool, rules: UpdateRules, now: datetime, *, evicted: Collection[str] = ()
+        self, rules: UpdateRules, now: datetime, *, helped: bool, evicted: Collection[str] = ()
     ) -> Breaker:
         """Return the breaker after one more replacement was judged.
 
         Args:
-            verdict: whether evicting helped.
             rules: for the share of useless evictions that is too much.
             now: the time.
+            helped: whether evicting did.
             evicted: uids of the pods one of which was replaced; while all have to stop only the
                 answer to the canary counts.
         """
-        found = replace(
-            self, verdicts=(*self.latest(rules, now)[1 - _MOST_VERDICTS :], (now, verdict))
-        )
+        found = replace(self, judged=(*self.latest(rules, now)[1 - _MOST_JUDGED :], (now, helped)))
         if self.is_open:
-            return found.after_canary(rules, now, helped=verdict, evicted=evicted)
-        opens = len(found.verdicts) >= rules.breaker_least and found.is_useless(rules, now)
+            return found.after_canary(rules, now, helped=helped, evicted=evicted)
+        opens = len(found.judged) >= rules.breaker_least and found.is_useless(rules, now)
         return found.opened(rules, now) if opens else found
 
     def latest(self, rules: UpdateRules, now: datetime) -> tuple[tuple[datetime, bool], ...]:
-        """Return the verdicts that still count."""
-        verdicts = self.verdicts
-        if not verdicts or now - verdicts[0][0] < rules.breaker_window:
-            return verdicts
-        return tuple(item for item in verdicts if now - item[0] < rules.breaker_window)
+        """Return what was judged and still counts."""
+        judged = self.judged
+        if not judged or now - judged[0][0] < rules.breaker_window:
+            return judged
+        return tuple(item for item in judged if now - item[0] < rules.breaker_window)
 
     def useless(self, rules: UpdateRules, now: datetime) -> int:
         """Return how many of the latest evictions did not help."""
@@ -210,7 +216,7 @@ class Breaker:
         if self.canary not in evicted:
             return self
         if helped:
-            return Breaker(self.verdicts[-1:])
+            return Breaker(self.judged[-1:])
         failures = self.failures + 1
         pause = doubled(rules.proof_pause, failures, rules.longest_proof_pause)
         return replace(self, canary="", until=now + pause, failures=failures, since=now)
@@ -235,8 +241,8 @@ class Breaker:
         """Return the breaker without what was judged while the webhook was away."""
         if self.is_open and outage.explains(self.since, rules):
             return Breaker()
-        kept = tuple(item for item in self.verdicts if not outage.explains(item[0], rules))
-        return self if len(kept) == len(self.verdicts) else replace(self, verdicts=kept)
+        kept = tuple(item for item in self.judged if not outage.explains(item[0], rules))
+        return self if len(kept) == len(self.judged) else replace(self, judged=kept)
 
     def without_canary(self) -> Breaker:
         """Return the breaker when its canary will get no answer: another one may go."""
@@ -250,7 +256,7 @@ class Breakers:
     What one namespace does to its pods stops no evictions elsewhere, however often it does it.
     """
 
-    cluster: Breaker = field(default_factory=Breaker)  # has no verdicts of its own
+    cluster: Breaker = field(default_factory=Breaker)  # judges by those of the namespaces
     namespaces: Mapping[str, Breaker] = field(default_factory=dict)
     is_trusted: bool = True  # some eviction has helped; after a start none has yet
 
@@ -278,7 +284,7 @@ class Breakers:
         evicted: Collection[str] = (),
     ) -> Breakers:
         """Return the breakers after one more replacement was judged; see `Breaker.after`."""
-        own = self.of(namespace).after(helped, rules, now, evicted=evicted)
+        own = self.of(namespace).after(rules, now, helped=helped, evicted=evicted)
         found = replace(
             self,
             namespaces={**self.namespaces, namespace: own},
@@ -288,7 +294,7 @@ class Breakers:
             cluster = self.cluster.after_canary(rules, now, helped=helped, evicted=evicted)
             found = replace(found, cluster=cluster)
             if not cluster.is_open:  # the other namespaces are heard again
-                found = found._each(lambda one: one if one is own else replace(one, verdicts=()))
+                found = found._each(lambda one: one if one is own else replace(one, judged=()))
         elif not helped and found.is_outvoted(rules, now):
             found = replace(found, cluster=self.cluster.opened(rules, now))
         return found

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from app.model.pods import UPDATES_ANNOTATION
 from app.updater.core.memory import ProofKey
+from app.updater.core.need import is_worth_it
 from app.updater.core.owners import Size
-from app.updater.core.plan_state import Assessment, OwnerPods, PlanState
+from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import Expected, Proof, has_expected
+from app.updater.core.proposals import Assessment, OwnerPods
 from app.updater.core.rules import UpdateRules
 
 
@@ -61,7 +63,7 @@ def _without_replacement(
             strange, helped=False, rules=state.inputs.rules, now=state.inputs.now
         )
     # The owner has all the pods that it wants, so none will come.
-    if size.configured is not None and len(group.pods) >= size.configured:
+    if size.desired is not None and len(group.pods) >= size.desired:
         state.note_unreplaced(proof)
         return proof.without_replacement()
     return proof
@@ -90,6 +92,6 @@ def _helped(assessed: Assessment, expected: Expected, rules: UpdateRules) -> boo
     pod, numbers = assessed.pod, assessed.numbers
     if numbers is None:
         return pod.is_boosted or pod.annotation(UPDATES_ANNOTATION) is not None
-    if numbers.is_outside and numbers.gross_difference >= rules.least_difference:
+    if numbers.is_outside and is_worth_it(numbers.gross_difference, rules, at_once=True):
         return has_expected(pod, numbers.pairs, expected, off_percent=0)
     return has_expected(pod, numbers.pairs, expected)

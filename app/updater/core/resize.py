@@ -1,4 +1,4 @@
-"""Pods that are updated in place: ask, wait, replace, evict, or revert.
+"""How a pod gets what it needs: ask for a resize, wait, replace or revert it, or evict the pod.
 
 Strategy: a resize under way is waited for. It is replaced only when something clearly different
 is wanted, followed by an eviction where the mode allows one and it is stuck, and reverted where
@@ -17,6 +17,7 @@ from app.model.times import LATEST, believed, later
 from app.sizing.sizing import Sizes
 from app.updater.core.decisions import Action, ContainerChange, PodChange, Reason, Why
 from app.updater.core.memory import Infeasible, blamed_resources, is_remembered, wanted_requests
+from app.updater.core.need import is_worth_it
 from app.updater.core.owners import Role
 from app.updater.core.patching import (
     last_updated,
@@ -24,7 +25,7 @@ from app.updater.core.patching import (
     updated_marks,
     without_raised_marks,
 )
-from app.updater.core.plan_state import RESIZE_REASONS, Assessment, Need, PodContext, Proposal
+from app.updater.core.proposals import RESIZE_REASONS, Assessment, Need, PodContext, Proposal
 from app.updater.core.resize_state import (
     ResizeStage,
     ResizeState,
@@ -47,7 +48,7 @@ def in_place(context: PodContext, need: Need) -> Assessment:
     if context.remembered.resized is not None:
         return base.waiting(Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
     if context.pod.phase == "Pending" and context.pod.node:
-        if need.quick_oom and context.vpa.allows.may_evict:
+        if need.is_quick_oom and context.vpa.allows.may_evict:
             return replace(base, proposal=_evict(context, need, need.message))
         return base.waiting(Reason.POD_PENDING, "the pod does not run yet")
     if need.state.is_ongoing:
@@ -78,7 +79,7 @@ def _assessment(context: PodContext, need: Need) -> Assessment:
         context.pod,
         context.vpa,
         numbers=need.target.numbers,
-        quick_oom=need.quick_oom,
+        is_quick_oom=need.is_quick_oom,
         role=context.role,
         is_in_place=context.is_in_place,
     )
@@ -205,10 +206,7 @@ def _asks_for_something_else(context: PodContext, target: PodTarget) -> bool:
         for pair in target.numbers.pairs
     )
     numbers = measure(pairs)
-    differs = numbers.gross_difference >= context.rules.update_threshold
-    return differs or (
-        numbers.is_outside and numbers.gross_difference >= context.rules.least_difference
-    )
+    return is_worth_it(numbers.gross_difference, context.rules, at_once=numbers.is_outside)
 
 
 def _revert_change(context: PodContext, state: ResizeState, since: datetime) -> PodChange | None:

@@ -28,7 +28,7 @@ class UpdateRules:
     update_threshold: float = 0.1  # least difference for a pod within its bounds
     least_difference: float = 0.01  # least difference for a pod outside of them
     lifetime_threshold: timedelta = timedelta(hours=12)  # least age of a pod within its bounds
-    quick_oom: timedelta = timedelta(minutes=10)  # a container killed that early needs help
+    quick_oom_within: timedelta = timedelta(minutes=10)  # a container killed that early needs help
     oom_stays_recent: timedelta = timedelta(minutes=7)  # at least so long after the kill
     deferred_timeout: timedelta = timedelta(minutes=5)  # before eviction
     resize_timeout: timedelta = timedelta(hours=1)  # before eviction

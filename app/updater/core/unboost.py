@@ -39,7 +39,7 @@ from app.updater.core.patching import (
     updated_marks,
     without_raised_marks,
 )
-from app.updater.core.plan_state import RESIZE_REASONS, Assessment, PodContext, Proposal
+from app.updater.core.proposals import RESIZE_REASONS, Assessment, PodContext, Proposal
 from app.updater.core.resize import as_reported
 from app.updater.core.resize_state import (
     IN_PROGRESS,
@@ -245,7 +245,7 @@ def _wait(context: PodContext, reason: Reason, message: str) -> Assessment:
 
 def _propose_end(context: PodContext, message: str, change: PodChange) -> Assessment:
     """Propose the end of a boost: across owners after all that needs a change, within one first."""
-    least = rank(context.pod, Deviation(0, is_outside=False), is_up=False, quick_oom=False)
+    least = rank(context.pod, Deviation(0, is_outside=False), is_up=False, is_quick_oom=False)
     proposal = Proposal(Action.UNBOOST, message, least, change.is_disruptive, change)
     return Assessment(context.pod, context.vpa, proposal=proposal)
 

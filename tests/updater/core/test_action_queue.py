@@ -41,13 +41,13 @@ def step(
 def walk(
     *steps: QueueStep,
     running: int = 4,
-    alive: int | None = None,
+    ready: int | None = None,
     wanted: int = 4,
     unproven: frozenset[str] = frozenset(),
     up: Mapping[str, Pod] | None = None,
 ) -> QueueCursor:
     """Return a walk through an owner of four, half of which may be down."""
-    budget = OwnerBudget(wanted, 0.5, running, running if alive is None else alive)
+    budget = OwnerBudget(wanted, 0.5, running, running if ready is None else ready)
     key = ObjectKey("", "StatefulSet", "web")
     pods = frozenset(item.pod.uid for item in steps)
     return QueueCursor(
@@ -189,14 +189,14 @@ def test_a_vpa_that_does_not_help_stops() -> None:
 
 def test_who_finds_no_place_is_told_of_the_owner() -> None:
     """Its numbers stand in the sentence, and who has the places; a broken pod counts with all."""
-    found = walk(*map(step, "ab"), step("c"), step("d", broken=True), alive=3)
+    found = walk(*map(step, "ab"), step("c"), step("d", broken=True), ready=3)
     taken = names(found)
     rest = list(found.rest())
     assert (taken, [left.pod.name for left, _ in rest]) == (["a", "d"], ["b", "c"])
     told = "StatefulSet/web wants 4 pods, 3 are up, 2 may be down; being updated: a, d"
     assert rest[0][1] == (Reason.BUDGET_EXHAUSTED, told)
 
-    found = walk(step("a", broken=True), running=2, alive=1)
+    found = walk(step("a", broken=True), running=2, ready=1)
     ((_, (_, message)),) = found.rest()
     assert message == "StatefulSet/web wants 4 pods, 2 are up, 2 may be down"
 

@@ -11,7 +11,7 @@ import pytest
 
 from app.model.fields import Json
 from app.model.gates import FeatureGates
-from app.updater.core.assess import mode_blocker
+from app.updater.core.assess import why_off
 from app.updater.core.decisions import Action, Reason
 from tests import make
 from tests.cases import cases
@@ -249,12 +249,12 @@ def test_pods_that_no_node_takes(
 )
 def test_modes(mode: str | None, gates: FeatureGates, expected: Reason | None) -> None:
     """Each mode acts on running pods, or has a reason why not."""
-    found = mode_blocker(make.vpa(mode=mode), gates)
+    found = why_off(make.vpa(mode=mode), gates)
     assert (found[0] if found else None) is expected
 
 
 def test_unknown_modes_do_nothing() -> None:
     """Not even if the VPA has a boost."""
     vpa = make.vpa(mode="Sometimes", boost=make.boost_json(factor=2))
-    found = mode_blocker(vpa, ALL_GATES)
+    found = why_off(vpa, ALL_GATES)
     assert found == (Reason.MODE_OFF, 'the update mode "Sometimes" is not known')

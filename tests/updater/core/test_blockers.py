@@ -116,7 +116,7 @@ def test_an_owner_whose_pods_all_run_out_of_memory_is_repaired(ready: bool) -> N
     ]
     found = Scene(pods)
     assert found.count(Action.EVICT) == 1
-    assert found.decision().quick_oom
+    assert found.decision().is_quick_oom
 
 
 def test_broken_pods_go_without_taking_from_the_ready() -> None:
@@ -198,7 +198,7 @@ def test_rollouts_are_waited_for() -> None:
     first = in_rollout(POD)
     assert first.told() == waiting
     memory = first.plan().memory
-    place = ("default", "ReplicaSet/web")
+    place = ("default", ObjectKey("", "ReplicaSet", "web"))
     assert memory.rollouts == {place: SeenRollout("Deployment/web@1/1", NOW)}
     later = in_rollout(POD, memory)
     assert replace(later, now=NOW + 9 * MINUTE).told() == waiting
@@ -303,7 +303,7 @@ def test_dry_run_proves_like_a_canary() -> None:
     rules = replace(OURS, prove=Prove.DRY_RUN)
     found = Scene(several(POD, 4), rules=rules)
     assert found.count(Action.EVICT) == 1
-    assert found.decision().is_canary
+    assert found.decision().needs_proof
 
 
 def queued(found: Scene) -> list[tuple[str, Action]]:
@@ -384,12 +384,12 @@ def test_numbers_stand_behind_every_decision(mode: str) -> None:
 def test_canaries_are_told() -> None:
     """To whoever carries out: it goes first, and what should come back is known."""
     decision = Scene(several(POD, 4), rules=OURS).decision()
-    assert decision.is_canary
-    assert not Scene(several(POD, 4), rules=UNPROVEN).decision().is_canary
+    assert decision.needs_proof
+    assert not Scene(several(POD, 4), rules=UNPROVEN).decision().needs_proof
     resized = Scene(several(POD, 4), rules=OURS, mode=EITHER).decision()
-    assert (resized.is_canary, resized.may_evict_instead) == (True, True)
+    assert (resized.needs_proof, resized.may_evict_instead) == (True, True)
     only = Scene(several(POD, 4), rules=OURS, mode="InPlace").decision()
-    assert (only.is_canary, only.may_evict_instead) == (False, False)
+    assert (only.needs_proof, only.may_evict_instead) == (False, False)
 
 
 def test_percentages_add_up() -> None:

@@ -19,7 +19,7 @@ DECISION = Decision(
     "too small",
     change=PodChange(),
     may_evict_instead=True,
-    is_canary=True,
+    needs_proof=True,
 )
 
 
@@ -33,7 +33,7 @@ def test_a_decision_that_is_put_off_changes_nothing() -> None:
         message="no token",
         change=None,
         may_evict_instead=False,
-        is_canary=False,
+        needs_proof=False,
     )
 
 

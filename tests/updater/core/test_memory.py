@@ -158,7 +158,7 @@ def test_namespaces() -> None:
             ("two", OWNER, "web"): Proof(PROOF.version, awaited=("gone",)),
             ("three", OWNER, "web"): PROOF,
         },
-        rollouts={("four", "x"): SeenRollout("", NOW)},
+        rollouts={("four", OWNER): SeenRollout("", NOW)},
     )
     assert memory.namespaces() == {"one", "two", "four"}
 
@@ -219,7 +219,7 @@ FULL = Memory(
     },
     breakers=Breakers(namespaces={"default": Breaker(((NOW, True),), is_open=True, until=NOW)}),
     pdb_pauses={("default", "web"): PAUSE},
-    rollouts={("default", "web"): SeenRollout("", NOW)},
+    rollouts={("default", OWNER): SeenRollout("", NOW)},
 )
 
 

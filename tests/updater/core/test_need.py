@@ -19,9 +19,9 @@ from app.updater.core.need import (
     QuickOom,
     Rank,
     check_need,
+    latest_quick_oom,
     no_need,
     percent,
-    quick_oom,
     rank,
     requirement_text,
 )
@@ -94,7 +94,7 @@ HALF = replace(OURS, update_threshold=0.5)
 )
 def test_what_needs_an_update(found: NeedCheck, reason: Reason | None) -> None:
     """Gates open and close where upstream's do, but never for nothing."""
-    assert found.reason is reason
+    assert found.quiet_reason is reason
 
 
 def test_until_tells_when_age_is_enough() -> None:
@@ -124,7 +124,7 @@ def priority(
 ) -> Rank:
     """Return what sorts a pod."""
     pod = make.pod(name=name, created=age)
-    return rank(pod, Deviation(difference, outside), is_up=up, quick_oom=oom)
+    return rank(pod, Deviation(difference, outside), is_up=up, is_quick_oom=oom)
 
 
 def differences(found: list[Rank]) -> list[float]:
@@ -309,7 +309,7 @@ def counts(
     gates: FeatureGates = ALL_GATES,
 ) -> bool:
     """Whether a kill of the pod counts now."""
-    return quick_oom(read(pod), make.vpa(**(vpa or {})), OURS, gates, NOW) is not None
+    return latest_quick_oom(read(pod), make.vpa(**(vpa or {})), OURS, gates, NOW) is not None
 
 
 def observed(names: str) -> Json:
@@ -415,6 +415,6 @@ def test_the_latest_kill_decides() -> None:
     pod = running(container("app", "1/1Gi"), container("b", "1/1Gi"), container("c", "1/1Gi"))
     for name, minutes in (("app", 3), ("b", 1), ("c", 2)):
         pod = killed(pod, ago=minutes * MINUTE, container_name=name)
-    found = quick_oom(read(pod), make.vpa(), OURS, NO_GATES, NOW)
+    found = latest_quick_oom(read(pod), make.vpa(), OURS, NO_GATES, NOW)
     assert found is not None
     assert (found.container, found.until) == ("b", NOW + 9 * MINUTE)

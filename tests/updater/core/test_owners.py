@@ -17,7 +17,7 @@ from app.updater.core.owners import (
     Overlap,
     OwnerBudget,
     budget_of,
-    configured_size,
+    desired_size,
     is_broken,
     is_live,
     is_unready,
@@ -229,8 +229,8 @@ def test_configured_size(
     owner: str, workload: Workload | None, live: int, expected: int | None
 ) -> None:
     """Whoever owns pods says how many there should be; only jobs go by what there is."""
-    found = configured_size(key(owner), workload, live)
-    assert found.configured == expected
+    found = desired_size(key(owner), workload, live)
+    assert found.desired == expected
     assert bool(found.problem) == (expected is None)
 
 
@@ -261,11 +261,11 @@ def test_is_live(pod: Json, expected: bool) -> None:
 
 
 def test_who_is_up() -> None:
-    """Running is by phase, alive by readiness; a pod that says nothing of it is alive."""
+    """Running is by phase, ready by readiness; a pod that says nothing of it is ready."""
     silent = read(running() | {"status": {"phase": "Running"}})
     pods = [*map(read, several(BARE_POD, 3)), read(UNREADY), read(pending(BARE_POD)), silent]
     found = budget_of(pods, 6, 0.5)
-    assert (found.running, found.alive) == (5, 4)
+    assert (found.running, found.ready) == (5, 4)
     assert is_unready(read(UNREADY))
     assert not is_unready(silent)
 
@@ -274,7 +274,7 @@ def test_own_actions_count_before_they_are_seen() -> None:
     """Pods that we evicted or restart are not up, whatever the watch still shows."""
     pods = [read(pod) for pod in several(BARE_POD, 4)]
     found = budget_of(pods, 4, 0.5, gone={"uid-web-0"}, disturbed={"uid-web-0", "uid-web-1"})
-    assert (found.running, found.alive) == (3, 2)
+    assert (found.running, found.ready) == (3, 2)
 
 
 @cases(
@@ -298,7 +298,7 @@ def test_went_down(before: Json, after: Json, stopped: int, unready: int) -> Non
 
 
 @pytest.mark.parametrize(
-    ("ready", "since", "quick_oom", "expected"),
+    ("ready", "since", "is_quick_oom", "expected"),
     [
         (True, 60, True, False),
         (False, 5, False, False),
@@ -306,16 +306,16 @@ def test_went_down(before: Json, after: Json, stopped: int, unready: int) -> Non
         (False, 10, False, True),
     ],
 )
-def test_is_broken(ready: bool, since: int, quick_oom: bool, expected: bool) -> None:
+def test_is_broken(ready: bool, since: int, is_quick_oom: bool, expected: bool) -> None:
     """A pod is broken if it is unready for long, or for want of memory."""
     pod = read(running(ready=ready, age=timedelta(minutes=since)))
-    assert is_broken(pod, OURS, NOW, quick_oom=quick_oom) is expected
+    assert is_broken(pod, OURS, NOW, is_quick_oom=is_quick_oom) is expected
 
 
 def test_an_undated_unready_pod_is_not_broken() -> None:
     """Without a time nobody knows how long."""
     pod = running(status={"conditions": [{"type": "Ready", "status": "False"}]})
-    assert not is_broken(read(pod), OURS, NOW, quick_oom=False)
+    assert not is_broken(read(pod), OURS, NOW, is_quick_oom=False)
 
 
 def deployment(**status: int) -> Json:
@@ -391,7 +391,7 @@ def spent(budget: OwnerBudget, *, broken: bool = False) -> int:
 
 
 @cases(
-    "configured running tolerance tolerated expected",
+    "desired running tolerance tolerated expected",
     {
         "3 of 3 up, 50% may be down": (3, 3, 0.5, 1, 1),
         "3 of 4 up, 50% may be down": (4, 3, 0.5, 2, 1),
@@ -414,10 +414,10 @@ def spent(budget: OwnerBudget, *, broken: bool = False) -> int:
     },
 )
 def test_worked_cases(
-    configured: int, running: int, tolerance: float, tolerated: int, expected: int
+    desired: int, running: int, tolerance: float, tolerated: int, expected: int
 ) -> None:
     """The share that may be down is cut off, not rounded, and one of a whole owner may go."""
-    budget = OwnerBudget(configured, tolerance, running, running)
+    budget = OwnerBudget(desired, tolerance, running, running)
     assert budget.tolerated == tolerated
     assert spent(budget) == spent(budget, broken=True) == expected
 
@@ -436,15 +436,15 @@ def test_what_did_not_go_gives_its_place_back() -> None:
 
 def test_unready_pods_are_down_already() -> None:
     """Ten pods, five of them not ready: no ready one may go, but the broken ones may."""
-    budget = OwnerBudget(10, 0.5, 10, alive=5)
+    budget = OwnerBudget(10, 0.5, 10, ready=5)
     assert spent(budget) == 0
     assert spent(budget, broken=True) == 5
 
 
 def test_all_broken_can_be_repaired_one_by_one() -> None:
     """An owner all of whose pods are broken is not lost."""
-    assert spent(OwnerBudget(3, 0.5, 3, alive=0), broken=True) == 1
-    assert spent(OwnerBudget(1, 0.5, 1, alive=0), broken=True) == 1
+    assert spent(OwnerBudget(3, 0.5, 3, ready=0), broken=True) == 1
+    assert spent(OwnerBudget(1, 0.5, 1, ready=0), broken=True) == 1
 
 
 SIZES = st.integers(0, 30)
@@ -452,12 +452,12 @@ SIZES = st.integers(0, 30)
 
 @given(SIZES, SIZES, SIZES, st.floats(0, 1), st.lists(st.booleans(), max_size=40))
 def test_never_more_than_tolerated(
-    configured: int, running: int, unready: int, tolerance: float, order: list[bool]
+    desired: int, running: int, unready: int, tolerance: float, order: list[bool]
 ) -> None:
     """However ready and broken pods take turns, no more are down than tolerance or one allow."""
     unready = min(unready, running)
-    budget = OwnerBudget(configured, tolerance, running, running - unready)
-    alive, up, broken_left = running - unready, running, unready
+    budget = OwnerBudget(desired, tolerance, running, running - unready)
+    ready, up, broken_left = running - unready, running, unready
     for broken in order:
         if broken and not broken_left:
             continue
@@ -465,8 +465,8 @@ def test_never_more_than_tolerated(
             continue
         budget = budget.after(1, broken=broken)
         up -= 1
-        alive -= not broken
+        ready -= not broken
         broken_left -= broken
-        least = configured - max(budget.tolerated, 1)
+        least = desired - max(budget.tolerated, 1)
         assert up >= least
-        assert broken or alive >= least
+        assert broken or ready >= least

@@ -9,8 +9,9 @@ from app.model.kinds import ObjectKey
 from app.updater.core.decisions import Reason
 from app.updater.core.memory import Infeasible, Memory, PodMemory, SeenRollout
 from app.updater.core.owners import OngoingRollout
-from app.updater.core.plan_state import Assessment, PlanInputs, PlanState
+from app.updater.core.plan_state import PlanState
 from app.updater.core.proof import Breaker, Breakers, Proof, ProofVersion
+from app.updater.core.proposals import Assessment, PlanInputs
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.cases import cases
@@ -207,7 +208,7 @@ def test_what_is_learnt_is_added() -> None:
 
 def test_rollouts_are_seen_while_they_last() -> None:
     """A whole plan forgets those that are over, a part of one does not."""
-    key = ("default", "ReplicaSet/web")
+    key = ("default", ObjectKey("", "ReplicaSet", "web"))
     memory = Memory(rollouts={key: SeenRollout("a", NOW)})
     assert state(memory).memory().rollouts == {}
     assert state(memory, is_partial=True).memory().rollouts == memory.rollouts

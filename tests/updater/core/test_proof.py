@@ -131,7 +131,7 @@ def test_only_what_is_controlled_is_expected() -> None:
 def after(breaker: Breaker, verdicts: str, now: datetime = NOW) -> Breaker:
     """Return the breaker after replacements that helped (+) or not (-)."""
     for word in verdicts:
-        breaker = breaker.after(word == "+", OURS, now)
+        breaker = breaker.after(OURS, now, helped=word == "+")
     return breaker
 
 
@@ -159,12 +159,12 @@ def test_breaker_lets_one_canary_go() -> None:
     out = found.after_eviction("x", OURS, later)
     assert (out.canary, out.allows(later)) == ("x", False)
     assert out.after_eviction("y", OURS, later).canary == "x"
-    other = out.after(True, OURS, later, evicted={"y"})
-    assert other == replace(out, verdicts=(*out.verdicts, (later, True)))
-    failed = out.after(False, OURS, later, evicted={"x"})
+    other = out.after(OURS, later, helped=True, evicted={"y"})
+    assert other == replace(out, judged=(*out.judged, (later, True)))
+    failed = out.after(OURS, later, helped=False, evicted={"x"})
     assert failed.until == later + 10 * MINUTE
     assert failed.allows(later + 10 * MINUTE)
-    helped = out.after(True, OURS, later, evicted={"x", "y"})
+    helped = out.after(OURS, later, helped=True, evicted={"x", "y"})
     assert helped == Breaker(((later, True),))
 
 

@@ -466,7 +466,7 @@ def test_who_needs_a_trial() -> None:
     assert needs_trial(step, RULES)
     assert not needs_trial(step, OURS)
     assert not needs_trial(planned("InPlaceOrRecreate")[1], RULES)
-    assert not needs_trial(replace(step, decision=replace(step.decision, is_canary=False)), RULES)
+    assert not needs_trial(replace(step, decision=replace(step.decision, needs_proof=False)), RULES)
 
 
 @pytest.mark.parametrize(
