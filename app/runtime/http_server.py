@@ -8,6 +8,7 @@ import resource
 import socket
 import ssl
 import threading
+from collections import Counter
 from collections.abc import Callable, Collection
 from contextlib import suppress
 from functools import partial
@@ -142,9 +143,11 @@ class _Uvicorn(uvicorn.Server):
 class _Acceptor:
     """Accepts the connections of a listening socket, at most so many at a time.
 
-    Where there is no room for another one, some go of those that are missed least: those that
-    have never asked anything go first, then those that have been idle for longest. Where all of
-    them wait for an answer, the one goes that has waited for longest.
+    Where there is no room for another one, the address makes room that has the most connections,
+    so that a crowd of one client costs no other client its own. Of these go the ones that are
+    missed least: first those that have not asked anything, then those that have been idle for
+    longest. Connections that are answered just now, and TLS handshakes, go only where an address
+    has more than half of all places, or where there is nothing else.
     """
 
     def __init__(
@@ -160,7 +163,8 @@ class _Acceptor:
         self._handling = handling
         self._bounds = handling.bounds
         self._connections = connections
-        self._handshakes: dict[asyncio.Task[None], None] = {}  # and what is just accepted
+        # With their addresses, the oldest first; and what is just accepted.
+        self._handshakes: dict[asyncio.Task[None], str] = {}
         self._loop = asyncio.get_running_loop()
         self._tls: dict[str, Any] = (
             {}
@@ -193,7 +197,7 @@ class _Acceptor:
     def _accept(self) -> None:
         for _ in range(_MOST_ACCEPTED):
             try:
-                plain, _address = self._listener.accept()
+                plain, address = self._listener.accept()
             except BlockingIOError:
                 return
             except OSError:  # no descriptor is left, for example
@@ -201,35 +205,57 @@ class _Acceptor:
                 self._loop.remove_reader(self._listener)
                 self._loop.call_later(_PAUSE_SECONDS, self._listen)
                 return
-            open_ones = len(self._connections) + len(self._handshakes)
-            if open_ones >= self._bounds.connections and not self._make_room():
+            if self._is_full() and not self._make_room():
                 self._handling.hit(PortLimit.CONNECTIONS)
                 plain.close()
             else:
-                self._welcome(plain)
+                self._welcome(plain, address[0])
+
+    def _is_full(self) -> bool:
+        most = self._bounds.connections - len(self._handshakes)
+        return len(self._connections) >= most and len(self._open_ones()) >= most
+
+    def _open_ones(self) -> list[HttpConnection]:
+        return [one for one in self._connections if not one.transport.is_closing()]
 
     def _make_room(self) -> bool:
-        """Cut off a few connections; tell whether there were any."""
-        idle = [one for one in self._connections if not one.is_busy]
-        count = max(self._bounds.connections // 50, 1)
-        for one in heapq.nsmallest(count, idle, key=lambda one: one.worth):
-            one.cut_off(PortLimit.CONNECTIONS)
-        if idle:
-            return True
-        busy = [one for one in self._connections if not one.transport.is_closing()]
-        if busy:
-            min(busy, key=lambda one: one.began).cut_off(PortLimit.CONNECTIONS)
-        return bool(busy)
+        """Cut off a few connections, or one handshake; tell whether there were any."""
+        open_ones = self._open_ones()
+        held = Counter(one.address for one in open_ones)
+        held.update(self._handshakes.values())
+        for address, count in held.most_common():
+            idle = [one for one in open_ones if one.address == address and not one.is_busy]
+            few = max(min(self._bounds.connections // 50, count // 4), 1)
+            for one in heapq.nsmallest(few, idle, key=lambda one: one.worth):
+                one.cut_off(PortLimit.CONNECTIONS)
+            if idle:
+                return True
+            if 2 * count > self._bounds.connections:
+                break
+        return self._cut_busy(open_ones, held)
 
-    def _welcome(self, plain: socket.socket) -> None:
+    def _cut_busy(self, open_ones: list[HttpConnection], held: Counter[str]) -> bool:
+        for address, _ in held.most_common(1):
+            busy = [one for one in open_ones if one.address == address and one.is_busy]
+            if busy:
+                min(busy, key=lambda one: one.began).cut_off(PortLimit.CONNECTIONS)
+            else:
+                self._cut_handshake(address, PortLimit.CONNECTIONS)
+        return bool(held)
+
+    def _cut_handshake(self, address: str, bound: PortLimit) -> None:
+        longest = next(task for task, found in self._handshakes.items() if found == address)
+        del self._handshakes[longest]
+        longest.cancel()
+        self._handling.hit(bound)
+
+    def _welcome(self, plain: socket.socket, address: str) -> None:
         if len(self._handshakes) >= self._bounds.handshakes:
-            longest = next(iter(self._handshakes))
-            del self._handshakes[longest]
-            longest.cancel()
-            self._handling.hit(PortLimit.HANDSHAKES)
+            ((most, _),) = Counter(self._handshakes.values()).most_common(1)
+            self._cut_handshake(most, PortLimit.HANDSHAKES)
         plain.setblocking(False)
         task = self._loop.create_task(self._connect(plain))
-        self._handshakes[task] = None
+        self._handshakes[task] = address
         task.add_done_callback(partial(self._welcomed, plain))
 
     def _welcomed(self, plain: socket.socket, task: asyncio.Task[None]) -> None:

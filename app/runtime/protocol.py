@@ -284,6 +284,11 @@ class HttpConnection(HttpToolsProtocol):
         return not self.flow.write_paused and (is_asked or bool(self.pipeline))
 
     @property
+    def address(self) -> str:
+        """Where the client is, as far as we see."""
+        return self.client[0] if self.client else ""
+
+    @property
     def worth(self) -> tuple[bool, float]:
         """How much it would be missed: whether it was of use, and since when it has not been."""
         began = self._whole_by - self._handling.bounds.request_seconds

@@ -44,9 +44,10 @@ class Served:
         """Return a client of it."""
         return httpx.Client(base_url=f"http://127.0.0.1:{self.port}", headers=JSON, timeout=30)
 
-    def connected(self) -> closing[socket.socket]:
-        """Return a connection that is closed with the block."""
-        return closing(socket.create_connection(("127.0.0.1", self.port), WAIT_SECONDS))
+    def connected(self, source: str = "") -> closing[socket.socket]:
+        """Return a connection, maybe from another address, that is closed with the block."""
+        at = ("127.0.0.1", self.port)
+        return closing(socket.create_connection(at, WAIT_SECONDS, (source, 0)))
 
     def exchange(self, *parts: bytes) -> bytes:
         """Send bytes as they are and return all that comes back until the connection ends."""

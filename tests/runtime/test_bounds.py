@@ -2,9 +2,24 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import pytest
 
 from app.runtime.bounds import Bounds, HeldBytes, PortLimit
+from app.runtime.tls import ServerTls
+from tests import make
+from tests.cases import cases
+from tests.kube.issuing import issued
+from tests.runtime.serving import Served, serving
+from tests.waiting import eventually
+
+if TYPE_CHECKING:
+    from starlette.types import Receive, Scope, Send
 
 
 @dataclass(eq=False)
@@ -51,3 +66,102 @@ def test_what_is_kept_takes_room() -> None:
     assert not held.take(Connection(), 3)
     held.release(8)
     assert held.has_room(7)
+
+
+# --- connections of several addresses
+
+CROWD, API_SERVER = "127.0.0.1", "127.0.0.2"
+PLACES = 40
+ASK = b"GET /short HTTP/1.1\r\nHost: x\r\n\r\n"
+NEVER_ANSWERED = b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+async def slow(scope: Scope, receive: Receive, send: Send) -> None:
+    """Answer one path at once, others never."""
+    while scope["path"] != "/short" and (await receive())["type"] != "http.disconnect":
+        pass
+    headers = [(b"content-length", b"1")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"!"})
+
+
+def is_answered(connection: socket.socket) -> bool:
+    """Whether a request over a connection has an answer."""
+    found = b""
+    with suppress(OSError):
+        connection.sendall(ASK)
+        while not found.endswith(b"!") and (piece := connection.recv(65_536)):
+            found += piece
+    return found.endswith(b"!")
+
+
+def crowd(at: Served, stack: ExitStack, sent: bytes) -> None:
+    """Open more connections from one address than there are places, and send something."""
+    before = at.hits(PortLimit.CONNECTIONS)
+    for _ in range(2 * PLACES):
+        plain = stack.enter_context(at.connected(CROWD))
+        if sent == ASK:
+            is_answered(plain)
+        else:
+            plain.sendall(sent)
+    assert eventually(lambda: at.hits(PortLimit.CONNECTIONS) >= before + PLACES)
+
+
+@cases(
+    "sent",
+    {
+        "never asking": (b"",),
+        "in the middle of a request": (b"GET /short",),
+        "having asked once": (ASK,),
+        "waiting for answers": (NEVER_ANSWERED,),
+    },
+)
+def test_a_crowd_costs_other_addresses_nothing(sent: bytes) -> None:
+    """Neither an idle connection of another client is cut off, nor a new one that asks late."""
+    with serving(slow, bounds=Bounds(connections=PLACES)) as at, ExitStack() as stack:
+        idle = stack.enter_context(at.connected(API_SERVER))
+        assert is_answered(idle)
+        crowd(at, stack, sent)
+        new = stack.enter_context(at.connected(API_SERVER))
+        crowd(at, stack, sent)
+        assert [is_answered(idle), is_answered(new)] == [True, True]
+
+
+def test_a_crowd_of_handshakes_costs_other_addresses_nothing() -> None:
+    """Half-open connections take no place of another client, and do not end its handshake."""
+    pair = issued("localhost", make.NOW)
+    bounds = Bounds(connections=PLACES, handshakes=PLACES // 2)
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+
+    def half_open(at: Served, stack: ExitStack) -> None:
+        before = at.hits(PortLimit.HANDSHAKES)
+        for _ in range(2 * PLACES):
+            stack.enter_context(at.connected(CROWD))
+        assert eventually(lambda: at.hits(PortLimit.HANDSHAKES) >= before + PLACES)
+
+    tls = ServerTls(pair.pem, pair.key_pem()).context
+    with serving(slow, bounds=bounds, tls=tls) as at, ExitStack() as stack:
+        idle = stack.enter_context(at.connected(API_SERVER))
+        secure = stack.enter_context(trusting.wrap_socket(idle))
+        assert is_answered(secure)
+        half_open(at, stack)
+        new = stack.enter_context(at.connected(API_SERVER))
+        half_open(at, stack)
+        assert is_answered(secure)
+        assert is_answered(stack.enter_context(trusting.wrap_socket(new)))
+
+
+def test_answers_are_given_where_no_address_has_most_places() -> None:
+    """Of many addresses the largest may be an API server: nothing it waits for is cut off."""
+    with serving(slow, bounds=Bounds(connections=PLACES)) as at, ExitStack() as stack:
+        waiting = [stack.enter_context(at.connected(API_SERVER)) for _ in range(PLACES // 4)]
+        for plain in waiting:
+            plain.sendall(NEVER_ANSWERED)
+        for number in range(3 * PLACES):
+            is_answered(stack.enter_context(at.connected(f"127.0.1.{number % 30}")))
+        assert at.hits(PortLimit.CONNECTIONS) > 0
+        for plain in waiting:
+            plain.settimeout(0.0)
+            with pytest.raises(BlockingIOError):  # neither an answer nor an end
+                plain.recv(1)
