@@ -11,15 +11,15 @@ one is waited for, and namespaces take turns in that, another one first each tim
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import datetime
-from typing import Final, TypeVar
+from typing import Final
 
 from app.model.kinds import ObjectKey, OwnerReference
 from app.model.pods import Pod
 from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot
+from app.model.turns import in_turns
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from app.ports import Clock, Owners
@@ -28,8 +28,6 @@ from app.recommender.core.targets import ObservedVpa, VpaKey, handles
 from app.recommender.core.tracked import NO_OWNER
 from app.recommender.variants import OURS, Variant
 from app.sizing.matching import LookupNeeded, MatchReason, topmost
-
-T = TypeVar("T")
 
 _LATE_SECONDS: Final = 180.0  # for which there may be no time for a target
 _BELIEVED_SECONDS: Final = 600.0  # owners of custom kinds change without a sign
@@ -267,18 +265,6 @@ class ClusterFeed:
         seconds = max(self._until - self._clock.monotonic(), 0.0) if waits else 0.0
         found = self._owners.find(lookup, seconds)
         return found if waits or not isinstance(found, Failed) else None
-
-
-def in_turns(items: Mapping[str, Iterable[T]], first: int) -> Iterator[T]:
-    """Yield one item of each namespace, then another one of each, beginning with some namespace."""
-    queues = deque(iter(of_one) for of_one in items.values())
-    queues.rotate(-first)
-    while queues:
-        queue = queues.popleft()
-        for item in queue:
-            yield item
-            queues.append(queue)
-            break
 
 
 def _is_same(found: ObservedVpa, before: ObservedVpa | None) -> bool:

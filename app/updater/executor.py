@@ -253,10 +253,8 @@ class Executor:
         """Return why a step is not taken after all the time that its claim and a trial took."""
         if needs_trial(item.step, self._rules) and self._is_useless(item):
             return _USELESS
-        return self._why_not_now(run, item) or self._without_room(run, item)
-
-    def _without_room(self, run: _Run, item: WorkItem) -> Skip | None:
-        """Return why a step has lost its slot, None if it has not."""
+        if skip := self._why_not_now(run, item):
+            return skip
         before, now = self._views(run, item)
         has_room = now is before or item.cursor.has_still_room(item.step, now.pods)
         return None if has_room else _FALLEN

@@ -223,8 +223,7 @@ class SummaryWriter:
 
     def _offer(self, vpa: Vpa, decisions: list[Decision]) -> None:
         shown, place = vpa.annotations.get(ANNOTATION), (vpa.namespace, vpa.name)
-        found = summary(decisions)
-        text = f"{found.status}, {found.reason}: {found.message}"
+        text = summary(decisions)
         with self._lock:
             written, _ = self._written.get(place, (None, None))
             is_lag = written is not None and (written.uid, written.before) == (vpa.uid, shown)

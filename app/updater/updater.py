@@ -9,7 +9,6 @@ between them.
 from __future__ import annotations
 
 import logging
-from collections import deque
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
@@ -19,6 +18,7 @@ from typing import Final
 from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
+from app.model.turns import in_turns
 from app.model.workloads import Lookup, LookupResult
 from app.ports import Clock, Owners
 from app.updater.core.decisions import Action
@@ -78,17 +78,15 @@ class Updater:
 
     def tick(self, now: datetime) -> float:
         """Make a round if all is known and we lead; return the seconds until the next one."""
-        if not self._context.may_act():
+        began = self._clock.monotonic()
+        if not (self._context.may_act() and self._context.is_known()):
             if not self._is_standing_by and not self._context.leads():
                 self._is_standing_by = True
                 self._reporter.stand_by()
-            self.ended_at = self._due = self._clock.monotonic()
+            self.ended_at = self._due = began
             return _LOOK_SECONDS
-        if not self._context.is_known():
-            self.ended_at = self._due = self._clock.monotonic()
-            return _LOOK_SECONDS
-        began = self._clock.monotonic()
-        if self._pace.is_webhook_away and began < self._due and not self._webhook_is_back(now):
+        awaits_webhook = self._pace.is_webhook_away and began < self._due
+        if awaits_webhook and not self._lease.check(now).is_healthy:
             self.ended_at = began
             return min(self._due - began, _RETURN_SECONDS)
         with self._timed(RoundStep.TOTAL):
@@ -100,10 +98,6 @@ class Updater:
         self._due = began + self._pace.seconds(self._interval_seconds) * (1 - _SPREAD * share)
         seconds = max(self._due - self.ended_at, 0.0)
         return min(seconds, _RETURN_SECONDS) if self._pace.is_webhook_away else seconds
-
-    def _webhook_is_back(self, now: datetime) -> bool:
-        """Whether the webhook, which was away, gives a sign again."""
-        return self._lease.check(now).is_healthy
 
     def _round(self, now: datetime, began: float) -> None:
         # The labels of the steps are upstream's; RoundStep tells what each of them covers.
@@ -240,7 +234,10 @@ def find_owners(
     Namespaces take turns, and the one with that number is `first`: else the owners of one, found
     slowly or not at all, could take the time of all others.
     """
-    wanted = list(in_turns(lookups, first))
+    namespaces: dict[str, list[Lookup]] = {}
+    for lookup in lookups:
+        namespaces.setdefault(lookup.namespace, []).append(lookup)
+    wanted = list(in_turns(namespaces, first))
     for lookup in wanted:
         owners.find(lookup, 0.0)  # all begin before the first one is waited for
     until = clock.monotonic() + seconds
@@ -249,17 +246,3 @@ def find_owners(
         left = max(until - clock.monotonic(), 0.0)
         found.setdefault(lookup.namespace, {})[lookup.key] = owners.find(lookup, left)
     return found
-
-
-def in_turns(lookups: Iterable[Lookup], first: int) -> Iterator[Lookup]:
-    """Yield one look-up of each namespace, then the next one of each, until none is left."""
-    namespaces: dict[str, list[Lookup]] = {}
-    for lookup in lookups:
-        namespaces.setdefault(lookup.namespace, []).append(lookup)
-    queues = deque(deque(some) for some in namespaces.values())
-    queues.rotate(-first)
-    while queues:
-        queue = queues.popleft()
-        yield queue.popleft()
-        if queue:
-            queues.append(queue)

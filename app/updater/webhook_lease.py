@@ -54,32 +54,28 @@ class _LeaseTimes(NamedTuple):
     created: datetime | None = None
     renewed: datetime | None = None
     acquired: datetime | None = None
+    problem: str = ""  # why they cannot be read
 
 
 def _lease_times(lease: Json) -> _LeaseTimes:
-    """Return the times of a Lease.
-
-    Raises:
-        BadObject: a time is none.
-    """
-    spec = object_at(lease, "spec", "")
-    return _LeaseTimes(
-        time_at(object_at(lease, "metadata", ""), "creationTimestamp", "metadata"),
-        time_at(spec, "renewTime", "spec"),
-        time_at(spec, "acquireTime", "spec"),
-    )
+    try:
+        spec = object_at(lease, "spec", "")
+        return _LeaseTimes(
+            time_at(object_at(lease, "metadata", ""), "creationTimestamp", "metadata"),
+            time_at(spec, "renewTime", "spec"),
+            time_at(spec, "acquireTime", "spec"),
+        )
+    except BadObject as error:
+        return _LeaseTimes(problem=str(error))
 
 
 def webhook_health(lease: Json, rules: AdmissionCheck, now: datetime) -> WebhookHealth:
     """Return what a Lease says of the webhook."""
-    try:
-        created, renewed, _ = _lease_times(lease)
-    except BadObject as error:
-        return WebhookHealth(LeaseTrouble.INVALID, f"Lease {rules.namespace}/{rules.name}: {error}")
-    if is_fresh(created, renewed, rules.timeout, now):
+    times = _lease_times(lease)
+    if is_fresh(times.created, times.renewed, rules.timeout, now):
         return HEALTHY
-    message = f"Lease {rules.namespace}/{rules.name} was not renewed for {rules.timeout}"
-    return WebhookHealth(LeaseTrouble.INVALID, message)
+    why = f": {times.problem}" if times.problem else f" was not renewed for {rules.timeout}"
+    return WebhookHealth(LeaseTrouble.INVALID, f"Lease {rules.namespace}/{rules.name}{why}")
 
 
 class WebhookLease:
@@ -138,12 +134,8 @@ class WebhookLease:
 
     def _by_its_clock(self, lease: Json) -> datetime:
         """Return the time of day by the clock that renews the Lease, or earlier."""
-        seconds = self._clock.monotonic()
-        try:
-            created, renewed, _ = _lease_times(lease)
-            beat = renewed or created or _NEVER
-        except BadObject:
-            beat = _NEVER
+        times, seconds = _lease_times(lease), self._clock.monotonic()
+        beat = times.renewed or times.created or _NEVER
         if self._beat is None or self._beat[0] != beat:
             self._beat = (beat, seconds)
         return later(beat, timedelta(seconds=seconds - self._beat[1]))

@@ -9,7 +9,7 @@ from typing import TypeVar
 from app.kube.owner_lookup import MOST_FLIGHTS, LookupTurns, OwnerCache
 from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
-from app.recommender.cluster_feed import ClusterFeed, in_turns
+from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.core.model import Model
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.upstream.variant import UPSTREAM
@@ -202,11 +202,3 @@ def test_pods_that_change_between_rounds_do_not_take_all_time() -> None:
         feed.tell_some_pods(snapshot, some, NOW)
 
     assert clock.monotonic() - began < 6
-
-
-def test_turns() -> None:
-    """Each namespace has its turn, and another one is the first each time."""
-    items = {"a": "123", "b": "4", "c": "56"}
-
-    assert "".join(in_turns(items, 0)) == "145263"
-    assert "".join(in_turns(items, 1)) == "451623"

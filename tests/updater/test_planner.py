@@ -16,9 +16,8 @@ from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_wor
 from app.updater.core.decisions import Action
 from app.updater.core.memory import Memory
 from app.updater.core.rules import Prove, UpdateRules
-from app.updater.updater import OwnerLookupPlanner, in_turns
+from app.updater.updater import OwnerLookupPlanner, find_owners
 from tests import make
-from tests.cases import cases
 from tests.make import NO_GATES
 from tests.stepped_clock import SteppedClock
 from tests.updater.core.scenes import container, recommended, running, several
@@ -173,20 +172,8 @@ def gadget(namespace: str, name: str) -> Lookup:
     return Lookup(namespace, "example.com/v1", "Gadget", name, key)
 
 
-@cases(
-    "first order",
-    {
-        "the first": (0, "a1 b1 c1 a2 c2 a3"),
-        "the next": (1, "b1 c1 a1 c2 a2 a3"),
-        "round again": (5, "c1 a1 b1 c2 a2 a3"),
-    },
-)
-def test_turns(first: int, order: str) -> None:
-    """Each namespace has one look-up before any has two; another one begins each time."""
-    found = in_turns([gadget(*name) for name in ["a1", "a2", "a3", "b1", "c1", "c2"]], first)
-    assert " ".join(f"{lookup.namespace}{lookup.name}" for lookup in found) == order
-
-
-def test_turns_of_none() -> None:
-    """Where nothing is asked for, nothing is."""
-    assert list(in_turns([], 3)) == []
+def test_namespaces_take_turns(clock: SteppedClock) -> None:
+    """Each has a look-up begun before any has two, and another one is the first each time."""
+    owners, lookups = Owners(clock), [gadget("a", "a1"), gadget("a", "a2"), gadget("b", "b1")]
+    find_owners(owners, clock, lookups, first=1)
+    assert owners.asked[:3] == ["b1", "a1", "a2"]

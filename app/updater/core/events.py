@@ -7,7 +7,7 @@ problem; what goes on from round to round has one when it begins.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -84,32 +84,22 @@ def _vpa(decision: Decision, severity: Severity, reason: str, message: str) -> U
     return UpdateEvent(kind, decision.namespace, decision.vpa, "", severity, reason, message)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
-    """A summary of a VPA: whether something is being done, or why not."""
-
-    status: str
-    reason: str
-    message: str
-
-
-def summary(decisions: Iterable[Decision]) -> Summary:
-    """Sum up the decisions about the pods of one VPA; the same decisions give the same words."""
-    decided = list(decisions)
+def summary(decided: Sequence[Decision]) -> str:
+    """Sum up the decisions about the pods of one VPA: whether something is done, or why not."""
+    if not decided:
+        return "False, NoPods: no pods"
     counts = Counter(decision.reason for decision in decided)
     acting = [item for item in decided if item.action not in (Action.WAIT, Action.NONE)]
     waiting = [item for item in decided if item.action is Action.WAIT]
     words = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
-    if not decided:
-        return Summary("False", "NoPods", "no pods")
-    status = "True" if acting else "False"
-    return Summary(status, _most(acting or waiting or decided), f"{counted(len(decided))}: {words}")
+    reason = _most(acting or waiting or decided)
+    return f"{bool(acting)}, {reason}: {counted(len(decided))}: {words}"
 
 
-def _most(decisions: list[Decision]) -> str:
+def _most(decisions: Sequence[Decision]) -> Reason:
     """Return the reason that most pods have, the first by name if several do."""
     counts = Counter(decision.reason for decision in decisions)
-    return str(min(counts, key=lambda reason: (-counts[reason], reason)))
+    return min(counts, key=lambda reason: (-counts[reason], reason))
 
 
 def counted(pods: int) -> str:

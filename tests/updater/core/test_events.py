@@ -10,7 +10,6 @@ from app.model.errors import Unavailable
 from app.updater.core.decisions import Action, Decision, PodChange, Reason
 from app.updater.core.events import (
     Severity,
-    Summary,
     UpdateEvent,
     decision_events,
     outcome_events,
@@ -114,22 +113,19 @@ CALM = (Action.NONE, Reason.NO_CHANGE)
 @pytest.mark.parametrize(
     ("words", "expected"),
     [
-        ((), Summary("False", "NoPods", "no pods")),
-        ((CALM,), Summary("False", "NoChange", "1 pod: 1 NoChange")),
+        ((), "False, NoPods: no pods"),
+        ((CALM,), "False, NoChange: 1 pod: 1 NoChange"),
         (
             (CALM, EVICT, WAIT, WAIT),
-            Summary("True", "Evicted", "4 pods: 2 BudgetExhausted, 1 Evicted, 1 NoChange"),
+            "True, Evicted: 4 pods: 2 BudgetExhausted, 1 Evicted, 1 NoChange",
         ),
         (
             (CALM, CALM, WAIT),
-            Summary("False", "BudgetExhausted", "3 pods: 1 BudgetExhausted, 2 NoChange"),
+            "False, BudgetExhausted: 3 pods: 1 BudgetExhausted, 2 NoChange",
         ),
-        (
-            (PDB, WAIT),
-            Summary("False", "BudgetExhausted", "2 pods: 1 BudgetExhausted, 1 PDBBlocked"),
-        ),
+        ((PDB, WAIT), "False, BudgetExhausted: 2 pods: 1 BudgetExhausted, 1 PDBBlocked"),
     ],
 )
-def test_summary(words: tuple[tuple[Action, Reason], ...], expected: Summary) -> None:
+def test_summary(words: tuple[tuple[Action, Reason], ...], expected: str) -> None:
     """What is done comes before what waits, and that before what needs nothing."""
     assert summary(decisions(*words)) == expected
