@@ -6,8 +6,10 @@ import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from functools import partial
 from itertools import chain
+from math import inf
 from pathlib import Path
 
 from app.admission.core.mutate import PodRules
@@ -21,6 +23,7 @@ from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workload
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
 from app.model.limits import read_limit_range
+from app.model.server_version import ServerVersion, read_version
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
 from app.ports import LIMIT_RANGES, VPAS, Cluster
@@ -32,6 +35,7 @@ log = logging.getLogger("admission.objects")
 
 _MOST_STALE_SECONDS = 300.0
 _LOOKUP_SECONDS = 3.0
+_VERSION_SECONDS = 600.0
 _PAGE = 100  # VPAs of a list, each of which may have a MB
 
 
@@ -108,8 +112,10 @@ class LiveKnowledge:
         ]
         self._mirror = place.mirror(cluster, sources)
         self._owners = LiveOwners(owners.within(_LOOKUP_SECONDS), clock, reached)
+        self._server: ServerVersion | None = None
+        self._asked_at = -inf  # for the server's version
         self._refreshing = place.loop(
-            "owners-refresh", self._owners.refresh, longest_retry_seconds=REFRESH_SECONDS
+            "owners-refresh", self._refresh, longest_retry_seconds=REFRESH_SECONDS
         )
         self.sources = Sources(
             lambda: self._mirror.snapshot,
@@ -117,10 +123,21 @@ class LiveKnowledge:
             ListedSiblings(siblings.within(_LOOKUP_SECONDS)),
             clock,
             is_read=self._is_read,
+            server_version=lambda: self._server,
         )
         self._was_read = False
         self._mirror.start()
         self._refreshing.start()
+
+    def _refresh(self, now: datetime) -> float:
+        """Have read again what was looked up, and now and then the version of the API server."""
+        if self._clock.monotonic() - self._asked_at >= _VERSION_SECONDS:
+            self._asked_at = self._clock.monotonic()
+            with suppress(ClusterError):  # then the version that was known stands
+                cluster = self._clusters[1].within(_LOOKUP_SECONDS)
+                found = cluster.request("GET", "/version").get("gitVersion")
+                self._server = read_version(str(found))
+        return self._owners.refresh(now)
 
     def close(self) -> None:
         """Watch no more, and look nothing up."""

@@ -28,6 +28,7 @@ from app.model.errors import BadObject
 from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.review import AdmissionRequest, read_review
+from app.model.server_version import ServerVersion
 from app.model.snapshot import Snapshot
 from app.model.vpa import VPA_GROUP, Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, LookupResult
@@ -75,6 +76,7 @@ class Sources:
     clock: Clock
     is_live: bool = True  # no for recorded files: what is let pass is never stored
     is_read: Callable[[], bool] = lambda: True  # whether the snapshot holds all that there is
+    server_version: Callable[[], ServerVersion | None] = lambda: None  # None: it is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -273,8 +275,16 @@ class Reviewer:
     def _judge_vpa(
         self, request: AdmissionRequest, phase: Phase, siblings: tuple[Vpa, ...] | None
     ) -> VpaVerdict:
-        rules = self._rules
-        return review_vpa(request, rules.pods.gates, siblings, rules.disjointness, phase=phase)
+        rules, sources = self._rules, self._sources
+        return review_vpa(
+            request,
+            rules.pods.gates,
+            siblings,
+            rules.disjointness,
+            phase=phase,
+            view=sources.snapshot().of(request.namespace),
+            server=sources.server_version(),
+        )
 
     def _answer_vpa(self, request: AdmissionRequest, verdict: VpaVerdict, began: float) -> bytes:
         decided, response = self.now(), verdict.response(request)

@@ -19,6 +19,7 @@ from app.model.fields import (
     labels_at,
     object_at,
     optional_object,
+    shared_text,
     text_at,
 )
 from app.model.kinds import ObjectKey, OwnerReference, owner_key, read_owners
@@ -52,6 +53,7 @@ class Workload:
     rollout: Rollout | None = None
     template: tuple[Container, ...] = ()
     template_labels: Mapping[str, str] | None = None  # None if not known
+    unprobed: tuple[str, ...] = ()  # containers with neither readiness nor startup probe
 
 
 def read_workload(
@@ -67,6 +69,7 @@ def read_workload(
     spec = object_at(item, "spec", "")
     status = object_at(item, "status", "")
     template, template_path = _template(kind, spec)
+    pod_spec, pod_path = object_at(template, "spec", template_path), f"{template_path}.spec"
     return Workload(
         namespace=text_at(metadata, "namespace", "metadata"),
         key=owner_key(api_version, kind, text_at(metadata, "name", "metadata")),
@@ -75,12 +78,13 @@ def read_workload(
         replicas=integer_at(spec, "replicas", "spec"),
         desired_scheduled=integer_at(status, "desiredNumberScheduled", "status"),
         rollout=_rollout(metadata, spec, status) if with_template else None,
-        template=read_containers(
-            object_at(template, "spec", template_path), "containers", f"{template_path}.spec"
-        )
-        if with_template
-        else (),
+        template=read_containers(pod_spec, "containers", pod_path) if with_template else (),
         template_labels=_template_labels(template, template_path) if with_template else None,
+        unprobed=tuple(
+            shared_text(text_at(item, "name", at))
+            for item, at in items_at(pod_spec, "containers", pod_path)
+            if item.get("readinessProbe") is None and item.get("startupProbe") is None
+        ),
     )
 
 

@@ -19,6 +19,7 @@ from typing import Final
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import BOOST_ANNOTATION, Container, Pod, boost_annotation
 from app.model.quantity import CPU, ZERO, Quantity, scale
+from app.model.snapshot import NamespaceView
 from app.model.times import LATEST, later
 from app.model.vpa import BoostType, CpuBoost, Vpa, limits_follow
 from app.sizing.capping import proportional_limit, request_at
@@ -88,6 +89,21 @@ def boost_overdue_at(pod: Pod, lasts: timedelta) -> datetime:
     return LATEST if start is None else later(start, lasts + LONGEST_START)
 
 
+def unprobed_boosts(vpa: Vpa, view: NamespaceView) -> tuple[str, ...]:
+    """Return the containers of a VPA's target that it boosts and that no probe finds ready.
+
+    Of a target that is not built in, the built-in controllers that it owns are looked at.
+    """
+    if vpa.target is None or not vpa.mentions_boost:
+        return ()
+    target, workloads = vpa.target.key, view.workloads
+    found = [workloads[target]] if target in workloads else []
+    if not target.is_built_in:
+        found = [one for one in workloads.values() if one.owner and one.owner.key == target]
+    names = dict.fromkeys(name for workload in found for name in workload.unprobed)
+    return tuple(name for name in names if _raises(vpa.boost(name)))
+
+
 def pod_boosts(
     pod: Pod,
     vpa: Vpa,
@@ -149,6 +165,11 @@ def _boost(
         ceiling=ceiling,
         original=boost_annotation(plain.container),
     )
+
+
+def _raises(asked: CpuBoost | None) -> bool:
+    """Whether a boost gives more to a container that has something."""
+    return asked is not None and (_wanted_milli(_ONE_MILLI, asked) or 0) > _ONE_MILLI.milli
 
 
 def _wanted_milli(base: Quantity, asked: CpuBoost) -> int | None:

@@ -126,6 +126,16 @@ def test_a_live_cluster(server: ApiServer, tmp_path: Path) -> None:
         assert known.sources.is_read()
 
 
+def test_the_version_of_the_server(server: ApiServer, tmp_path: Path) -> None:
+    """It is asked for soon after the start; until then, and without an answer, it is not known."""
+    with live(server, tmp_path) as known:
+        assert eventually(lambda: known.sources.server_version() == (1, 36))
+    server.fail("/version", 500, times=1000)
+    with live(server, tmp_path) as known:
+        assert eventually(lambda: not known.problem())
+        assert known.sources.server_version() is None
+
+
 def test_owners_are_looked_up(server: ApiServer, tmp_path: Path) -> None:
     """An owner that no watch has told of yet is asked for."""
     with live(server, tmp_path) as known:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 
+from app.admission.core.mutate import PodRules
 from app.admission.core.overlap import LIFETIME_SECONDS, Disjointness
 from app.admission.core.validate import Phase
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
@@ -20,6 +21,7 @@ from app.model.vpa import Vpa
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from tests import make
 from tests.cases import cases
+from tests.make import ALL_GATES
 from tests.runtime.reviewing import (
     UNREADABLE,
     WEB,
@@ -255,6 +257,18 @@ def test_warnings_need_no_look_up() -> None:
     response = at.answer(vpa_review("new"))
     assert response["allowed"]
     assert "old" in response["warnings"][0]
+
+
+@pytest.mark.parametrize("phase", Phase)
+def test_what_boosts_need(phase: Phase) -> None:
+    """A VPA is judged beside its workload and the version of the API server."""
+    boosts = vpa_review("new")
+    boosts["request"]["object"]["spec"]["startupBoost"] = make.boost_json(factor=2)
+    rules = ReviewRules(PodRules(ALL_GATES))
+    at = desk(make.workload_json(), rules=rules, server_version=lambda: (1, 32))
+    told = " ".join(at.answer(boosts, phase)["warnings"])
+    assert "this is Kubernetes 1.32" in told
+    assert "without a readiness or startup probe of app" in told
 
 
 class Gate:

@@ -62,6 +62,22 @@ def test_without_template() -> None:
     assert found.selector == read_workload(FULL).selector
 
 
+PROBE: Json = {"httpGet": {"port": 80}}
+
+
+@pytest.mark.parametrize("with_template", [True, False])
+def test_unprobed_containers(with_template: bool) -> None:
+    """The containers that no probe finds ready are known, also without the template."""
+    containers = [
+        make.container_json("ready", readinessProbe=PROBE),
+        make.container_json("started", startupProbe=PROBE),
+        make.container_json("alive", livenessProbe=PROBE),
+        make.container_json("none", readinessProbe=None),
+    ]
+    item = make.workload_json(containers=containers)
+    assert read_workload(item, with_template=with_template).unprobed == ("alive", "none")
+
+
 def test_kind_may_be_known_already() -> None:
     """Objects of a list do not repeat what the list is of."""
     item = {key: FULL[key] for key in ("metadata", "spec")}

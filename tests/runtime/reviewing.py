@@ -16,6 +16,7 @@ from app.admission.metrics import AdmissionMetrics, Drop
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.model.errors import Unavailable
 from app.model.fields import Json
+from app.model.server_version import ServerVersion
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
@@ -143,6 +144,7 @@ def desk(
     is_live: bool = True,
     is_read: Callable[[], bool] = lambda: True,
     numbers: Counted | None = None,
+    server_version: Callable[[], ServerVersion | None] = lambda: None,
 ) -> Desk:
     """Return a reviewer that knows these objects."""
     known = make.snapshot(*items)
@@ -154,6 +156,7 @@ def desk(
         clock,
         is_live,
         is_read,
+        server_version,
     )
     reached = ReachedLimits()
     reviewer = Reviewer(sources, rules or ReviewRules(), numbers, reached=reached)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import orjson
 import pytest
 from hypothesis import HealthCheck, given, settings
 
 from app.model.fields import Json
 from app.model.quantity import Quantity
-from app.sizing.boost import Boosted, BoostRefusal, Ceiling
+from app.sizing.boost import Boosted, BoostRefusal, Ceiling, unprobed_boosts
 from tests import make
 from tests.admission.core.worlds import World, worlds
 from tests.cases import cases
@@ -463,3 +466,45 @@ def test_never_lowers(world: World) -> None:
             assert cpu(after, word) >= cpu(before, word)
         is_marked = after["name"] in boosted.boosts
         assert is_marked == (cpu(after, "requests") > cpu(before, "requests"))
+
+
+PROBE: Json = {"httpGet": {"port": 80}}
+TWO_UNPROBED = [box("a"), box("b"), box("c") | {"readinessProbe": PROBE}]
+
+
+@cases(
+    "vpa owner expected",
+    {
+        "all": ({"boost": factor(2)}, "StatefulSet/web", ("a", "b")),
+        "none": ({}, "StatefulSet/web", ()),
+        "an amount": ({"boost": more("1")}, "StatefulSet/web", ("a", "b")),
+        "one opts out": (
+            {"boost": factor(2), "policies": [make.policy_json("a", boost=factor(1))]},
+            "StatefulSet/web",
+            ("b",),
+        ),
+        "one asks for it": (
+            {"policies": [make.policy_json("a", boost=factor(2))]},
+            "StatefulSet/web",
+            ("a",),
+        ),
+        "of an unknown type": (
+            {"boost": make.boost_json(factor=2, kind="Odd")},
+            "StatefulSet/web",
+            (),
+        ),
+        "of another": ({"boost": factor(2)}, "StatefulSet/other", ()),
+        "of a custom one's own": (
+            {"boost": factor(2), "target": "example.com/v1/Gadget/web"},
+            "ReplicaSet/web-1",
+            ("a", "b"),
+        ),
+        "without a target": ({"boost": factor(2), "target": None}, "StatefulSet/web", ()),
+    },
+)
+def test_unprobed_boosts(vpa: Mapping[str, Any], owner: str, expected: tuple[str, ...]) -> None:
+    """Boosted containers that no probe finds ready are known by their workload."""
+    gadget = "example.com/v1/Gadget/web" if owner.startswith("ReplicaSet") else None
+    workload = make.workload_json(owner, containers=TWO_UNPROBED, owner=gadget)
+    view = make.snapshot(workload).of("default")
+    assert unprobed_boosts(make.vpa(**vpa), view) == expected

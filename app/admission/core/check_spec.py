@@ -39,6 +39,8 @@ from app.admission.core.field_errors import (
 from app.admission.core.vpa_review import SELECTOR_PATH, VpaVersion
 from app.model.gates import FeatureGates
 from app.model.kinds import BUILT_IN_KINDS, group_of
+from app.model.server_version import RESIZES_PODS, ServerVersion
+from app.model.snapshot import NamespaceView
 from app.model.text import nearest
 from app.model.update_modes import MODES, mode_rules
 from app.model.vpa import (
@@ -48,6 +50,7 @@ from app.model.vpa import (
     UpdatePolicy,
     Vpa,
 )
+from app.sizing.boost import unprobed_boosts
 
 _BUILT_IN_GROUPS: Final = frozenset({"", "apps", "batch", "extensions"})
 
@@ -177,3 +180,34 @@ def _never_lower(requirements: Sequence[EvictionRequirement]) -> Findings:
                 "updateMode UpscaleOnly never evicts for less, so TargetLowerThanRequests "
                 "keeps pods from being evicted at all",
             )
+
+
+def boost_warnings(
+    vpa: Vpa, view: NamespaceView, server: ServerVersion | None
+) -> Iterator[FieldWarning]:
+    """Warn of what a boost of a VPA needs to end in time, and has not got.
+
+    Args:
+        vpa: the VPA.
+        view: what is known of its namespace.
+        server: the version of the API server, None if it is not known.
+    """
+    path = next(_boost_paths(vpa), None)
+    if path is None:
+        return
+    if server is not None and server < RESIZES_PODS:
+        told, needed = (".".join(map(str, version)) for version in (server, RESIZES_PODS))
+        text = f"this is Kubernetes {told}, and only from {needed} on running pods can be resized, "
+        yield FieldWarning(path, f"{text}so boosted pods keep their CPU for their whole life")
+    if names := unprobed_boosts(vpa, view):
+        text = f"without a readiness or startup probe of {', '.join(names)} pods may be Ready, "
+        yield FieldWarning(path, f"{text}and their boosts over, long before they have started")
+
+
+def _boost_paths(vpa: Vpa) -> Iterator[str]:
+    """Yield where boosts stand."""
+    if vpa.startup_boost is not None and vpa.startup_boost.cpu is not None:
+        yield "spec.startupBoost"
+    for index, policy in enumerate(vpa.policies or ()):
+        if policy.startup_boost is not None and policy.startup_boost.cpu is not None:
+            yield f"spec.resourcePolicy.containerPolicies[{index}].startupBoost"

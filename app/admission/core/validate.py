@@ -16,13 +16,15 @@ from typing import Final
 
 import orjson
 
-from app.admission.core.check_spec import spec_findings
+from app.admission.core.check_spec import boost_warnings, spec_findings
 from app.admission.core.field_errors import STORED_TOO, FieldError, FieldWarning, denial, truncated
 from app.admission.core.overlap import Disjointness, overlap_findings, siblings_wanted
 from app.admission.core.vpa_review import VpaReview, is_exempt, read_vpa_review
 from app.model.fields import Json, Object
 from app.model.gates import FeatureGates
 from app.model.review import AdmissionRequest
+from app.model.server_version import ServerVersion
+from app.model.snapshot import EMPTY_VIEW, NamespaceView
 from app.model.update_modes import DEFAULT_MODE
 from app.model.vpa import VPA_GROUP, VPA_KIND, Vpa
 
@@ -96,8 +98,20 @@ def review_vpa(
     disjointness: Disjointness,
     *,
     phase: Phase,
+    view: NamespaceView = EMPTY_VIEW,
+    server: ServerVersion | None = None,
 ) -> VpaVerdict:
-    """Judge a review of a VPA; siblings are the VPAs of its namespace, None if not readable."""
+    """Judge a review of a VPA.
+
+    Args:
+        request: the review.
+        gates: the feature gates that are on.
+        siblings: the VPAs of its namespace, None if they could not be read.
+        disjointness: what happens to a VPA that overlaps another.
+        phase: when it is asked.
+        view: what is known of its namespace.
+        server: the version of the API server, None if it is not known.
+    """
     if is_exempt(request):
         return VpaVerdict(VpaReason.EXEMPT)
     review = read_vpa_review(request)
@@ -115,7 +129,7 @@ def review_vpa(
     claims = asked is not None and asked.is_decisive and not request.dry_run and vpa.name
     return VpaVerdict(
         reason=_accepted(is_blind=asked is not None and siblings is None, is_patched=bool(patch)),
-        warnings=_warnings(findings),
+        warnings=_warnings((*findings, *boost_warnings(vpa, view, server))),
         patch=patch,
         claim=vpa if claims else None,
     )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from datetime import timedelta
 from functools import partial
@@ -20,11 +19,10 @@ from app.diagnosis.core.facts import (
 )
 from app.diagnosis.core.processes import with_rights
 from app.model.fields import Json
+from app.model.server_version import RESIZES_PODS, read_version
 from app.model.text import span
 
-_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
 _LEAST: Final = (1, 30)  # conditions of webhooks, for good
-_RESIZES: Final = (1, 33)  # running pods
 _SMALL: Final = timedelta(seconds=5)
 _LARGE: Final = timedelta(seconds=30)  # half of what makes a Lease stale
 _SERVER: Final = "API server"
@@ -49,13 +47,12 @@ def of_server(facts: Facts) -> Iterator[Finding]:
 
 
 def _version(text: str) -> tuple[Level, str]:
-    found = _VERSION.match(text)
-    if found is None:
+    version = read_version(text)
+    if version is None:
         return Level.WARNING, f'it is not known what version "{text[:40]}" can do'
-    version = int(found[1]), int(found[2])
     if version < _LEAST:
         return Level.SERIOUS, f"version {text} is too old: the webhook needs 1.30 or newer"
-    if version < _RESIZES:
+    if version < RESIZES_PODS:
         return Level.NOTE, f"version {text} resizes no running pods; that needs 1.33 or newer"
     return Level.FINE, f"version {text}"
 

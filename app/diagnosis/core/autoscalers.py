@@ -7,14 +7,16 @@ from datetime import timedelta
 from typing import Final
 
 from app.diagnosis.core.comparisons import why_none
-from app.diagnosis.core.facts import Facts, Finding, Level, Pods, known
+from app.diagnosis.core.facts import Facts, Finding, Level, Pods, Unasked, known
 from app.diagnosis.core.members import VpaKey, members
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
+from app.model.server_version import RESIZES_PODS, read_version
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, Failed, Lookup, LookupResult, Workload
 from app.recommender.core.status import ConditionType
+from app.sizing.boost import unprobed_boosts
 from app.sizing.matching import Match, match_pod
 
 _PATIENCE: Final = timedelta(minutes=10)
@@ -63,6 +65,7 @@ def _of_namespace(
         if is_weaker and (not vpa.is_off or vpa.mentions_boost):
             told = f"VPA {weaker[name]} takes the same pods first; part them by spec.selector"
             yield _warning(vpa, told, "edit")
+        yield from _boost_prerequisites(vpa, view, facts)
         level, problem = _target_problem(vpa, view, looked_up)
         if problem:
             yield _warning(vpa, problem, "edit", level)
@@ -78,6 +81,19 @@ def _of_namespace(
 def _warning(vpa: Vpa, told: str, verb: str, level: Level = Level.WARNING) -> Finding:
     fix = f"kubectl -n {vpa.namespace} {verb} vpa {vpa.name}"
     return Finding(level, f"vpa/{vpa.name} -n {vpa.namespace}", told, fix)
+
+
+def _boost_prerequisites(vpa: Vpa, view: NamespaceView, facts: Facts) -> Iterator[Finding]:
+    """Warn of boosts that cannot end, and note those that may end too early."""
+    version = read_version("" if isinstance(facts.version, Unasked) else facts.version)
+    if vpa.mentions_boost and version is not None and version < RESIZES_PODS:
+        told = f"its boosts cannot end: Kubernetes {facts.version} resizes no running pods"
+        yield _warning(vpa, told, "edit")
+    if names := unprobed_boosts(vpa, view):
+        told = f"{', '.join(names)}: without a readiness or startup probe boosts may end too early"
+        target = vpa.target.key if vpa.target is not None else ""
+        fix = f"kubectl -n {vpa.namespace} edit {str(target).lower()}"
+        yield Finding(Level.WARNING, f"vpa/{vpa.name} -n {vpa.namespace}", told, fix)
 
 
 def _not_provided(vpa: Vpa) -> str:

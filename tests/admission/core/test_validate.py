@@ -21,6 +21,8 @@ from app.admission.core.validate import (
 from app.model.fields import Json
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.review import AdmissionRequest
+from app.model.server_version import ServerVersion
+from app.model.snapshot import EMPTY_VIEW, NamespaceView
 from app.model.vpa import Vpa
 from tests import make
 from tests.cases import cases
@@ -47,11 +49,13 @@ def judge(
     siblings: Sequence[Vpa] | None = (),
     rules: Disjointness = RULES,
     phase: Phase = Phase.MUTATING,
+    view: NamespaceView = EMPTY_VIEW,
+    server: ServerVersion | None = None,
 ) -> VpaVerdict:
     """Judge the creation of a VPA, or its update if there is an old one."""
     operation = "CREATE" if old is None else "UPDATE"
     request = make.review(make.vpa_json(), operation=operation)._replace(new=new, old=old)
-    return review_vpa(request, gates, siblings, rules, phase=phase)
+    return review_vpa(request, gates, siblings, rules, phase=phase, view=view, server=server)
 
 
 def errors(verdict: VpaVerdict) -> Errors:
@@ -97,6 +101,46 @@ def test_created(new: Json, gates: FeatureGates, expected: Errors, warnings: int
 
 
 WAS_BOOSTED = vpa(boost=FACTOR)
+
+
+FACTOR = make.boost_json(factor=2)
+OLD_SERVER = (
+    "{}: this is Kubernetes 1.32, and only from 1.33 on running pods can be resized, "
+    "so boosted pods keep their CPU for their whole life"
+)
+NO_PROBE = (
+    "{}: without a readiness or startup probe of app pods may be Ready, "
+    "and their boosts over, long before they have started"
+)
+
+
+@cases(
+    "new server probed expected",
+    {
+        "all is there": (vpa(boost=FACTOR), (1, 33), True, []),
+        "no boost": (vpa(), (1, 32), False, []),
+        "no boost here": (vpa(boost={}), (1, 32), False, []),
+        "an old server": (vpa(boost=FACTOR), (1, 32), True, [(OLD_SERVER, "spec.startupBoost")]),
+        "one of unknown age": (vpa(boost=FACTOR), None, True, []),
+        "no probe": (vpa(boost=FACTOR), (1, 33), False, [(NO_PROBE, "spec.startupBoost")]),
+        "of a policy": (
+            vpa(make.policy_json("app", boost=FACTOR)),
+            (1, 32),
+            False,
+            [(OLD_SERVER, f"{POLICY}.startupBoost"), (NO_PROBE, f"{POLICY}.startupBoost")],
+        ),
+    },
+)
+def test_what_boosts_need(
+    new: Json, server: ServerVersion | None, probed: bool, expected: list[tuple[str, str]]
+) -> None:
+    """A boost that cannot end, or may end too early, is stored with a warning."""
+    probe = {"httpGet": {"port": 80}} if probed else None
+    workload = make.workload_json(containers=[make.container_json("app", startupProbe=probe)])
+    view = make.snapshot(workload).of("default")
+    found = judge(new, gates=ALL_GATES, view=view, server=server)
+    assert found.allowed
+    assert list(found.warnings) == [text.format(path) for text, path in expected]
 
 
 @cases(

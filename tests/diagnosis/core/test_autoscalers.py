@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import timedelta
 
 from app.diagnosis.core.autoscalers import of_vpas, targets
-from app.diagnosis.core.facts import Level, Pods
+from app.diagnosis.core.facts import Level, Pods, Unasked
 from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.workloads import Failed
@@ -78,6 +78,36 @@ def found(*items: Json) -> list[tuple[Level, str]]:
 def test_planted_faults(items: list[Json], message: str | None) -> None:
     """Each fault is the only finding."""
     assert [told for _, told in found(*items)] == ([] if message is None else [message])
+
+
+BOOSTS = make.vpa_json(cpu="1", memory="1Gi", boost=make.boost_json(factor=2))
+PROBED = make.workload_json(
+    containers=[make.container_json(readinessProbe={"httpGet": {"port": 80}})]
+)
+
+
+@cases(
+    "version workload expected",
+    {
+        "all is there": ("v1.33.0", PROBED, []),
+        "an old server": (
+            "v1.32.4",
+            PROBED,
+            ["its boosts cannot end: Kubernetes v1.32.4 resizes no running pods"],
+        ),
+        "an unknown server": (Unasked("refused"), PROBED, []),
+        "no probe": (
+            "v1.33.0",
+            WORKLOAD,
+            ["app: without a readiness or startup probe boosts may end too early"],
+        ),
+    },
+)
+def test_what_boosts_need(version: str | Unasked, workload: Json, expected: list[str]) -> None:
+    """Boosts that cannot end, and those that may end too early, are found."""
+    pods = Pods(make.snapshot(BOOSTS, workload, POD))
+    found = flaws(list(of_vpas(replace(FACTS, version=version, pods=pods))))
+    assert found == [(Level.WARNING, message) for message in expected]
 
 
 def test_what_cannot_be_read() -> None:
