@@ -77,36 +77,6 @@ def test_api_server_restarts(
     eventually(lambda: webhook.problem() == "OK", "ready")
 
 
-def test_pods_follow_when_the_api_server_is_back(
-    cluster: Cluster, plane: ControlPlane, webhook: Webhook, scene: Scene, start: Start
-) -> None:
-    """New pods are sized 5 s later, and 10 s later pods are evicted and asked to resize.
-
-    Kubelets and controllers, which watch again after pauses of up to a minute, follow in the end.
-    """
-    team = Team(cluster.admin, start, webhook)
-    with Stage(team, "away", f"away-{token_hex(3)}") as resized:
-        evicted = resized.other()
-        for stage, mode in ((resized, "InPlaceOrRecreate"), (evicted, "Recreate")):
-            stage.vpa(mode, recommended="100m/100Mi")
-            stage.start()
-        start("updater").wait_rounds(1)
-        before = evicted.uids()
-        plane.api_server.kill()
-        during(AWAY_SECONDS, lambda: None)
-        plane.start_api_server()
-        back_at = time.monotonic()
-        for place in (scene, resized, evicted):
-            place.recommend("300m/300Mi")
-        scene.wait_for("300m/300Mi")
-        assert time.monotonic() - back_at <= 5
-        resized.eventually(lambda: "300m" in resized.requests(), "a pod is asked to resize")
-        evicted.eventually(lambda: before - evicted.uids(), "a pod is evicted")
-        assert time.monotonic() - back_at <= 10
-        evicted.wait_ready(3)
-        resized.resizes(Box(requests="300m/300Mi"))
-
-
 def test_start_without_an_api_server(
     cluster: Cluster,
     plane: ControlPlane,
@@ -175,6 +145,36 @@ def test_etcd_restarts(plane: ControlPlane, webhook: Webhook, scene: Scene) -> N
     eventually(lambda: writes(lambda: scene.recommend("500m/500Mi")), "the API server writes")
     scene.wait_for("500m/500Mi")
     eventually(lambda: webhook.problem() == "OK", "ready")
+
+
+def test_pods_follow_when_the_api_server_is_back(
+    cluster: Cluster, plane: ControlPlane, webhook: Webhook, scene: Scene, start: Start
+) -> None:
+    """New pods are sized 5 s later, and 10 s later pods are evicted and asked to resize.
+
+    Kubelets and controllers, which watch again after pauses of up to a minute, follow in the end.
+    """
+    team = Team(cluster.admin, start, webhook)
+    with Stage(team, "away", f"away-{token_hex(3)}") as resized:
+        evicted = resized.other()
+        for stage, mode in ((resized, "InPlaceOrRecreate"), (evicted, "Recreate")):
+            stage.vpa(mode, recommended="100m/100Mi")
+            stage.start()
+        start("updater").wait_rounds(1)
+        before = evicted.uids()
+        plane.api_server.kill()
+        during(AWAY_SECONDS, lambda: None)
+        plane.start_api_server()
+        back_at = time.monotonic()
+        for place in (scene, resized, evicted):
+            place.recommend("300m/300Mi")
+        scene.wait_for("300m/300Mi")
+        assert time.monotonic() - back_at <= 5
+        resized.eventually(lambda: "300m" in resized.requests(), "a pod is asked to resize")
+        evicted.eventually(lambda: before - evicted.uids(), "a pod is evicted")
+        assert time.monotonic() - back_at <= 10
+        evicted.wait_ready(3)
+        resized.resizes(Box(requests="300m/300Mi"))
 
 
 def writes(write: Callable[[], None]) -> bool:
