@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from math import inf
 from typing import cast
 
 import pytest
 
 from app.flags.command_line import parse
-from app.flags.shared import ClusterAccess
-from app.kube.pacing import Pacer
 from app.kube.watch_cache import WatchedResource, WatchState
 from app.model.errors import Unavailable
-from app.model.token_bucket import TokenBucket
 from app.ports import (
     LEASES,
     LIMIT_RANGES,
@@ -26,46 +22,17 @@ from app.ports import (
     Cluster,
     Resource,
 )
-from app.run.simulated import SharedCluster, SimulatedRuntime, SteppedWatchCache
-from app.runtime.live import Connection, Mirrored
+from app.run.simulated import SimulatedRuntime, SteppedWatchCache
+from app.runtime.live import Mirrored
 from app.sandbox.sandbox import Sandbox
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process
 from tests.cases import cases
 from tests.faults import Fault, Faults
+from tests.paced_runtime import PacedRuntime
 from tests.updater.stage import Call, Stage, Watched, staged
 
 FLAGS = ("--address=127.0.0.1:0", "--use-admission-controller-status=false")
-
-
-class PacedCluster(SharedCluster):
-    """A way to the cluster with one request in so many seconds, as a connection has it."""
-
-    def __init__(self, cluster: Cluster, pacer: Pacer, not_after: float = inf) -> None:
-        super().__init__(cluster)
-        self._cluster, self._pacer, self._not_after = cluster, pacer, not_after
-        self.evict = self._evict
-
-    def until(self, moment: float, /) -> Connection:
-        """Return the same with less time."""
-        return PacedCluster(self._cluster, self._pacer, moment)
-
-    def _evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
-        self._pacer.wait("an eviction", self._not_after)
-        self._cluster.evict(namespace, name, uid=uid, dry_run=dry_run)
-
-
-class PacedRuntime(SimulatedRuntime):
-    """A runtime whose evictions are paced, and may be noted."""
-
-    def __init__(self, sandbox: Sandbox, cluster: Cluster, rate: float) -> None:
-        super().__init__(sandbox, cluster)
-        clock = sandbox.clock
-        self._pacer = Pacer(TokenBucket.full(rate, 1), monotonic=clock.monotonic, sleep=clock.wait)
-
-    def connect(self, _reach: ClusterAccess, /) -> Connection:
-        """Return a paced way to the cluster."""
-        return PacedCluster(self._cluster, self._pacer)
 
 
 class StaleRuntime(SimulatedRuntime):
@@ -183,7 +150,7 @@ def test_a_deposed_leader_evicts_nothing(stage: Stage, rate: float) -> None:
 
         watched = Watched(cluster)
         watched.before = note
-        place = PacedRuntime(sandbox, cast("Cluster", watched), rate)
+        place = PacedRuntime(sandbox, cast("Cluster", watched), rate, "evict")
         process = Process(parse(UpdaterSettings, (*FLAGS, *flags), {}), place)
         process.start()
         return process
