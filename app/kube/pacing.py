@@ -12,7 +12,7 @@ from collections.abc import Callable
 from math import inf
 from threading import Lock
 
-from app.model.errors import NotSent
+from app.model.errors import TooLate
 from app.model.token_bucket import TokenBucket
 
 
@@ -35,7 +35,7 @@ class Pacer:
         """Take a token; return how many seconds it is still owed.
 
         Raises:
-            NotSent: there is none until `not_after`, a moment of the monotonic clock.
+            TooLate: there is none until `not_after`, a moment of the monotonic clock.
         """
         with self._lock:
             now = self._monotonic()
@@ -52,6 +52,6 @@ class Pacer:
 
 
 def check_time(call: object, moment: float, not_after: float) -> None:
-    """Raise `NotSent` for a call that would begin at a moment when it must be over."""
+    """Raise `TooLate` for a call that would begin at a moment when it must be over."""
     if moment >= not_after:
-        raise NotSent(f"{call}: not sent, for its time would be over")
+        raise TooLate(f"{call}: not sent, for its time would be over")

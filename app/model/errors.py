@@ -13,6 +13,7 @@
         +-- TooMany       429: slow down, or a disruption budget holds
         +-- Unavailable   5xx, broken connections, deadlines: try again later
             +-- NotSent   it was not even sent: no connection, or no time left
+                +-- TooLate   no time left: it would begin when it must be over
 
 Strategy: adapters translate errors of libraries; pure code never raises for users' mistakes, it
 returns errors and reasons as values. The text of an error is a sentence that names the object.
@@ -92,3 +93,7 @@ class Unavailable(ClusterError):
 
 class NotSent(Unavailable):
     """The call was not sent: there was no connection, or its time was over before its turn."""
+
+
+class TooLate(NotSent):
+    """The call was not sent: by the time of its turn it must be over."""

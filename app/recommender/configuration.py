@@ -65,6 +65,7 @@ class RecommenderContext:
     clock: Clock
     metrics: RecommenderMetrics
     reached: LimitReached
+    cluster_for_writes: Callable[[], Cluster]  # they end before another may lead
     show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
     past: PastReader | None = None  # instead of checkpoints
     server_now: Callable[[], datetime | None] = lambda: None  # the time by the API server's clock

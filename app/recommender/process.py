@@ -138,6 +138,7 @@ class Process:
             clock=self._clock,
             metrics=metrics,
             reached=self._limits.reached,
+            cluster_for_writes=lambda: written.until(self._leadership.calls_end_at),
             show=self._report.show,
             past=self._past.reader if self._past is not None else None,
             server_now=written.server_now,

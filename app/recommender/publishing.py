@@ -4,7 +4,8 @@ Strategy: statuses and checkpoints of a round stand in one queue. One thread own
 each write to a thread that is free, so that a slow write delays only writes of the same object.
 Before each write urgent statuses are queued first, and replace queued statuses of the same VPA.
 A write whose time was over before its turn came, or that was no longer allowed by then, is put
-off, which is no failure; it is the first that is written in the next round.
+off, which is no failure; it is the first that is written in the next round. So is one that would
+have to wait for `--kube-api-qps` until another replica may lead.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from functools import partial
 from math import inf
 from queue import SimpleQueue
 
-from app.model.errors import ClusterError, NotFound
+from app.model.errors import ClusterError, NotFound, TooLate
 from app.ports import CHECKPOINTS, VPAS, Clock, Ref
 from app.recommender.checkpoint_store import CheckpointName
 from app.recommender.configuration import RecommenderContext, RoundRules
@@ -62,7 +63,7 @@ class WriteQueue:
         self._may_continue = may_continue
         self._waiting: OrderedDict[Target, QueuedWrite] = OrderedDict()
         self._under_way: dict[Target, QueuedWrite] = {}
-        self._ended: SimpleQueue[tuple[QueuedWrite, str]] = SimpleQueue()
+        self._ended: SimpleQueue[tuple[QueuedWrite, Fate]] = SimpleQueue()
         self._pool: ThreadPoolExecutor | None = None
         self._errors: list[str] = []
 
@@ -109,23 +110,24 @@ class WriteQueue:
             log.warning("not everything was written", extra=extra)
 
     def _make(self, write: QueuedWrite) -> None:
-        error = "it failed unexpectedly"
+        fate = Fate.FAILED
         try:
             write.make()
-            error = ""
+            fate = Fate.WRITTEN
+        except TooLate:
+            fate = Fate.PUT_OFF
         except ClusterError as caught:
-            error = str(caught) or type(caught).__name__
+            self._errors.append(str(caught) or type(caught).__name__)
         except Exception:
+            self._errors.append("it failed unexpectedly")
             log.exception("a write failed unexpectedly", extra={"target": "/".join(write.target)})
         finally:
-            self._ended.put((write, error))
+            self._ended.put((write, fate))
 
     def _end_one(self) -> None:
-        write, error = self._ended.get()
+        write, fate = self._ended.get()
         del self._under_way[write.target]
-        if error:
-            self._errors.append(error)
-        write.ended(Fate.FAILED if error else Fate.WRITTEN)
+        write.ended(fate)
 
 
 class Publisher:
@@ -239,16 +241,19 @@ class Publisher:
 
     def _checkpoint(self, one: Checkpoint, until: float) -> QueuedWrite:
         target = (CHECKPOINTS.kind, one.namespace, one.name)
-        put = partial(self._rules.variant.put_checkpoint, self._context.cluster, one)
-        return QueuedWrite(target, put, partial(self._stored, one), until)
+        return QueuedWrite(target, partial(self._put, one), partial(self._stored, one), until)
+
+    def _put(self, one: Checkpoint) -> None:
+        self._rules.variant.put_checkpoint(self._context.cluster_for_writes(), one)
 
     def _patch(self, one: Publication) -> None:
-        body = status_patch(one.status)
-        self._context.cluster.patch(Ref(VPAS, one.namespace, one.name, subresource="status"), body)
+        ref = Ref(VPAS, one.namespace, one.name, subresource="status")
+        self._context.cluster_for_writes().patch(ref, status_patch(one.status))
 
     def _delete(self, one: CheckpointName) -> None:
         with suppress(NotFound):  # it was gone already
-            self._context.cluster.delete(Ref(CHECKPOINTS, one.namespace, one.name), uid=one.uid)
+            ref = Ref(CHECKPOINTS, one.namespace, one.name)
+            self._context.cluster_for_writes().delete(ref, uid=one.uid)
 
     # --- what became of it
 

@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
-from math import ceil
+from math import ceil, inf
 from typing import Protocol
 
 from app.flags.shared import LeaderElection
@@ -78,6 +78,11 @@ class Leadership(Protocol):
         """A number that changes when another candidate may have led in between."""
         ...
 
+    @property
+    def calls_end_at(self) -> float:
+        """The moment of the clock by which calls must be over, before another one may lead."""
+        ...
+
     def is_leading(self) -> bool:
         """Say whether no other candidate can lead now."""
         ...
@@ -91,6 +96,7 @@ class Unopposed:
     """Leadership without an election."""
 
     term = 0
+    calls_end_at = inf
 
     def is_leading(self) -> bool:
         """Say yes."""

@@ -138,6 +138,7 @@ class Replica:
             self.clock,
             RecommenderMetrics(self.registry),
             ReachedLimits(),
+            lambda: self._cluster,
             past=self.past,
         )
         self.election = Election(self._cluster, _ELECTION, name, self.clock)

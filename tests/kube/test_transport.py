@@ -11,7 +11,7 @@ import pytest
 
 from app.kube.client import connect
 from app.kube.transport import Deadlines
-from app.model.errors import NotSent, Refused, Unavailable
+from app.model.errors import NotSent, Refused, TooLate, Unavailable
 from app.ports import POD_METRICS, PODS, Ref
 from tests.kube.api_server import serving
 from tests.kube.connecting import connected, kubeconfig, write
@@ -76,7 +76,7 @@ def test_a_turn_that_comes_too_late() -> None:
     """A call whose token would come after its time is refused at once, and never sent."""
     with serving(PODS) as server, connected(server, qps=0.001) as cluster:
         cluster.list(PODS)
-        with pytest.raises(NotSent, match="GET /api/v1/pods: not sent"):
+        with pytest.raises(TooLate, match="GET /api/v1/pods: not sent"):
             cluster.until(time.monotonic() + 60).list(PODS)
 
         assert len(server.requests) == 1
@@ -85,7 +85,7 @@ def test_a_turn_that_comes_too_late() -> None:
 def test_a_time_that_is_over() -> None:
     """A call after its time is not sent, and takes no token of others."""
     with serving(PODS) as server, connected(server, qps=0.001) as cluster:
-        with pytest.raises(NotSent):
+        with pytest.raises(TooLate):
             cluster.until(time.monotonic()).list(PODS)
         cluster.list(PODS)
 

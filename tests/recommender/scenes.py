@@ -46,6 +46,7 @@ class Scene(RecommendedCluster):
             self.clock,
             RecommenderMetrics(self.registry),
             ReachedLimits(),
+            lambda: cluster,
         )
         self.apply(deployment("web", load=LOAD), vpa())
         self.recommender = self.started()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from threading import Event, Thread
 
 import pytest
@@ -20,6 +21,7 @@ class Office:
     def __init__(self) -> None:
         self.scene = Scene()
         self.leads, self.finishes, self.knows, self.term = True, True, True, 1
+        self.calls_end_at = inf
         self.begun: list[Recommender] = []
         self.rights: list[Callable[[], bool]] = []
         self.tenure = LeaderLoop(self, lambda: self.knows, self._begin, self.scene.clock, 300.0)

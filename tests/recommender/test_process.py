@@ -39,14 +39,19 @@ from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
 from tests.cluster.programs import free_port
 from tests.cluster_in_memory import ClusterInMemory
-from tests.faults import Fault
+from tests.faults import Fault, Faults
+from tests.flows.recommending import RecommendedCluster, workload
 from tests.kube.api_server import serving
 from tests.kube.connecting import kubeconfig, write
+from tests.paced_runtime import PacedRuntime
 from tests.prometheus_server import Reply, prometheus
 from tests.reached_limits import ReachedLimits
+from tests.recommender.scenes import LOAD
 from tests.runtime.asking import Desk
+from tests.updater.stage import Call, Watched
 from tests.waiting import eventually
 
+WRITES = ("patch", "delete")  # Leases are created and replaced
 HERE = "/v1/namespaces/default/recommendations"
 
 
@@ -155,6 +160,43 @@ def test_calls_for_the_lease_end_with_leadership() -> None:
     process.stop()
 
     assert set(noted) == {4.0}
+
+
+@pytest.mark.parametrize("rate", [1.0, 0.2, 0.06, 0.05])
+def test_a_deposed_leader_writes_nothing(rate: float) -> None:
+    """A leader that cannot renew writes nothing beside the next one, however long writes wait."""
+    cluster = RecommendedCluster()
+    cluster.apply(*(item for number in range(9) for item in workload(f"web-{number}", load=LOAD)))
+    sandbox, faults, written = cluster.sandbox, Faults(), list[tuple[str, str]]()
+    lease = Ref(LEASES, "kube-system", "vpa-recommender-lease")
+
+    def begin(name: str, before: Cluster) -> Process:
+        def note(call: Call) -> None:
+            if call.verb in WRITES:
+                holder = sandbox.cluster.get(lease)["spec"]["holderIdentity"]
+                written.append((name, holder))
+
+        watched = Watched(before)
+        watched.before = note
+        place = PacedRuntime(sandbox, cast("Cluster", watched), *WRITES)
+        flags = ["--leader-elect=true", "--update-worker-count=1", "--address=127.0.0.1:0"]
+        flags += [f"--kube-api-qps={rate}", "--kube-api-burst=1"]
+        process = Process(settings(*flags), place, PodPreviewer)
+        process.start()
+        return process
+
+    broken = Unavailable("internal error", status=500)
+    faults.order(Fault(broken, "replace", LEASES, times=10**6))
+    one = begin("one", faults.before(sandbox.cluster))
+    two = begin("two", sandbox.cluster)
+    sandbox.advance(300)
+    one.stop()
+    two.stop()
+
+    assert {name for name, _ in written} == {"one", "two"}
+    holders = {name: {holder for who, holder in written if who == name} for name in ("one", "two")}
+    assert not holders["one"] & holders["two"]
+    assert len(holders["one"]) == 1
 
 
 def test_the_past_without_flags() -> None:

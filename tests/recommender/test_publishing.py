@@ -8,7 +8,7 @@ from threading import Event
 
 import pytest
 
-from app.model.errors import Unavailable
+from app.model.errors import TooLate, Unavailable
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, VPAS, Json, Ref
 from app.recommender.configuration import RoundRules
@@ -108,6 +108,19 @@ def test_without_the_right_to_write_nothing_is_begun() -> None:
     finish(pen)
 
     assert (fates, made) == ([Fate.PUT_OFF], [])
+
+
+def test_without_time_until_its_turn_a_write_is_put_off(caplog: pytest.LogCaptureFixture) -> None:
+    """A write whose call would have to wait until another replica may lead has not failed."""
+    pen, fates = WriteQueue(SteppedClock(), 2, lambda: True), list[Fate]()
+
+    def refuse() -> None:
+        raise TooLate("not sent, for its time would be over")
+
+    pen.add([QueuedWrite(A, refuse, fates.append)])
+    finish(pen)
+
+    assert (fates, caplog.records) == ([Fate.PUT_OFF], [])
 
 
 def crowded() -> Scene:

@@ -95,7 +95,7 @@ def test_they_are_there_before_history_is_stored(scene: Shown) -> None:
     watched = Watched(scene.around.cluster)
     seen: dict[str, object] = {}
     watched.before = lambda call: seen.setdefault(call.name, scene.showing.derivations)
-    scene.around = replace(scene.around, cluster=cast("Cluster", watched))
+    scene.around = replace(scene.around, cluster_for_writes=lambda: cast("Cluster", watched))
     scene.rounds(1, scene.again())
 
     assert seen["web-app"] == scene.showing.derivations != {}

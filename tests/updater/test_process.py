@@ -6,17 +6,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from math import inf
 from typing import cast
 
 import pytest
 
 from app.flags.command_line import parse
-from app.flags.shared import ClusterAccess
-from app.kube.pacing import Pacer
 from app.kube.watch_cache import WatchedResource, WatchState
 from app.model.errors import Unavailable
-from app.model.token_bucket import TokenBucket
 from app.ports import (
     LEASES,
     LIMIT_RANGES,
@@ -27,47 +23,21 @@ from app.ports import (
     Cluster,
     Resource,
 )
-from app.run.simulated import SharedCluster, SimulatedRuntime, SteppedWatchCache
-from app.runtime.live import Connection, Mirrored
+from app.run.simulated import SimulatedRuntime, SteppedWatchCache
+from app.runtime.live import Mirrored
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import NodeSize
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process
 from tests.cases import cases
 from tests.faults import Fault, Faults
+from tests.paced_runtime import PacedRuntime
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call, Stage, Watched, gone, in_other, small, staged, vpa
 
 ANY_PORT = "--address=127.0.0.1:0"
 ONE_THREAD = "--update-concurrency=1"  # the one that moves the clock
 FLAGS = (ANY_PORT, "--use-admission-controller-status=false")
-
-
-class PacedCluster(SharedCluster):
-    """A way to the cluster whose evictions wait for their turn, as a connection's calls do."""
-
-    def __init__(self, cluster: Cluster, pacer: Pacer, not_after: float = inf) -> None:
-        super().__init__(cluster)
-        self._cluster, self._pacer, self._not_after = cluster, pacer, not_after
-        self.evict = self._evict
-
-    def until(self, moment: float, /) -> Connection:
-        """Return the same with less time."""
-        return PacedCluster(self._cluster, self._pacer, moment)
-
-    def _evict(self, namespace: str, name: str, *, uid: str = "", dry_run: bool = False) -> None:
-        self._pacer.wait("an eviction", self._not_after)
-        self._cluster.evict(namespace, name, uid=uid, dry_run=dry_run)
-
-
-class PacedRuntime(SimulatedRuntime):
-    """A runtime whose evictions are as many a second as flags allow."""
-
-    def connect(self, reach: ClusterAccess, /) -> Connection:
-        """Return a paced way to the cluster."""
-        bucket, clock = TokenBucket.full(reach.queries_per_second, reach.burst), self.clock
-        pacer = Pacer(bucket, monotonic=clock.monotonic, sleep=clock.wait)
-        return PacedCluster(self._cluster, pacer)
 
 
 class StaleRuntime(SimulatedRuntime):
@@ -186,7 +156,7 @@ def test_a_deposed_leader_evicts_nothing(stage: Stage, rate: float) -> None:
 
         watched = Watched(cluster)
         watched.before = note
-        place = PacedRuntime(sandbox, cast("Cluster", watched))
+        place = PacedRuntime(sandbox, cast("Cluster", watched), "evict")
         process = Process(parse(UpdaterSettings, flags, {}), place)
         process.start()
         return process
@@ -219,7 +189,7 @@ def test_five_hundred_pods_that_are_alone(namespaces: int, canaries: int) -> Non
         stage.recommend("200m/200Mi = =", name, namespace)
     stage.beat()
     watched = Watched(stage.sandbox.cluster)
-    runtime = PacedRuntime(stage.sandbox, cast("Cluster", watched))
+    runtime = PacedRuntime(stage.sandbox, cast("Cluster", watched), "evict")
     process = Process(parse(UpdaterSettings, (ANY_PORT, ONE_THREAD), {}), runtime)
     process.start()
     stage.sandbox.advance(0.9)

@@ -134,6 +134,7 @@ class ReplayedRecommender(Recommender):
         self._source = RecordedSource()
         context = RecommenderContext(
             cluster=cast("Cluster", objects),
+            cluster_for_writes=lambda: cast("Cluster", objects),
             snapshot=lambda: objects.snapshot(rules.namespace),
             owners=objects,
             usage=self._source,
