@@ -383,7 +383,33 @@ def test_names_exist() -> None:
     assert reasons < set(Reason)
 
 
-def test_the_script_is_one() -> None:
-    """A shell can read the loop that follows a Lease."""
+ONE_ROUND: Final = """
+sleep() { slept="$slept."; [ "$slept" = . ]; }
+kubectl() {
+  case "$1 $2" in
+    "get lease") printf %s "$HOLDER"; return "$FAILS" ;;
+    "get pods") echo pod/db-0; echo pod/db-1 ;;
+    *) echo "$*" ;;
+  esac
+}
+"""
+
+
+@pytest.mark.parametrize(
+    ("holder", "fails", "roles"),
+    [
+        ("db-1", 0, ["follower", "leader"]),
+        ("db-0_5b6f", 0, ["leader", "follower"]),
+        ("", 0, []),
+        ("db-1", 1, []),
+    ],
+)
+def test_labels_follow_the_lease(holder: str, fails: int, roles: list[str]) -> None:
+    """The holder gets the leader's label; without a holder no pod is labelled."""
     (script,) = (body for language, body in BLOCK.findall(text(PAGE)) if language == "sh")
-    assert subprocess.run(["sh", "-n"], input=script.encode(), check=False).returncode == 0
+    command, env = ["sh", "-c", ONE_ROUND + script], {"HOLDER": holder, "FAILS": str(fails)}
+    done = subprocess.run(command, env=env, capture_output=True, text=True, check=False)
+    labelled = [
+        f"label --overwrite pod/db-{number} role={role}" for number, role in enumerate(roles)
+    ]
+    assert (done.stdout.splitlines(), done.stderr) == (labelled, "")
