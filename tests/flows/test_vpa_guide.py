@@ -29,7 +29,11 @@ from app.recommender.core.status import ConditionType
 from app.run.world import World
 from app.sandbox.load import ANNOTATION as LOAD
 from app.updater.core.decisions import Reason
-from app.updater.core.patching import RAISED_ANNOTATION, UPDATED_AT_ANNOTATION
+from app.updater.core.patching import (
+    RAISED_ANNOTATION,
+    UPDATED_AT_ANNOTATION,
+    UPDATED_BY_ANNOTATION,
+)
 from tests import make
 from tests.flows.autoscaler import MINUTE
 from tests.flows.trials import NAMESPACE, Trial, cluster, outcomes, sizes
@@ -46,6 +50,7 @@ ANNOTATIONS: Final = (
     pods.UNBOOST_PENDING_ANNOTATION,
     pods.IN_PLACE_ANNOTATION,
     UPDATED_AT_ANNOTATION,
+    UPDATED_BY_ANNOTATION,
     RAISED_ANNOTATION,
 )
 
