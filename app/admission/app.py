@@ -16,18 +16,23 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import orjson
 from anyio import CancelScope, CapacityLimiter, create_task_group, move_on_after, to_thread
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import PlainTextResponse
 from starlette.types import Receive
 
+from app.admission.core.effort import effort
 from app.admission.core.validate import Phase
 from app.admission.metrics import Drop, Step
 from app.admission.review_models import AdmissionReview
-from app.admission.reviews import Costly, Pending, Reviewer
+from app.admission.reviews import Call, Pending, Reviewer
+from app.model.fields import Json
+from app.model.review import AdmissionRequest, read_review
 from app.runtime.protocol import Write
 from app.sizing.matching import LookupNeeded
 
@@ -35,7 +40,7 @@ T = TypeVar("T")
 
 MOST_BYTES: Final = 5 * 1024 * 1024
 _AT_ONCE: Final = 64  # units of effort, some milliseconds
-_LARGE_BYTES: Final = 128 * 1024
+_LARGE_BYTES: Final = 128 * 1024  # which are not read on the event loop
 _LOOKUPS: Final = 64  # reviews of pods that may wait for look-ups in threads
 _VPAS: Final = 16  # reviews of VPAs that may wait for others of their namespace
 _DEFAULT_SECONDS: Final = 10.0
@@ -44,8 +49,12 @@ _RESERVE: Final = 0.8  # of the API server's time-out; the rest is for the way
 _TIMEOUT: Final = re.compile(rb"(?:^|&)timeout=([0-9]{1,4}(?:\.[0-9]{1,9})?)s(?:&|$)")
 
 _HEAD_BYTES: Final = 4096
-_UID: Final = re.compile(rb'"uid":"([\w-]{1,64})"', re.ASCII)
-_NAMESPACE: Final = re.compile(rb'"namespace":"([\w.-]{1,64})"', re.ASCII)
+_BEFORE_THE_OBJECT: Final = {
+    "uid": re.compile(rb'"uid":("[\w-]{1,64}")', re.ASCII),
+    "resource": re.compile(rb'"resource":({"group":"[\w.-]*","version":"\w*","resource":"\w*"})'),
+    "namespace": re.compile(rb'"namespace":("[\w.-]{1,64}")', re.ASCII),
+}
+_DECLINED: Final = "declined"  # in the state of a scope
 
 _JSON: Final = b"application/json"
 _NOT_JSON: Final = "the content type must be application/json"
@@ -191,6 +200,13 @@ async def while_wanted(
     return found[0] if found else drop
 
 
+@dataclass(frozen=True, slots=True)
+class Costly:
+    """A review that is much work and was not begun; it is read again when it is its turn."""
+
+    request: AdmissionRequest  # without its objects, which may take many times their bytes
+
+
 class ReviewOperation:
     """Answers POSTed AdmissionReviews."""
 
@@ -236,18 +252,18 @@ class ReviewOperation:
     def at_once(self, scope: Mapping[str, Any], body: bytes, began: float, write: Write) -> None:
         """Answer a request that is there as a whole, by `write`; nothing written means declined.
 
-        What needs a look-up is declined: `answer` begins again where it can wait.
+        What is much work or needs a look-up is declined: `answer` goes on where it can wait.
         """
         if scope["method"] != "POST" or not _is_json(dict(scope["headers"])):
             return
-        if len(body) > _LARGE_BYTES:
-            return
         read = self._reviewer.now()
-        answer = self._reviewer.begin_within(_AT_ONCE, body, self._phase)
-        if isinstance(answer, bytes):
+        found = self._begun(body, Call(read, self._phase))
+        if isinstance(found, bytes):
             answered = self._reviewer.now()
-            write(answer)
+            write(found)
             self._time(began, read, answered)
+        else:
+            scope["state"][_DECLINED] = found
 
     def _time(self, began: float, read: float, answered: float) -> None:
         now = self._reviewer.now()
@@ -256,49 +272,63 @@ class ReviewOperation:
             self._time_write(now - answered)
             self._time_total(now - began)
 
+    def _begun(self, body: bytes, call: Call) -> bytes | Pending | Costly:
+        """Answer a review on the event loop, unless that would take long."""
+        if len(body) > _LARGE_BYTES:
+            return Costly(_head(body))
+        request = self._reviewer.read(body, call)
+        if isinstance(request, bytes):
+            return request
+        if effort(request, len(body)) > _AT_ONCE:
+            return Costly(request._replace(new=None, old=None))
+        return self._reviewer.begin(request, call)
+
     async def _reviewed(self, request: Request, body: bytes, began: float) -> bytes | Drop:
-        found: bytes | Pending | Costly = Costly(*_head(body))
-        if len(body) <= _LARGE_BYTES:
-            found = self._reviewer.begin_within(_AT_ONCE, body, self._phase)
+        call = Call(self._reviewer.now(), self._phase)
+        declined: Pending | Costly | None = request.scope.get("state", {}).pop(_DECLINED, None)
+        found = declined or self._begun(body, call)
         if isinstance(found, bytes):
             return found
         until = began + _timeout_seconds(request.scope["query_string"]) * _RESERVE
         work = partial(self._in_turn, found, body, until)
         answer = await while_wanted(request.receive, until - self._reviewer.now(), work)
-        if isinstance(answer, Drop):
-            self._reviewer.dropped(answer)
         if answer is Drop.TIME_OVER:
-            uid = found.request.uid if isinstance(found, Pending) else found.uid
-            return self._reviewer.answer_late(uid)
+            return self._reviewer.answer_late(found.request, call)
+        if isinstance(answer, Drop):
+            self._reviewer.dropped(answer, found.request)
         return answer
 
     async def _in_turn(self, found: Pending | Costly, body: bytes, until: float) -> bytes:
-        """Answer when it is the turn of a review; `until` is a time of the reviewer's clock."""
+        """Answer when it is the turn of a review."""
         begun: bytes | Pending | Costly = found
         if isinstance(begun, Costly):
-            namespace, begin = begun.namespace, partial(self._reviewer.begin, body, self._phase)
+            namespace = begun.request.namespace
             if len(body) > _LARGE_BYTES:
-                work = partial(self._finished_from, begin, until)
-                return await self._large.run(namespace, work)
-            begun = await self._costly.run(namespace, begin)
+                return await self._large.run(namespace, partial(self._finished, body, until))
+            begun = await self._costly.run(namespace, partial(self._begun_late, body))
         if isinstance(begun, bytes):
             return begun
         lane = self._lookups if isinstance(begun.wants, LookupNeeded) else self._vpas
-        finish = partial(self._reviewer.finish, begun, until - begun.began)
-        return await lane.run(begun.request.namespace, finish)
+        return await lane.run(begun.request.namespace, partial(self._reviewer.finish, begun, until))
 
-    def _finished_from(self, begin: Callable[[], bytes | Pending], until: float) -> bytes:
-        found = begin()
-        if isinstance(found, Pending):
-            return self._reviewer.finish(found, until - found.began)
-        return found
+    def _begun_late(self, body: bytes) -> bytes | Pending:
+        call = Call(self._reviewer.now(), self._phase)
+        request = self._reviewer.read(body, call)
+        return request if isinstance(request, bytes) else self._reviewer.begin(request, call)
+
+    def _finished(self, body: bytes, until: float) -> bytes:
+        found = self._begun_late(body)
+        return found if isinstance(found, bytes) else self._reviewer.finish(found, until)
 
 
-def _head(body: bytes) -> tuple[str, str]:
-    """Return uid and namespace of a large review as API servers write them: before the object."""
+def _head(body: bytes) -> AdmissionRequest:
+    """Return what API servers write before the object of a review."""
     head = body[:_HEAD_BYTES]
-    uid, namespace = (pattern.search(head) for pattern in (_UID, _NAMESPACE))
-    return uid[1].decode() if uid else "", namespace[1].decode() if namespace else ""
+    request: Json = {}
+    for key, pattern in _BEFORE_THE_OBJECT.items():
+        if found := pattern.search(head):
+            request[key] = orjson.loads(found[1])
+    return read_review({"request": request})
 
 
 def _is_json(headers: Mapping[bytes, bytes]) -> bool:

@@ -10,7 +10,6 @@ from functools import partial
 from itertools import chain
 from pathlib import Path
 
-from app.admission.core.mutate import PodRules
 from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
 from app.flags.shared import Scope
@@ -23,7 +22,6 @@ from app.model.limits import read_limit_range
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
 from app.ports import LIMIT_RANGES, VPAS, Cluster
-from app.runtime.clock import SystemClock
 from app.runtime.garbage import without_collection
 from app.runtime.live import Connection, Runtime, watch_ages
 
@@ -41,7 +39,7 @@ def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
     for problem in recorded.problems:
         extra = {"place": problem.place, "problem": problem.message}
         log.warning("object not used as it is", extra=extra)
-    return Sources(lambda: recorded.snapshot, recorded, recorded, SystemClock(), is_live=False)
+    return Sources(lambda: recorded.snapshot, recorded, recorded, is_live=False)
 
 
 def check_files(paths: Iterable[Path]) -> None:
@@ -112,7 +110,6 @@ class LiveKnowledge:
             lambda: self._mirror.snapshot,
             self._owners,
             ListedSiblings(siblings.within(_LOOKUP_SECONDS)),
-            clock,
             is_read=self._is_read,
         )
         self._was_read = False
@@ -187,7 +184,4 @@ def _siblings(items: Iterable[Object]) -> Iterator[Vpa]:
 
 def review_rules(decisions: Decisions) -> ReviewRules:
     """Return the rules of reviews."""
-    return ReviewRules(
-        PodRules(decisions.gates, decisions.max_cpu_boost),
-        decisions.disjointness,
-    )
+    return ReviewRules(decisions.gates, decisions.max_cpu_boost, decisions.disjointness)

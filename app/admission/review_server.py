@@ -12,7 +12,6 @@ import socket
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -61,10 +60,10 @@ class ReviewServer:
         self._metrics = AdmissionMetrics(registry, FAILED_OPEN)
         self._limits = LimitMetrics(registry)
         self.report = BoundReport(registry)
-        # However fast the runtime's time runs, a review takes real time.
-        sources = replace(objects.sources, clock=SystemClock())
         rules = review_rules(settings.decisions)
-        self._app = Webhook(Reviewer(sources, rules, self._metrics, tell))
+        # However fast the runtime's time runs, a review takes real time.
+        reviewer = Reviewer(objects.sources, rules, self._metrics, SystemClock(), tell)
+        self._app = Webhook(reviewer)
         self._tls: ServerTls | None = None
         self._server: Server | None = None
         self._opening = threading.Lock()

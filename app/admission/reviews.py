@@ -3,7 +3,8 @@
 Strategy: the bytes of a review come in, the bytes of an answer go out. An ordinary review is
 answered from the snapshot alone; one that needs a look-up comes back as `Pending` and is finished
 in a thread, within the time that the API server grants. Whatever goes wrong, the answer is a
-review that lets the object pass unchanged, with a reason that is counted and logged.
+review that lets the object pass unchanged, with a reason that is counted and logged. Times are
+those of the reviewer's clock.
 """
 
 from __future__ import annotations
@@ -11,13 +12,13 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import orjson
 
-from app.admission.core.effort import effort
+from app.admission.core.lookups import admit_with_lookups
 from app.admission.core.mutate import FAILED_OPEN, PodAdmission, PodReason, PodRules, PodVerdict
 from app.admission.core.overlap import Disjointness, SiblingsWanted, needs_siblings
 from app.admission.core.validate import Phase, VpaVerdict, review_vpa
@@ -26,23 +27,30 @@ from app.admission.siblings import KnownSiblings
 from app.admission.target_locks import TargetLocks
 from app.model.errors import BadObject
 from app.model.fields import Json
-from app.model.kinds import ObjectKey
 from app.model.review import AdmissionRequest, read_review
 from app.model.snapshot import Snapshot
 from app.model.vpa import VPA_GROUP, Vpa
-from app.model.workloads import NOTHING_LOOKED_UP, LookupResult
-from app.sizing.matching import LookupNeeded, MatchReason
+from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup, LookupResult
+from app.sizing.matching import LookupNeeded
 
 if TYPE_CHECKING:
     from app.ports import Clock, Owners, Siblings
 
 log = logging.getLogger("admission.reviews")
 
-_MOST_OWNERS: Final = 10
 _LONGEST_LOGGED: Final = 300  # characters of what is wrong with a body
 _LONGEST_AUDITED: Final = 200  # characters
 _PAUSE_SECONDS: Final = 60.0  # between two lines about what happens to all reviews
+# Many pods may have one of these at the same time, so they are logged now and then only.
 _NOT_READ: Final = PodVerdict(PodReason.NOT_READ, "the cluster's objects are not read yet")
+_TIME_OVER: Final = PodVerdict(PodReason.TIME_OVER, "the review had no turn in time")
+
+
+class Call(NamedTuple):
+    """How a review came."""
+
+    began: float  # when it was begun to be read
+    phase: Phase = Phase.MUTATING
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,17 +58,8 @@ class Pending:
     """A review that needs a look-up before it can be answered."""
 
     request: AdmissionRequest
-    phase: Phase
+    call: Call
     wants: LookupNeeded | SiblingsWanted
-    began: float  # on the clock's monotonic scale
-
-
-@dataclass(frozen=True, slots=True)
-class Costly:
-    """A review that is more work than was asked for; it was not begun."""
-
-    uid: str
-    namespace: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,16 +69,14 @@ class Sources:
     snapshot: Callable[[], Snapshot]
     owners: Owners
     siblings: Siblings
-    clock: Clock
     is_live: bool = True  # no for recorded files: what is let pass is never stored
     is_read: Callable[[], bool] = lambda: True  # whether the snapshot holds all that there is
 
 
 @dataclass(frozen=True, slots=True)
-class ReviewRules:
+class ReviewRules(PodRules):
     """What decides beside the cluster's objects."""
 
-    pods: PodRules = field(default_factory=PodRules)
     disjointness: Disjointness = Disjointness.ENFORCE
 
 
@@ -95,10 +92,15 @@ class Reviewer:
     """Turns reviews into answers; safe to use from several threads."""
 
     def __init__(
-        self, sources: Sources, rules: ReviewRules, metrics: AdmissionMetrics, tell: Tell = logged
+        self,
+        sources: Sources,
+        rules: ReviewRules,
+        metrics: AdmissionMetrics,
+        clock: Clock,
+        tell: Tell = logged,
     ) -> None:
         self._sources = sources
-        self.now = sources.clock.monotonic
+        self.now = clock.monotonic
         self.timer = metrics.timer
         self._time_admit = metrics.timer(Step.ADMIT)
         self._time_build = metrics.timer(Step.BUILD_RESPONSE)
@@ -106,46 +108,33 @@ class Reviewer:
         self._metrics = metrics
         self._tell = tell
         self._told_at: dict[str, float] = {}  # by what is told now and then only
-        self._pods = PodAdmission(rules.pods)
+        self._pods = PodAdmission(rules)
         self._locks = TargetLocks()
         self._siblings = KnownSiblings(sources.siblings, self.now)
 
-    def begin(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
-        """Answer a review at once, or say what must be looked up first."""
-        found = self.begin_within(inf, body, phase)
-        assert not isinstance(found, Costly)
-        return found
-
-    def begin_within(
-        self, most_effort: float, body: bytes, phase: Phase = Phase.MUTATING
-    ) -> bytes | Pending | Costly:
-        """Do the same for a review that is not too much work; one that is was not begun."""
-        began = self.now()
+    def read(self, body: bytes, call: Call) -> AdmissionRequest | bytes:
+        """Return what is asked, or the answer to what is no review."""
         try:
-            review = orjson.loads(body)
-            request = read_review(review)
+            return read_review(orjson.loads(body))
         except (orjson.JSONDecodeError, BadObject) as error:
-            return self.answer_unreadable(str(error), began)
-        if most_effort < inf and effort(review, len(body)) > most_effort:
-            return Costly(request.uid, request.namespace)
-        return self._begin(request, phase, began)
+            return self.answer_unreadable(str(error), call.began)
 
-    def begin_read(self, review: object, phase: Phase = Phase.MUTATING) -> bytes | Pending:
-        """Do the same for a review that has been read as JSON already."""
-        began = self.now()
+    def begin(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
+        """Answer a review at once, or return what must be looked up first."""
         try:
-            request = read_review(review)
-        except BadObject as error:
-            return self.answer_unreadable(str(error), began)
-        return self._begin(request, phase, began)
-
-    def _begin(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
-        try:
-            return self._dispatch(request, phase, began)
+            return self._dispatch(request, call)
         except Exception:
             with suppress(Exception):  # whatever else is broken, there will be an answer
                 log.exception("review failed", extra=_log_keys(request))
-            return self._answer_failed(request, began)
+            return self._answer_failed(request, call)
+
+    def answer(
+        self, request: AdmissionRequest, seconds: float, phase: Phase = Phase.MUTATING
+    ) -> bytes:
+        """Answer a review with all look-ups, for which there are so many seconds."""
+        call = Call(self.now(), phase)
+        found = self.begin(request, call)
+        return found if isinstance(found, bytes) else self.finish(found, call.began + seconds)
 
     def answer_unreadable(self, message: str, began: float | None = None) -> bytes:
         """Answer, or at least count, a call that is no review."""
@@ -155,78 +144,82 @@ class Reviewer:
             self._metrics.review("error", "unknown", now - (now if began is None else began))
         return _allowed("")
 
-    def answer_late(self, uid: str) -> bytes:
-        """Answer a review for which there was no turn in time."""
-        return _allowed(uid, auditAnnotations={"reason": Drop.TIME_OVER})
+    def answer_late(self, request: AdmissionRequest, call: Call) -> bytes:
+        """Answer a review for which there was no turn in time; it has none of its objects."""
+        self.dropped(Drop.TIME_OVER, request)
+        if _is_mutated(request, call):
+            return self._answer_pod(request, _TIME_OVER, call)
+        return _allowed(request.uid, auditAnnotations={"reason": PodReason.TIME_OVER})
 
-    def dropped(self, why: Drop) -> None:
+    def dropped(self, why: Drop, request: AdmissionRequest) -> None:
         """Count a review that nothing was done about."""
         self._metrics.review_dropped(why)
         if self._is_due(why):
-            log.warning("review dropped", extra={"reason": why})
+            log.warning("review dropped", extra={"reason": why, **_log_keys(request)})
 
-    def finish(self, pending: Pending, deadline_seconds: float) -> bytes:
-        """Answer a review that needs look-ups, so many seconds after it began at the latest."""
-        request, until = pending.request, pending.began + deadline_seconds
+    def finish(self, pending: Pending, until: float) -> bytes:
+        """Answer a review that needs look-ups, which end at some time."""
+        request, call, wants = pending.request, pending.call, pending.wants
         try:
-            if isinstance(pending.wants, LookupNeeded):
-                verdict = self.judge_pod(request, until - self.now())
-                return self._answer_pod(request, verdict, pending.began)
-            return self._answer_vpa_beside_siblings(pending, pending.wants, until)
+            if isinstance(wants, LookupNeeded):
+                return self._answer_pod(request, self.judge_pod(request, until, wants), call)
+            verdict = self._judge_beside_siblings(request, call.phase, wants, until)
+            return self._answer_vpa(request, verdict, call)
         except Exception:
             with suppress(Exception):
                 log.exception("review failed", extra=_log_keys(request))
-            return self._answer_failed(request, pending.began)
+            return self._answer_failed(request, call)
 
-    def judge_pod(self, request: AdmissionRequest, deadline_seconds: float) -> PodVerdict:
+    def judge_pod(
+        self, request: AdmissionRequest, until: float, needed: LookupNeeded | None = None
+    ) -> PodVerdict:
         """Decide about a pod with all look-ups that this needs."""
-        until = self.now() + deadline_seconds
-        looked_up: dict[ObjectKey, LookupResult] = {}
-        for _ in range(_MOST_OWNERS):
-            view = self._sources.snapshot().of(request.namespace)
-            verdict = self._pods.admit(request, view, looked_up)
-            if isinstance(verdict, PodVerdict):
-                return verdict
-            lookup = verdict.lookup
-            left_seconds = max(until - self.now(), 0.0)
-            looked_up[lookup.key] = self._sources.owners.find(lookup, left_seconds)
-        return PodVerdict(MatchReason.OWNER_UNKNOWN, f"more than {_MOST_OWNERS} owners to look up")
+        if not self._sources.is_read():
+            return _NOT_READ
 
-    def _dispatch(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
-        group, _, resource = request.resource
-        if group == "" and resource == "pods":
-            if phase is Phase.MUTATING:
-                return self._begin_pod(request, phase, began)
-            self._metrics.review("skipped", "Pod", self.now() - began)  # pods are only mutated
-        elif group == VPA_GROUP and resource == "verticalpodautoscalers":
-            return self._begin_vpa(request, phase, began)
+        def admit(looked_up: LookedUp) -> PodVerdict | LookupNeeded:
+            view = self._sources.snapshot().of(request.namespace)
+            return self._pods.admit(request, view, looked_up)
+
+        def find(lookup: Lookup) -> LookupResult:
+            return self._sources.owners.find(lookup, max(until - self.now(), 0.0))
+
+        return admit_with_lookups(admit, find, needed)
+
+    def _dispatch(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
+        if _is_pod(request):
+            if call.phase is Phase.MUTATING:
+                return self._begin_pod(request, call)
+            self._metrics.review("skipped", "Pod", self.now() - call.began)
+        elif _is_vpa(request):
+            return self._begin_vpa(request, call)
         else:
-            self._metrics.review("error", "unknown", self.now() - began)
+            self._metrics.review("error", "unknown", self.now() - call.began)
         return _allowed(request.uid)
 
-    def _begin_pod(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
+    def _begin_pod(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
         if not self._sources.is_read():
-            return self._answer_pod(request, _NOT_READ, began)
+            return self._answer_pod(request, _NOT_READ, call)
         view = self._sources.snapshot().of(request.namespace)
         verdict = self._pods.admit(request, view, NOTHING_LOOKED_UP)
         if isinstance(verdict, LookupNeeded):
-            return Pending(request, phase, verdict, began)
-        return self._answer_pod(request, verdict, began)
+            return Pending(request, call, verdict)
+        return self._answer_pod(request, verdict, call)
 
-    def _answer_pod(self, request: AdmissionRequest, verdict: PodVerdict, began: float) -> bytes:
-        # Without a recommendation the containers that were observed are still written.
-        decided, is_patched = self.now(), verdict.sizes is not None
-        self._metrics.pod(applied=is_patched)
-        if is_patched:
+    def _answer_pod(self, request: AdmissionRequest, verdict: PodVerdict, call: Call) -> bytes:
+        # A pod with a VPA always gets a patch, if only for `vpaObservedContainers`.
+        decided, has_vpa = self.now(), verdict.sizes is not None
+        self._metrics.pod(applied=has_vpa)
+        if has_vpa:
             self._tell("pod sized", pod_log_keys(request, verdict))
         elif verdict.reason in FAILED_OPEN:
             self._metrics.pod_failed_open(verdict.reason)
-            if verdict is not _NOT_READ or self._is_due(verdict.reason):
+            if verdict not in (_NOT_READ, _TIME_OVER) or self._is_due(verdict.reason):
                 log.warning("pod let pass unchanged", extra=pod_log_keys(request, verdict))
         else:
             self._metrics.pod_skipped(verdict.reason)
         body = _answer_json(pod_response(request.uid, verdict))
-        self._time("applied" if is_patched else "skipped", "Pod", began, decided)
+        self._time("applied" if has_vpa else "skipped", "Pod", call, decided)
         return body
 
     def _is_due(self, word: str) -> bool:
@@ -237,26 +230,26 @@ class Reviewer:
             self._told_at[word] = now
         return is_due
 
-    def _begin_vpa(self, request: AdmissionRequest, phase: Phase, began: float) -> bytes | Pending:
+    def _begin_vpa(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
         wants = needs_siblings(request, self._rules.disjointness)
         if wants is not None and wants.is_decisive:
-            return Pending(request, phase, wants, began)
+            return Pending(request, call, wants)
         siblings = () if wants is None else self._watched(wants.namespace)
-        return self._answer_vpa(request, self._judge_vpa(request, phase, siblings), began)
+        return self._answer_vpa(request, self._judge_vpa(request, call.phase, siblings), call)
 
-    def _answer_vpa_beside_siblings(
-        self, pending: Pending, wants: SiblingsWanted, until: float
-    ) -> bytes:
+    def _judge_beside_siblings(
+        self, request: AdmissionRequest, phase: Phase, wants: SiblingsWanted, until: float
+    ) -> VpaVerdict:
         """Judge a VPA by those that are stored, and by those that will be in a moment."""
-        phase, began = pending.phase, self.now()
+        began = self.now()
         siblings = self._siblings.beside(wants.vpa, self._watched(wants.namespace), until)
         with self._locks.held(wants, self.now(), until - self.now()) as target:
             if target is not None and siblings is not None:
                 siblings = (*siblings, *target.claims(phase, began))
-            verdict = self._judge_vpa(pending.request, phase, siblings)
+            verdict = self._judge_vpa(request, phase, siblings)
             if target is not None and verdict.claim is not None and self._sources.is_live:
                 target.claim(verdict.claim, phase, self.now())
-        return self._answer_vpa(pending.request, verdict, pending.began)
+        return verdict
 
     def _watched(self, namespace: str) -> tuple[Vpa, ...] | None:
         """Return the VPAs of the snapshot, None if it may lack some."""
@@ -268,31 +261,44 @@ class Reviewer:
         self, request: AdmissionRequest, phase: Phase, siblings: tuple[Vpa, ...] | None
     ) -> VpaVerdict:
         rules = self._rules
-        return review_vpa(request, rules.pods.gates, siblings, rules.disjointness, phase=phase)
+        return review_vpa(request, rules.gates, siblings, rules.disjointness, phase=phase)
 
-    def _answer_vpa(self, request: AdmissionRequest, verdict: VpaVerdict, began: float) -> bytes:
+    def _answer_vpa(self, request: AdmissionRequest, verdict: VpaVerdict, call: Call) -> bytes:
         decided, response = self.now(), verdict.response(request)
         if not verdict.allowed:
             self._metrics.vpa_refused(verdict.reason)
             problems = response["status"]["message"]
             log.info("VPA refused", extra=_log_keys(request) | {"problems": problems})
         body = _answer_json(response)
-        self._time("applied" if verdict.patch else "skipped", "VPA", began, decided)
+        self._time("applied" if verdict.patch else "skipped", "VPA", call, decided)
         return body
 
-    def _time(self, status: str, resource: str, began: float, decided: float) -> None:
+    def _time(self, status: str, resource: str, call: Call, decided: float) -> None:
         now = self.now()
-        self._time_admit(decided - began)
+        self._time_admit(decided - call.began)
         self._time_build(now - decided)
-        self._metrics.review(status, resource, now - began)
+        self._metrics.review(status, resource, now - call.began)
 
-    def _answer_failed(self, request: AdmissionRequest, began: float) -> bytes:
+    def _answer_failed(self, request: AdmissionRequest, call: Call) -> bytes:
         """Let pass what could not be decided, though counting it may fail as well."""
         with suppress(Exception):
-            if request.resource.word == "pods":
+            if _is_mutated(request, call):
                 self._metrics.pod_failed_open(PodReason.INTERNAL_ERROR)
-            self._metrics.review("error", "unknown", self.now() - began)
+            self._metrics.review("error", "unknown", self.now() - call.began)
         return _allowed(request.uid, auditAnnotations={"reason": PodReason.INTERNAL_ERROR})
+
+
+def _is_pod(request: AdmissionRequest) -> bool:
+    return request.resource.word == "pods" and not request.resource.group
+
+
+def _is_mutated(request: AdmissionRequest, call: Call) -> bool:
+    """Whether a review is about a pod that may be changed."""
+    return call.phase is Phase.MUTATING and _is_pod(request)
+
+
+def _is_vpa(request: AdmissionRequest) -> bool:
+    return request.resource.word == "verticalpodautoscalers" and request.resource.group == VPA_GROUP
 
 
 def _answer_json(response: Json) -> bytes:

@@ -20,7 +20,7 @@ from app.admission.core.mutate import PodReason
 from app.admission.core.pod_explanation import explain
 from app.admission.knowledge import recorded_sources, review_rules
 from app.admission.metrics import AdmissionMetrics
-from app.admission.reviews import Pending, Reviewer
+from app.admission.reviews import Reviewer
 from app.commands.flags import AdmitSettings, AnswerFlags
 from app.kube.files import Document, Unreadable, documents
 from app.model.errors import BadObject, BadSetting
@@ -29,6 +29,7 @@ from app.model.quantity import Quantity
 from app.model.review import AdmissionRequest, read_review
 from app.model.text import amount
 from app.output import Line, Piece, Report, Table, Tone
+from app.runtime.clock import SystemClock
 from app.runtime.logs import start_logging
 
 log = logging.getLogger("commands.admit")
@@ -79,7 +80,8 @@ def _prepare(settings: AdmitSettings) -> tuple[Reviewer, list[ReviewDocument]]:
     if not reviews:
         raise BadSetting("no review given: name files with AdmissionReviews, or - to read them")
     metrics = AdmissionMetrics(CollectorRegistry())  # which are not shown
-    return Reviewer(sources, review_rules(settings.decisions), metrics), reviews
+    rules = review_rules(settings.decisions)
+    return Reviewer(sources, rules, metrics, SystemClock()), reviews
 
 
 def _without_reviews(
@@ -128,11 +130,10 @@ def _line(reviewer: Reviewer, review: ReviewDocument, shown: AnswerFlags) -> byt
 
 def _answer(reviewer: Reviewer, review: ReviewDocument) -> bytes:
     request = _request(review)
-    if isinstance(review, Unreadable) or isinstance(request, str):
+    if isinstance(request, str):
         log.warning("review not readable", extra={"place": review.place, "problem": request})
         return reviewer.answer_unreadable(str(request))
-    found = reviewer.begin_read(review.item)
-    return reviewer.finish(found, _PATIENCE_SECONDS) if isinstance(found, Pending) else found
+    return reviewer.answer(request, _PATIENCE_SECONDS)
 
 
 def _request(review: ReviewDocument) -> AdmissionRequest | str:
@@ -151,7 +152,7 @@ def _explanation(reviewer: Reviewer, request: AdmissionRequest | str) -> dict[st
     if request.resource.word != "pods":
         return {"reason": "NotAPod", "message": "the answer tells all about this review"}
     try:
-        return explain(reviewer.judge_pod(request, _PATIENCE_SECONDS))
+        return explain(reviewer.judge_pod(request, reviewer.now() + _PATIENCE_SECONDS))
     except Exception:
         log.exception("review not explained")
         return {

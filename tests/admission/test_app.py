@@ -496,14 +496,29 @@ def test_costly_reviews_leave_the_event_loop(review: Json, is_beside: bool) -> N
     assert (threads != {"MainThread"}) is is_beside
 
 
-@pytest.mark.parametrize("review", [POD, of_containers(100), with_notes(300_000)])
-def test_a_review_without_time_is_dropped(review: Json) -> None:
-    """When the time of the API server is over while a review waits, nothing is done about it."""
+LATE = {"reason": "TimeOver", "message": "the review had no turn in time"}
+LATE_POD = [("pod", "False"), ("failed open", "TimeOver"), ("review", "skipped", "Pod")]
+
+
+@cases(
+    "review path audited counted",
+    {
+        "a look-up": (POD, "/mutate", LATE, LATE_POD),
+        "many containers": (of_containers(100), "/mutate", LATE, LATE_POD),
+        "large": (with_notes(300_000), "/mutate", LATE, LATE_POD),
+        "large, and not changed": (with_notes(300_000), "/validate", {"reason": "TimeOver"}, []),
+        "a VPA": (VPA, "/mutate", {"reason": "TimeOver"}, []),
+    },
+)
+def test_a_review_without_time_is_dropped(
+    review: Json, path: str, audited: Json, counted: list[tuple[str, ...]]
+) -> None:
+    """When the time of the API server is over, nothing is done; a pod is let pass with a reason."""
     owners = Patient()
     at = desk(make.vpa_json(), owners=owners)
-    response = response_of(send(at, review, path="/mutate?timeout=0s"))
-    assert response == {**ALLOWED, "auditAnnotations": {"reason": "TimeOver"}}
-    assert at.numbers.seen == [("dropped", "TimeOver")]
+    response = response_of(send(at, review, path=f"{path}?timeout=0s"))
+    assert response == {**ALLOWED, "auditAnnotations": audited}
+    assert at.numbers.seen == [("dropped", "TimeOver"), *counted]
     assert not owners.seconds
 
 

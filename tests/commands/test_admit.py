@@ -24,6 +24,7 @@ from app.flags.command_line import parse
 from app.model.fields import Json
 from app.model.review import read_review
 from app.output import Table
+from app.runtime.clock import SystemClock
 from tests import logging_state, make
 from tests.cases import cases
 from tests.junk import objects_like
@@ -74,7 +75,8 @@ def admitted(*words: str | Path) -> list[bytes]:
 
 def served(knowledge: RecordedKnowledge, bodies: list[bytes]) -> list[bytes]:
     """Return what a server answers from files."""
-    reviewer = Reviewer(knowledge.sources, ReviewRules(), AdmissionMetrics(CollectorRegistry()))
+    metrics = AdmissionMetrics(CollectorRegistry())
+    reviewer = Reviewer(knowledge.sources, ReviewRules(), metrics, SystemClock())
 
     async def exchange() -> list[bytes]:
         transport = httpx.ASGITransport(Webhook(reviewer))

@@ -13,7 +13,7 @@ from prometheus_client import CollectorRegistry
 
 from app.admission.core.validate import Phase
 from app.admission.metrics import AdmissionMetrics, Drop
-from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
+from app.admission.reviews import Call, Pending, Reviewer, ReviewRules, Sources
 from app.model.errors import Unavailable
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
@@ -125,11 +125,22 @@ class Desk:
 
     def answer(self, review: object, phase: Phase = Phase.MUTATING, seconds: float = 5.0) -> Json:
         """Return the answer to a review."""
-        found = self.reviewer.begin(orjson.dumps(review), phase)
+        found = self.begun(orjson.dumps(review), phase)
         if isinstance(found, Pending):
-            found = self.reviewer.finish(found, seconds)
+            found = self.reviewer.finish(found, found.call.began + seconds)
         response: Json = orjson.loads(found)["response"]
         return response
+
+    def begun(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
+        """Return the answer to a review, or what it waits for."""
+        return begun(self.reviewer, body, phase)
+
+
+def begun(reviewer: Reviewer, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
+    """Return the answer to a review, or what it waits for."""
+    call = Call(reviewer.now(), phase)
+    request = reviewer.read(body, call)
+    return request if isinstance(request, bytes) else reviewer.begin(request, call)
 
 
 def desk(
@@ -149,11 +160,10 @@ def desk(
         snapshot or (lambda: known),
         owners or NoOwners(),
         siblings or Stored(),
-        clock,
         is_live,
         is_read,
     )
-    return Desk(Reviewer(sources, rules or ReviewRules(), numbers), numbers, clock)
+    return Desk(Reviewer(sources, rules or ReviewRules(), numbers, clock), numbers, clock)
 
 
 def patch_of(response: Json) -> list[Json]:

@@ -15,6 +15,7 @@ import orjson
 import pytest
 
 from app.admission.app import MOST_BYTES, Webhook
+from app.model.snapshot import Snapshot
 from app.model.workloads import Lookup, LookupResult
 from app.runtime.bounds import BoundName, Bounds
 from app.runtime.protocol import Write
@@ -162,6 +163,19 @@ def test_both_ways_have_the_same_answer(body: bytes, head: bytes, ways: list[str
     assert noted.ways == ways
     assert prompt.startswith(b"HTTP/1.1 ")
     assert prompt == late
+
+
+def test_what_is_declined_is_not_begun_again() -> None:
+    """A review that needs a look-up is matched at once, and after the look-up, not in between."""
+    taken: list[Snapshot] = []
+
+    def snapshot() -> Snapshot:
+        taken.append(make.snapshot(*WEB))
+        return taken[-1]
+
+    with serving(Noted(Webhook(desk(snapshot=snapshot).reviewer))) as served:
+        served.exchange(request(UNKNOWN, HEAD, b"Connection: close\r\n"))
+    assert len(taken) == 2
 
 
 def test_old_clients(app: Noted, at: Served) -> None:

@@ -57,6 +57,7 @@ class PodReason(StrEnum):
     UNKNOWN_VERSION = "UnknownVersion"
     UNREADABLE = "UnreadablePod"
     NOT_READ = "NotRead"
+    TIME_OVER = "TimeOver"
     INTERNAL_ERROR = "InternalError"
 
 
@@ -67,6 +68,7 @@ FAILED_OPEN: Final = frozenset(
         MatchReason.OWNERSHIP_CYCLE,
         PodReason.UNREADABLE,
         PodReason.NOT_READ,
+        PodReason.TIME_OVER,
         PodReason.UNKNOWN_VERSION,
         PodReason.INTERNAL_ERROR,
     }
