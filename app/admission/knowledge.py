@@ -89,27 +89,27 @@ class RecordedKnowledge:
 class LiveKnowledge:
     """A cluster behind an API server, mirrored."""
 
-    def __init__(self, connect: Callable[[], Connection], scope: Scope, place: Runtime) -> None:
-        self._clock = clock = place.clock
+    def __init__(self, connect: Callable[[], Connection], scope: Scope, runtime: Runtime) -> None:
+        self._clock = clock = runtime.clock
         # Reviews wait for look-ups: these queue neither behind whole lists nor behind each
         # other's kind, and give up soon.
-        self._clusters = [connect() for _ in range(3)]
-        cluster, owners, siblings = self._clusters
+        self._connections = [connect() for _ in range(3)]
+        for_watches, for_owners, for_siblings = self._connections
         at = scope.namespace
-        sources = [
+        watched = [
             watched_vpas(at, log, partial(read_vpa, with_bounds=False)),
             WatchedResource(LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=at),
             *watched_workloads(at, with_template=False),
         ]
-        self._mirror = place.mirror(cluster, sources)
-        self._owners = LiveOwners(owners.within(_LOOKUP_SECONDS), clock)
-        self._refreshing = place.loop(
+        self._mirror = runtime.mirror(for_watches, watched)
+        self._owners = LiveOwners(for_owners.within(_LOOKUP_SECONDS), clock)
+        self._refreshing = runtime.loop(
             "owners-refresh", self._owners.refresh, longest_retry_seconds=REFRESH_SECONDS
         )
         self.sources = Sources(
             lambda: self._mirror.snapshot,
             self._owners,
-            ListedSiblings(siblings.within(_LOOKUP_SECONDS)),
+            ListedSiblings(for_siblings.within(_LOOKUP_SECONDS)),
             is_read=self._is_read,
         )
         self._was_read = False
@@ -121,13 +121,13 @@ class LiveKnowledge:
         self._mirror.stop()
         self._refreshing.stop(0)  # a call may be under way
         self._owners.close()
-        for cluster in self._clusters:
-            cluster.close()
+        for connection in self._connections:
+            connection.close()
         self._mirror.join(_LOOKUP_SECONDS)
 
     def _is_read(self) -> bool:
         """Whether everything was read; from then on the snapshot is whole, though it may be old."""
-        self._was_read = self._was_read or self._mirror.synced
+        self._was_read = self._was_read or self._mirror.is_read
         return self._was_read
 
     def problem(self) -> str:

@@ -45,7 +45,7 @@ class ReviewServer:
     def __init__(
         self,
         settings: AdmissionSettings,
-        objects: LiveKnowledge | RecordedKnowledge,
+        knowledge: LiveKnowledge | RecordedKnowledge,
         listener: socket.socket,
         registry: CollectorRegistry,
         *,
@@ -54,7 +54,7 @@ class ReviewServer:
     ) -> None:
         self.registry = registry
         self._certificates = settings.certificates
-        self._objects = objects
+        self._knowledge = knowledge
         self._listener = listener
         self._loading = loading
         self._metrics = AdmissionMetrics(registry, FAILED_OPEN)
@@ -62,13 +62,13 @@ class ReviewServer:
         self.report = BoundReport(registry)
         rules = review_rules(settings.decisions)
         # However fast the runtime's time runs, a review takes real time.
-        reviewer = Reviewer(objects.sources, rules, self._metrics, SystemClock(), tell)
+        reviewer = Reviewer(knowledge.sources, rules, self._metrics, SystemClock(), tell)
         self._app = Webhook(reviewer)
         self._tls: ServerTls | None = None
         self._server: Server | None = None
         self._opening = threading.Lock()
 
-    def serve(self, certificates: CertificateSet) -> None:
+    def use_certificates(self, certificates: CertificateSet) -> None:
         """Answer with this certificate from now on, or as soon as the cluster is known."""
         if self._tls is not None:
             self._tls.swap(certificates.cert_pem, certificates.key_pem)
@@ -80,16 +80,16 @@ class ReviewServer:
             min_version=given.min_version,
             ciphers=given.ciphers,
         )
-        self._open()
+        self._open_when_ready()
 
-    def _open(self) -> None:
-        """Open the port if there is nothing left to wait for.
+    def _open_when_ready(self) -> None:
+        """Open the port if there is a certificate and all of the cluster was read.
 
         Raises:
             BadSetting: another program listens there by now.
         """
         with self._opening:
-            if self._tls is None or self._server is not None or self._objects.problem():
+            if self._tls is None or self._server is not None or self._knowledge.problem():
                 return
             try:
                 self._listener.listen()
@@ -105,12 +105,15 @@ class ReviewServer:
             self._server.start("reviews")
 
     def tend(self) -> float:
-        """Do what is due about every second; return the seconds until the next time."""
+        """Open the port once all is read, and settle what was counted, about every second.
+
+        Returns the seconds until the next time.
+        """
         self.settle()
         is_loading = self._loading is not None and not self._loading.is_over
         if self._loading is not None and is_loading:
-            self._loading.tend(is_loaded=not self._objects.problem())
-        self._open()
+            self._loading.tend(is_loaded=not self._knowledge.problem())
+        self._open_when_ready()
         return _LOADING_SECONDS if is_loading or self._server is None else _TEND_SECONDS
 
     def is_waiting(self) -> bool:
@@ -123,17 +126,17 @@ class ReviewServer:
 
     def problem(self) -> str:
         """Say why answers would be given without knowledge of the cluster; empty if all is well."""
-        return self._objects.problem()
+        return self._knowledge.problem()
 
     def watch_ages(self) -> Mapping[str, float]:
         """Return the silence of each watch, in seconds."""
-        return self._objects.watch_ages()
+        return self._knowledge.watch_ages()
 
     def settle(self) -> None:
         """Let a scrape see all that was counted."""
         with suppress(OSError, ValueError):  # no space left for metrics is no reason to stop
             self._metrics.settle()
-            self._limits.show([self._objects.limits_reached()])
+            self._limits.show([self._knowledge.limits_reached()])
 
     def scrape(self) -> bytes:
         """Return all metrics of this process."""
@@ -152,7 +155,7 @@ class ReviewServer:
         if self._server is not None:
             self._server.end(seconds)
         self._listener.close()
-        self._objects.close()
+        self._knowledge.close()
 
 
 def lone_review_server(
@@ -163,10 +166,10 @@ def lone_review_server(
 ) -> ReviewServer:
     """Return one for a process that does nothing else: memory and the log are arranged for it."""
     loading = Loading()  # before there is anything to load
-    objects: LiveKnowledge | RecordedKnowledge = (
+    knowledge: LiveKnowledge | RecordedKnowledge = (
         RecordedKnowledge(settings.offline.objects)
         if settings.offline.objects
         else LiveKnowledge(lambda: runtime.connect(settings.cluster), settings.scope, runtime)
     )
     tell = teller(reviews.log.name)
-    return ReviewServer(settings, objects, listener, registry, tell=tell, loading=loading)
+    return ReviewServer(settings, knowledge, listener, registry, tell=tell, loading=loading)

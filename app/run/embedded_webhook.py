@@ -31,8 +31,10 @@ class EmbeddedWebhook(AdmissionProcess):
         beats: bool,
     ) -> None:
         reviews, health = listeners
-        objects = LiveKnowledge(lambda: runtime.connect(settings.cluster), settings.scope, runtime)
-        self._server = ReviewServer(settings, objects, reviews, CollectorRegistry())
+        knowledge = LiveKnowledge(
+            lambda: runtime.connect(settings.cluster), settings.scope, runtime
+        )
+        self._server = ReviewServer(settings, knowledge, reviews, CollectorRegistry())
         super().__init__(
             settings, runtime, certify, self._server, health, holder=_HOLDER if beats else ""
         )
