@@ -23,7 +23,6 @@ from typing import Any, Final, TypeVar
 import orjson
 from anyio import CancelScope, CapacityLimiter, create_task_group, move_on_after, to_thread
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import PlainTextResponse
 from starlette.types import Receive
 
 from app.admission.core.effort import effort
@@ -33,21 +32,26 @@ from app.admission.review_models import AdmissionReview
 from app.admission.reviews import Call, Pending, Reviewer
 from app.model.fields import Json
 from app.model.review import AdmissionRequest, read_review
+from app.runtime.http_requests import (
+    NOT_JSON,
+    TOO_LARGE,
+    ClientGone,
+    TooLarge,
+    is_json,
+    read_body,
+    seconds_to_answer,
+    text_answer,
+    traceparent,
+)
 from app.runtime.protocol import Write
 from app.sizing.matching import LookupNeeded
 
 T = TypeVar("T")
 
-MOST_BYTES: Final = 5 * 1024 * 1024
 _AT_ONCE: Final = 64  # units of effort, some milliseconds
 _LARGE_BYTES: Final = 128 * 1024  # which are not read on the event loop
 _LOOKUPS: Final = 64  # reviews of pods that may wait for look-ups in threads
 _VPAS: Final = 16  # reviews of VPAs that may wait for others of their namespace
-_DEFAULT_SECONDS: Final = 10.0
-_MOST_SECONDS: Final = 30.0
-_RESERVE: Final = 0.8  # of the API server's time-out; the rest is for the way
-_TIMEOUT: Final = re.compile(rb"(?:^|&)timeout=([0-9]{1,4}(?:\.[0-9]{1,9})?)s(?:&|$)")
-
 _HEAD_BYTES: Final = 4096
 _BEFORE_THE_OBJECT: Final = {
     "uid": re.compile(rb'"uid":("[\w-]{1,64}")', re.ASCII),
@@ -55,10 +59,6 @@ _BEFORE_THE_OBJECT: Final = {
     "namespace": re.compile(rb'"namespace":("[\w.-]{1,64}")', re.ASCII),
 }
 _DECLINED: Final = "declined"  # in the state of a scope
-
-_JSON: Final = b"application/json"
-_NOT_JSON: Final = "the content type must be application/json"
-_TOO_LARGE: Final = "the payload is larger than 5 MiB"
 
 _TITLE: Final = "Plumbline admission webhook"
 _ABOUT: Final = (
@@ -91,8 +91,8 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
         "model": AdmissionReview,
         "content": {"application/json": {}},
     },
-    413: {"description": _TOO_LARGE, "content": {"text/plain": {}}},
-    415: {"description": _NOT_JSON, "content": {"text/plain": {}}},
+    413: {"description": TOO_LARGE, "content": {"text/plain": {}}},
+    415: {"description": NOT_JSON, "content": {"text/plain": {}}},
 }
 
 
@@ -149,7 +149,7 @@ def _declare(app: FastAPI, path: str, answer: Callable[[Request], Awaitable[Resp
 
 
 async def _other_method(_request: Request, _error: Exception) -> Response:
-    return _text(405, "POST an AdmissionReview here", {"allow": "POST"})
+    return text_answer(405, "POST an AdmissionReview here", {"allow": "POST"})
 
 
 class Lane:
@@ -227,18 +227,20 @@ class ReviewOperation:
         """Answer an AdmissionReview; one that cannot be read or decided lets the object pass."""
         began = self._reviewer.now()
         headers = dict(request.scope["headers"])
-        if not _is_json(headers):
-            self._reviewer.answer_unreadable(_NOT_JSON, began)
-            return _text(415, _NOT_JSON)
+        call = Call(began, self._phase, traceparent(headers))
+        if not is_json(headers):
+            self._reviewer.answer_unreadable(NOT_JSON, call)
+            return text_answer(415, NOT_JSON)
         try:
-            body = await _body(request.receive, headers)
-        except _TooLarge:
-            self._reviewer.answer_unreadable(_TOO_LARGE, began)
-            return _text(413, _TOO_LARGE, {"connection": "close"})
-        except _Gone:
+            body = await read_body(request.receive, headers)
+        except TooLarge:
+            self._reviewer.answer_unreadable(TOO_LARGE, call)
+            return text_answer(413, TOO_LARGE, {"connection": "close"})
+        except ClientGone:
             return Response(status_code=499)  # goes nowhere
         read = self._reviewer.now()
-        found = await self._reviewed(request, body, began)
+        until = began + seconds_to_answer(request.scope["query_string"])
+        found = await self._reviewed(request, body, call._replace(began=read), until)
         if isinstance(found, Drop):
             return Response(status_code=499)  # goes nowhere
         answered = self._reviewer.now()
@@ -254,10 +256,11 @@ class ReviewOperation:
 
         What is much work or needs a look-up is declined: `answer` goes on where it can wait.
         """
-        if scope["method"] != "POST" or not _is_json(dict(scope["headers"])):
+        headers = dict(scope["headers"])
+        if scope["method"] != "POST" or not is_json(headers):
             return
         read = self._reviewer.now()
-        found = self._begun(body, Call(read, self._phase))
+        found = self._begun(body, Call(read, self._phase, traceparent(headers)))
         if isinstance(found, bytes):
             answered = self._reviewer.now()
             write(found)
@@ -283,41 +286,43 @@ class ReviewOperation:
             return Costly(request._replace(new=None, old=None))
         return self._reviewer.begin(request, call)
 
-    async def _reviewed(self, request: Request, body: bytes, began: float) -> bytes | Drop:
-        call = Call(self._reviewer.now(), self._phase)
+    async def _reviewed(
+        self, request: Request, body: bytes, call: Call, until: float
+    ) -> bytes | Drop:
         declined: Pending | Costly | None = request.scope.get("state", {}).pop(_DECLINED, None)
         found = declined or self._begun(body, call)
         if isinstance(found, bytes):
             return found
-        until = began + _timeout_seconds(request.scope["query_string"]) * _RESERVE
-        work = partial(self._in_turn, found, body, until)
+        work = partial(self._in_turn, found, body, call, until)
         answer = await while_wanted(request.receive, until - self._reviewer.now(), work)
         if answer is Drop.TIME_OVER:
             return self._reviewer.answer_late(found.request, call)
         if isinstance(answer, Drop):
-            self._reviewer.dropped(answer, found.request)
+            self._reviewer.dropped(answer, found.request, call)
         return answer
 
-    async def _in_turn(self, found: Pending | Costly, body: bytes, until: float) -> bytes:
+    async def _in_turn(
+        self, found: Pending | Costly, body: bytes, call: Call, until: float
+    ) -> bytes:
         """Answer when it is the turn of a review."""
         begun: bytes | Pending | Costly = found
         if isinstance(begun, Costly):
             namespace = begun.request.namespace
             if len(body) > _LARGE_BYTES:
-                return await self._large.run(namespace, partial(self._finished, body, until))
-            begun = await self._costly.run(namespace, partial(self._begun_late, body))
+                return await self._large.run(namespace, partial(self._finished, body, call, until))
+            begun = await self._costly.run(namespace, partial(self._begun_late, body, call))
         if isinstance(begun, bytes):
             return begun
         lane = self._lookups if isinstance(begun.wants, LookupNeeded) else self._vpas
         return await lane.run(begun.request.namespace, partial(self._reviewer.finish, begun, until))
 
-    def _begun_late(self, body: bytes) -> bytes | Pending:
-        call = Call(self._reviewer.now(), self._phase)
+    def _begun_late(self, body: bytes, call: Call) -> bytes | Pending:
+        call = call._replace(began=self._reviewer.now())
         request = self._reviewer.read(body, call)
         return request if isinstance(request, bytes) else self._reviewer.begin(request, call)
 
-    def _finished(self, body: bytes, until: float) -> bytes:
-        found = self._begun_late(body)
+    def _finished(self, body: bytes, call: Call, until: float) -> bytes:
+        found = self._begun_late(body, call)
         return found if isinstance(found, bytes) else self._reviewer.finish(found, until)
 
 
@@ -329,45 +334,3 @@ def _head(body: bytes) -> AdmissionRequest:
         if found := pattern.search(head):
             request[key] = orjson.loads(found[1])
     return read_review({"request": request})
-
-
-def _is_json(headers: Mapping[bytes, bytes]) -> bool:
-    found = headers.get(b"content-type", b"")
-    return found == _JSON or found.partition(b";")[0].strip().lower() == _JSON
-
-
-class _TooLarge(Exception):
-    """There is more than a review can hold."""
-
-
-class _Gone(Exception):
-    """The client left before it had sent everything."""
-
-
-async def _body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
-    declared = headers.get(b"content-length", b"")
-    if declared.isdigit() and int(declared[:20]) > MOST_BYTES:
-        raise _TooLarge
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _Gone
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > MOST_BYTES:
-            raise _TooLarge
-        if not message.get("more_body"):
-            return b"".join((*parts, part)) if parts else part
-        parts.append(part)
-
-
-def _text(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
-    return PlainTextResponse(f"{sentence}\n", status, headers)
-
-
-def _timeout_seconds(query: bytes) -> float:
-    """Return how long the API server waits, from its `timeout=5s`."""
-    found = _TIMEOUT.search(query)
-    return min(float(found[1]), _MOST_SECONDS) if found else _DEFAULT_SECONDS

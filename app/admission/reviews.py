@@ -27,7 +27,7 @@ from app.admission.siblings import KnownSiblings
 from app.admission.target_locks import TargetLocks
 from app.model.errors import BadObject
 from app.model.fields import Json
-from app.model.review import AdmissionRequest, read_review
+from app.model.review import AdmissionRequest, read_review, uid_of
 from app.model.snapshot import Snapshot
 from app.model.vpa import VPA_GROUP, Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup, LookupResult
@@ -40,6 +40,7 @@ log = logging.getLogger("admission.reviews")
 
 _LONGEST_LOGGED: Final = 300  # characters of what is wrong with a body
 _LONGEST_AUDITED: Final = 200  # characters
+UNREADABLE_REVIEW: Final = "UnreadableReview"
 _PAUSE_SECONDS: Final = 60.0  # between two lines about what happens to all reviews
 # Many pods may have one of these at the same time, so they are logged now and then only.
 _NOT_READ: Final = PodVerdict(PodReason.NOT_READ, "the cluster's objects are not read yet")
@@ -51,6 +52,7 @@ class Call(NamedTuple):
 
     began: float  # when it was begun to be read
     phase: Phase = Phase.MUTATING
+    traceparent: str = ""  # the trace that it belongs to, by W3C's header
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +116,12 @@ class Reviewer:
 
     def read(self, body: bytes, call: Call) -> AdmissionRequest | bytes:
         """Return what is asked, or the answer to what is no review."""
+        review: object = None
         try:
-            return read_review(orjson.loads(body))
+            review = orjson.loads(body)
+            return read_review(review)
         except (orjson.JSONDecodeError, BadObject) as error:
-            return self.answer_unreadable(str(error), call.began)
+            return self.answer_unreadable(str(error), call, uid_of(review))
 
     def begin(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
         """Answer a review at once, or return what must be looked up first."""
@@ -125,7 +129,7 @@ class Reviewer:
             return self._dispatch(request, call)
         except Exception:
             with suppress(Exception):  # whatever else is broken, there will be an answer
-                log.exception("review failed", extra=_log_keys(request))
+                log.exception("review failed", extra=_log_keys(request, call))
             return self._answer_failed(request, call)
 
     def answer(
@@ -136,26 +140,26 @@ class Reviewer:
         found = self.begin(request, call)
         return found if isinstance(found, bytes) else self.finish(found, call.began + seconds)
 
-    def answer_unreadable(self, message: str, began: float | None = None) -> bytes:
+    def answer_unreadable(self, message: str, call: Call, uid: str = "") -> bytes:
         """Answer, or at least count, a call that is no review."""
         with suppress(Exception):
-            log.warning("review not readable", extra={"error": message[:_LONGEST_LOGGED]})
-            now = self.now()
-            self._metrics.review("error", "unknown", now - (now if began is None else began))
-        return _allowed("")
+            extra = {"error": message[:_LONGEST_LOGGED]}
+            log.warning("review not readable", extra=_traced(extra, call))
+            self._metrics.review("error", "unknown", self.now() - call.began)
+        return _answer_json(unreadable_response(uid, message), call)
 
     def answer_late(self, request: AdmissionRequest, call: Call) -> bytes:
         """Answer a review for which there was no turn in time; it has none of its objects."""
-        self.dropped(Drop.TIME_OVER, request)
+        self.dropped(Drop.TIME_OVER, request, call)
         if _is_mutated(request, call):
             return self._answer_pod(request, _TIME_OVER, call)
-        return _allowed(request.uid, auditAnnotations={"reason": PodReason.TIME_OVER})
+        return _allowed(request, call, auditAnnotations={"reason": PodReason.TIME_OVER})
 
-    def dropped(self, why: Drop, request: AdmissionRequest) -> None:
+    def dropped(self, why: Drop, request: AdmissionRequest, call: Call) -> None:
         """Count a review that nothing was done about."""
         self._metrics.review_dropped(why)
         if self._is_due(why):
-            log.warning("review dropped", extra={"reason": why, **_log_keys(request)})
+            log.warning("review dropped", extra={"reason": why, **_log_keys(request, call)})
 
     def finish(self, pending: Pending, until: float) -> bytes:
         """Answer a review that needs look-ups, which end at some time."""
@@ -167,7 +171,7 @@ class Reviewer:
             return self._answer_vpa(request, verdict, call)
         except Exception:
             with suppress(Exception):
-                log.exception("review failed", extra=_log_keys(request))
+                log.exception("review failed", extra=_log_keys(request, call))
             return self._answer_failed(request, call)
 
     def judge_pod(
@@ -195,7 +199,7 @@ class Reviewer:
             return self._begin_vpa(request, call)
         else:
             self._metrics.review("error", "unknown", self.now() - call.began)
-        return _allowed(request.uid)
+        return _allowed(request, call)
 
     def _begin_pod(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
         if not self._sources.is_read():
@@ -211,14 +215,15 @@ class Reviewer:
         decided, has_vpa = self.now(), verdict.sizes is not None
         self._metrics.pod(applied=has_vpa)
         if has_vpa:
-            self._tell("pod sized", pod_log_keys(request, verdict))
+            self._tell("pod sized", _traced(pod_log_keys(request, verdict), call))
         elif verdict.reason in FAILED_OPEN:
             self._metrics.pod_failed_open(verdict.reason)
             if verdict not in (_NOT_READ, _TIME_OVER) or self._is_due(verdict.reason):
-                log.warning("pod let pass unchanged", extra=pod_log_keys(request, verdict))
+                extra = _traced(pod_log_keys(request, verdict), call)
+                log.warning("pod let pass unchanged", extra=extra)
         else:
             self._metrics.pod_skipped(verdict.reason)
-        body = _answer_json(pod_response(request.uid, verdict))
+        body = _answer_json(pod_response(request.uid, verdict), call)
         self._time("applied" if has_vpa else "skipped", "Pod", call, decided)
         return body
 
@@ -268,8 +273,9 @@ class Reviewer:
         if not verdict.allowed:
             self._metrics.vpa_refused(verdict.reason)
             problems = response["status"]["message"]
-            log.info("VPA refused", extra=_log_keys(request) | {"problems": problems})
-        body = _answer_json(response)
+            extra = {**_log_keys(request, call), "problems": problems}
+            log.info("VPA refused", extra=extra)
+        body = _answer_json(response, call)
         self._time("applied" if verdict.patch else "skipped", "VPA", call, decided)
         return body
 
@@ -285,7 +291,7 @@ class Reviewer:
             if _is_mutated(request, call):
                 self._metrics.pod_failed_open(PodReason.INTERNAL_ERROR)
             self._metrics.review("error", "unknown", self.now() - call.began)
-        return _allowed(request.uid, auditAnnotations={"reason": PodReason.INTERNAL_ERROR})
+        return _allowed(request, call, auditAnnotations={"reason": PodReason.INTERNAL_ERROR})
 
 
 def _is_pod(request: AdmissionRequest) -> bool:
@@ -301,14 +307,27 @@ def _is_vpa(request: AdmissionRequest) -> bool:
     return request.resource.word == "verticalpodautoscalers" and request.resource.group == VPA_GROUP
 
 
-def _answer_json(response: Json) -> bytes:
+def _answer_json(response: Json, call: Call) -> bytes:
+    if call.traceparent:
+        response.setdefault("auditAnnotations", {})["traceparent"] = call.traceparent
     return orjson.dumps(
         {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}
     )
 
 
-def _allowed(uid: str, **more: Json) -> bytes:
-    return _answer_json({"uid": uid, "allowed": True, **more})
+def _allowed(request: AdmissionRequest, call: Call, **more: Json) -> bytes:
+    return _answer_json({"uid": request.uid, "allowed": True, **more}, call)
+
+
+def unreadable_response(uid: str, message: str) -> Json:
+    """Return the response to what is no review, which says why it was let pass."""
+    message = message[:_LONGEST_AUDITED]
+    return {
+        "uid": uid,
+        "allowed": True,
+        "auditAnnotations": {"reason": UNREADABLE_REVIEW, "message": message},
+        "warnings": [f"unreadable review, admitted unchanged: {message}"],
+    }
 
 
 def pod_response(uid: str, verdict: PodVerdict) -> Json:
@@ -327,12 +346,18 @@ def pod_response(uid: str, verdict: PodVerdict) -> Json:
     return response
 
 
-def _log_keys(request: AdmissionRequest) -> dict[str, object]:
-    return {
+def _log_keys(request: AdmissionRequest, call: Call) -> Mapping[str, object]:
+    found = {
         "uid": request.uid,
         "resource": request.resource.word,
         "object": f"{request.namespace}/{request.name}",
     }
+    return _traced(found, call)
+
+
+def _traced(keys: Mapping[str, object], call: Call) -> Mapping[str, object]:
+    """Return the keys of a log line, with the trace that a call belongs to."""
+    return {**keys, "traceparent": call.traceparent} if call.traceparent else keys
 
 
 def pod_log_keys(request: AdmissionRequest, verdict: PodVerdict) -> dict[str, object]:

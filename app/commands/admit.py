@@ -20,13 +20,13 @@ from app.admission.core.mutate import PodReason
 from app.admission.core.pod_explanation import explain
 from app.admission.knowledge import recorded_sources, review_rules
 from app.admission.metrics import AdmissionMetrics
-from app.admission.reviews import Reviewer
+from app.admission.reviews import UNREADABLE_REVIEW, Call, Reviewer
 from app.commands.flags import AdmitSettings, AnswerFlags
 from app.kube.files import Document, Unreadable, documents
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Json
 from app.model.quantity import Quantity
-from app.model.review import AdmissionRequest, read_review
+from app.model.review import AdmissionRequest, read_review, uid_of
 from app.model.text import amount
 from app.output import Line, Piece, Report, Table, Tone
 from app.runtime.clock import SystemClock
@@ -132,7 +132,8 @@ def _answer(reviewer: Reviewer, review: ReviewDocument) -> bytes:
     request = _request(review)
     if isinstance(request, str):
         log.warning("review not readable", extra={"place": review.place, "problem": request})
-        return reviewer.answer_unreadable(str(request))
+        uid = "" if isinstance(review, Unreadable) else uid_of(review.item)
+        return reviewer.answer_unreadable(request, Call(reviewer.now()), uid)
     return reviewer.answer(request, _PATIENCE_SECONDS)
 
 
@@ -148,7 +149,7 @@ def _request(review: ReviewDocument) -> AdmissionRequest | str:
 
 def _explanation(reviewer: Reviewer, request: AdmissionRequest | str) -> dict[str, Any]:
     if isinstance(request, str):
-        return {"reason": "UnreadableReview", "message": request}
+        return {"reason": UNREADABLE_REVIEW, "message": request}
     if request.resource.word != "pods":
         return {"reason": "NotAPod", "message": "the answer tells all about this review"}
     try:

@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from app.admission.app import MOST_BYTES, Webhook, description
+from app.admission.app import Webhook, description
 from app.admission.metrics import Step
 from app.admission.review_models import AdmissionReview
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
+from app.runtime.http_requests import MOST_BYTES
 from tests import make
 from tests.cases import cases
 from tests.junk import ANYTHING, objects_like
@@ -133,38 +134,69 @@ def test_sizes(content: bytes | list[bytes], headers: Mapping[str, str], status:
 
 
 @cases(
-    "body",
+    "body uid why",
     {
-        "cut off (H3)": (b"{",),
-        "empty": (b"",),
-        "text": (b"no JSON",),
-        "a cut off review": (orjson.dumps(POD)[:-1],),
-        "two reviews": (orjson.dumps(POD) * 2,),
-        "byte order mark": (b"\xef\xbb\xbf" + orjson.dumps(POD),),
-        "UTF-16": (json.dumps(POD).encode("utf-16"),),
-        "not UTF-8": (b'{"request":{"uid":"\xff"}}',),
-        "half a character": (b'{"request":{"uid":"\\ud800"}}',),
-        "no number": (b'{"request":{"uid":NaN}}',),
-        "a number beyond all others": (b'{"request":{"uid":1e999}}',),
-        "deep": (b'{"request":' * 100_000,),
-        "deeper": (b"[" * 1_000_000,),
-        "deep and closed": (b"[" * 1000 + b"]" * 1000,),
-        "a list": (b"[]",),
-        "a string": (b'"x"',),
-        "no request": (b"{}",),
-        "a list as kind": (b'{"request":{"uid":"u","kind":[]}}',),
-        "a text as resource": (b'{"request":{"uid":"u","resource":"pods"}}',),
-        "an object as operation": (b'{"request":{"uid":"u","operation":{}}}',),
-        "a text as dryRun": (b'{"request":{"uid":"u","dryRun":"yes"}}',),
+        "cut off (H3)": (b"{", "", "unexpected end of data: line 1 column 2 (char 1)"),
+        "empty": (b"", "", "zero-length"),
+        "text": (b"no JSON", "", "invalid literal"),
+        "a cut off review": (orjson.dumps(POD)[:-1], "", "end of data"),
+        "two reviews": (orjson.dumps(POD) * 2, "", "unexpected content after document"),
+        "byte order mark": (b"\xef\xbb\xbf" + orjson.dumps(POD), "", "byte order mark"),
+        "UTF-16": (json.dumps(POD).encode("utf-16"), "", "not valid UTF-8"),
+        "not UTF-8": (b'{"request":{"uid":"\xff"}}', "", "not valid UTF-8"),
+        "half a character": (b'{"request":{"uid":"\\ud800"}}', "", "surrogate"),
+        "no number": (b'{"request":{"uid":NaN}}', "", "unexpected character"),
+        "a number beyond all others": (b'{"request":{"uid":1e999}}', "", "number"),
+        "deep": (b'{"request":' * 100_000, "", "depth limit exceeded"),
+        "deeper": (b"[" * 1_000_000, "", "depth limit exceeded"),
+        "deep and closed": (b"[" * 1000 + b"]" * 1000, "", "no AdmissionReview object"),
+        "a list": (b"[]", "", "the body is no AdmissionReview object"),
+        "a string": (b'"x"', "", "the body is no AdmissionReview object"),
+        "no request": (b"{}", "", "request: is missing"),
+        "a number as request": (b'{"request":7}', "", "request: expected an object"),
+        "a number as uid": (b'{"request":{"uid":7}}', "", "request.uid: expected a string"),
+        "a list as kind": (
+            b'{"request":{"uid":"u","kind":[]}}',
+            "u",
+            "request.kind: expected an object",
+        ),
+        "a text as resource": (
+            b'{"request":{"uid":"u","resource":"pods"}}',
+            "u",
+            "request.resource: expected an object",
+        ),
+        "an object as operation": (
+            b'{"request":{"uid":"u","operation":{}}}',
+            "u",
+            "request.operation: expected a string",
+        ),
+        "a text as dryRun": (
+            b'{"request":{"uid":"u","dryRun":"yes"}}',
+            "u",
+            "request.dryRun: expected a boolean",
+        ),
     },
 )
 @pytest.mark.parametrize("path", ["/", "/mutate", "/validate"])
-def test_what_is_no_review(body: bytes, path: str) -> None:
-    """What cannot be read as a review has one answer, to the byte."""
+def test_what_is_no_review(body: bytes, uid: str, why: str, path: str) -> None:
+    """What cannot be read as a review is let pass under its uid, and the answer says why."""
     at = desk(*WEB)
-    answer = send(at, body, path=path)
-    assert (answer.status_code, answer.content) == (200, UNREADABLE)
+    response = response_of(send(at, body, path=path))
+    audited, (warning,) = response["auditAnnotations"], response["warnings"]
+    assert (response["uid"], response["allowed"]) == (uid, True)
+    assert audited.keys() == {"reason", "message"}
+    assert audited["reason"] == "UnreadableReview"
+    assert why in audited["message"]
+    assert warning == f"unreadable review, admitted unchanged: {audited['message']}"
     assert at.numbers.seen == [("review", "error", "unknown")]
+
+
+def test_long_reasons_are_cut_off() -> None:
+    """What is wrong with a review is told shortly, however long it is."""
+    body = orjson.dumps({"request": {"uid": "u", "kind": {"group": {"x" * 5000: 1}}}})
+    response = response_of(send(desk(), body))
+    assert len(response["auditAnnotations"]["message"]) <= 200
+    assert len(response["warnings"][0]) < 256
 
 
 def request(**changes: object) -> Json:

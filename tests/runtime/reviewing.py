@@ -23,9 +23,12 @@ from app.ports import Owners, Siblings
 from tests import make
 from tests.stepped_clock import SteppedClock
 
+# The answer to `{`.
 UNREADABLE = (
-    b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",'
-    b'"response":{"uid":"","allowed":true}}'
+    b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"",'
+    b'"allowed":true,"auditAnnotations":{"reason":"UnreadableReview","message":"unexpected end of '
+    b'data: line 1 column 2 (char 1)"},"warnings":["unreadable review, admitted unchanged: '
+    b'unexpected end of data: line 1 column 2 (char 1)"]}}'
 )
 # One workload, and a VPA that gives its pods 250m.
 WEB = (make.vpa_json(cpu="250m", mode="Recreate"), make.workload_json())

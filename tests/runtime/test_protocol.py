@@ -14,10 +14,11 @@ import httpx
 import orjson
 import pytest
 
-from app.admission.app import MOST_BYTES, Webhook
+from app.admission.app import Webhook
 from app.model.snapshot import Snapshot
 from app.model.workloads import Lookup, LookupResult
 from app.runtime.bounds import BoundName, Bounds
+from app.runtime.http_requests import MOST_BYTES
 from app.runtime.protocol import Write
 from app.runtime.tls import ServerTls
 from tests import make
@@ -117,6 +118,7 @@ def test_ways(
 
 VALIDATE = HEAD.replace(b"/mutate", b"/validate")
 QUERY = HEAD.replace(b"/mutate", b"/mutate?timeout=5s&dryRun=All")
+TRACED = HEAD + b"Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
 TEXT = HEAD.replace(b"application/json", b"text/plain")
 VPA = orjson.dumps(make.review_json(make.vpa_json("new", target="StatefulSet/other")))
 OVERLAP = orjson.dumps(make.review_json(make.vpa_json("new")))
@@ -129,6 +131,11 @@ UPDATE = orjson.dumps(make.review_json(make.pod_json(), operation="UPDATE"))
     "body head ways",
     {
         "a pod": (POD, HEAD, ["at once"]),
+        "a pod, traced": (POD, TRACED, ["at once"]),
+        "a traced pod whose owner is looked up": (UNKNOWN, TRACED, ["later"]),
+        "a pod, traced wrongly": (POD, TRACED.replace(b"-0a", b"-0A"), ["at once"]),
+        "unreadable, traced": (b"{", TRACED, ["at once"]),
+        "unreadable, with a uid": (b'{"request":{"uid":"u","kind":1}}', HEAD, ["at once"]),
         "query parameters": (POD, QUERY, ["at once"]),
         "a pod to be judged": (POD, VALIDATE, ["at once"]),
         "a pod that changes": (UPDATE, HEAD, ["at once"]),
