@@ -25,13 +25,16 @@ from anyio import CancelScope, CapacityLimiter, create_task_group, move_on_after
 from fastapi import FastAPI, Request, Response
 from starlette.types import Receive
 
+from app.admission.api import ExplainOperation, declare_explain
 from app.admission.core.effort import effort
 from app.admission.core.validate import Phase
 from app.admission.metrics import Drop, Step
-from app.admission.review_models import AdmissionReview
-from app.admission.reviews import Call, Pending, Reviewer
+from app.admission.responses import Call
+from app.admission.review_models import REVIEW_REQUEST, AdmissionReview
+from app.admission.reviews import Pending, Reviewer
 from app.model.fields import Json
 from app.model.review import AdmissionRequest, read_review
+from app.runtime.access import Guard
 from app.runtime.http_requests import (
     NOT_JSON,
     TOO_LARGE,
@@ -61,29 +64,13 @@ _BEFORE_THE_OBJECT: Final = {
 _DECLINED: Final = "declined"  # in the state of a scope
 
 _TITLE: Final = "Plumbline admission webhook"
-_ABOUT: Final = (
-    "API servers post AdmissionReviews to the HTTPS port (`--port`); these pages, health and "
-    "metrics are served on the second one (`--address`)."
-)
+_ABOUT: Final = """\
+API servers post AdmissionReviews to the HTTPS port (`--port`), and people post them to its
+`/explain`; these pages, health and metrics are served on the second port (`--address`).
+"""
 _SUMMARIES: Final = {
     "/mutate": "Size a new pod, or write out the default update policy of a VPA",
     "/validate": "Check a VPA",
-}
-_REQUEST: Final = {
-    "parameters": [
-        {
-            "name": "timeout",
-            "in": "query",
-            "description": "how long the caller waits: seconds with an s, at most 30s",
-            "schema": {"type": "string", "default": "10s", "example": "5s"},
-        }
-    ],
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/AdmissionReview"}}
-        },
-    },
 }
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -99,7 +86,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
 class Webhook(FastAPI):
     """The application behind the HTTPS port; its pages are served on the second port."""
 
-    def __init__(self, reviewer: Reviewer) -> None:
+    def __init__(self, reviewer: Reviewer, guard: Guard) -> None:
         super().__init__(title=_TITLE, openapi_url=None, redirect_slashes=False)
         mutate = ReviewOperation(reviewer, Phase.MUTATING)
         self._operations = {
@@ -109,6 +96,7 @@ class Webhook(FastAPI):
         }
         for path, operation in self._operations.items():
             _declare(self, path, operation.answer)
+        declare_explain(self, ExplainOperation(reviewer, guard).answer)
         self.exception_handler(405)(_other_method)
 
     def at_once(self, scope: Mapping[str, Any], body: bytes, began: float, write: Write) -> None:
@@ -132,6 +120,7 @@ def description() -> FastAPI:
     )
     for path in _SUMMARIES:
         _declare(app, path, elsewhere)
+    declare_explain(app, elsewhere)
     return app
 
 
@@ -144,7 +133,7 @@ def _declare(app: FastAPI, path: str, answer: Callable[[Request], Awaitable[Resp
         include_in_schema=path in _SUMMARIES,
         response_class=Response,
         responses=_RESPONSES,
-        openapi_extra=_REQUEST,
+        openapi_extra=REVIEW_REQUEST,
     )(answer)
 
 

@@ -22,6 +22,7 @@ from app.model.limits import read_limit_range
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
 from app.ports import LIMIT_RANGES, VPAS, Cluster
+from app.runtime.access import Guard, guard_of
 from app.runtime.garbage import without_collection
 from app.runtime.live import Connection, Runtime, watch_ages
 
@@ -70,6 +71,10 @@ class RecordedKnowledge:
             log.exception("objects not read")
             self._problem, self.sources = str(error), recorded_sources(())
 
+    def guard(self, _host: str) -> Guard:
+        """Return that all may ask: no API server knows who they are."""
+        return Guard()
+
     def problem(self) -> str:
         """Say why the objects could not be read; what does not change stays as it is."""
         return self._problem
@@ -93,8 +98,8 @@ class LiveKnowledge:
         self._clock = clock = runtime.clock
         # Reviews wait for look-ups: these queue neither behind whole lists nor behind each
         # other's kind, and give up soon.
-        self._connections = [connect() for _ in range(3)]
-        for_watches, for_owners, for_siblings = self._connections
+        self._connections = [connect() for _ in range(4)]
+        for_watches, for_owners, for_siblings, for_access = self._connections
         at = scope.namespace
         watched = [
             watched_vpas(at, log, partial(read_vpa, with_bounds=False)),
@@ -112,6 +117,7 @@ class LiveKnowledge:
             ListedSiblings(for_siblings.within(_LOOKUP_SECONDS)),
             is_read=self._is_read,
         )
+        self._access = for_access.within(_LOOKUP_SECONDS)
         self._was_read = False
         self._mirror.start()
         self._refreshing.start()
@@ -129,6 +135,10 @@ class LiveKnowledge:
         """Whether everything was read; from then on the snapshot is whole, though it may be old."""
         self._was_read = self._was_read or self._mirror.is_read
         return self._was_read
+
+    def guard(self, host: str) -> Guard:
+        """Return who may ask at an address what would become of a review."""
+        return guard_of(host, None, self._access, self._clock)
 
     def problem(self) -> str:
         """Say which resource is not known, or not fresh."""

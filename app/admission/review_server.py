@@ -63,7 +63,7 @@ class ReviewServer:
         rules = review_rules(settings.decisions)
         # However fast the runtime's time runs, a review takes real time.
         reviewer = Reviewer(knowledge.sources, rules, self._metrics, SystemClock(), tell)
-        self._app = Webhook(reviewer)
+        self._app = Webhook(reviewer, knowledge.guard(settings.serving.host))
         self._tls: ServerTls | None = None
         self._server: Server | None = None
         self._opening = threading.Lock()

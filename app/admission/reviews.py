@@ -14,15 +14,27 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from math import inf
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import orjson
 
 from app.admission.core.lookups import admit_with_lookups
 from app.admission.core.mutate import FAILED_OPEN, PodAdmission, PodReason, PodRules, PodVerdict
 from app.admission.core.overlap import Disjointness, SiblingsWanted, needs_siblings
+from app.admission.core.pod_explanation import explain
 from app.admission.core.validate import Phase, VpaVerdict, review_vpa
 from app.admission.metrics import AdmissionMetrics, Drop, Step
+from app.admission.responses import (
+    NOT_A_POD,
+    Call,
+    allowed_response,
+    answer_of,
+    log_keys,
+    pod_log_keys,
+    pod_response,
+    traced,
+    unreadable_response,
+)
 from app.admission.siblings import KnownSiblings
 from app.admission.target_locks import TargetLocks
 from app.model.errors import BadObject
@@ -39,20 +51,10 @@ if TYPE_CHECKING:
 log = logging.getLogger("admission.reviews")
 
 _LONGEST_LOGGED: Final = 300  # characters of what is wrong with a body
-_LONGEST_AUDITED: Final = 200  # characters
-UNREADABLE_REVIEW: Final = "UnreadableReview"
 _PAUSE_SECONDS: Final = 60.0  # between two lines about what happens to all reviews
 # Many pods may have one of these at the same time, so they are logged now and then only.
 _NOT_READ: Final = PodVerdict(PodReason.NOT_READ, "the cluster's objects are not read yet")
 _TIME_OVER: Final = PodVerdict(PodReason.TIME_OVER, "the review had no turn in time")
-
-
-class Call(NamedTuple):
-    """How a review came."""
-
-    began: float  # when it was begun to be read
-    phase: Phase = Phase.MUTATING
-    traceparent: str = ""  # the trace that it belongs to, by W3C's header
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +131,7 @@ class Reviewer:
             return self._dispatch(request, call)
         except Exception:
             with suppress(Exception):  # whatever else is broken, there will be an answer
-                log.exception("review failed", extra=_log_keys(request, call))
+                log.exception("review failed", extra=log_keys(request, call))
             return self._answer_failed(request, call)
 
     def answer(
@@ -144,37 +146,60 @@ class Reviewer:
         """Answer, or at least count, a call that is no review."""
         with suppress(Exception):
             extra = {"error": message[:_LONGEST_LOGGED]}
-            log.warning("review not readable", extra=_traced(extra, call))
+            log.warning("review not readable", extra=traced(extra, call))
             self._metrics.review("error", "unknown", self.now() - call.began)
-        return _answer_json(unreadable_response(uid, message), call)
+        return _answer(unreadable_response(uid, message), call)
 
     def answer_late(self, request: AdmissionRequest, call: Call) -> bytes:
         """Answer a review for which there was no turn in time; it has none of its objects."""
         self.dropped(Drop.TIME_OVER, request, call)
         if _is_mutated(request, call):
             return self._answer_pod(request, _TIME_OVER, call)
-        return _allowed(request, call, auditAnnotations={"reason": PodReason.TIME_OVER})
+        return _answer(allowed_response(request.uid, PodReason.TIME_OVER), call)
 
     def dropped(self, why: Drop, request: AdmissionRequest, call: Call) -> None:
         """Count a review that nothing was done about."""
         self._metrics.review_dropped(why)
         if self._is_due(why):
-            log.warning("review dropped", extra={"reason": why, **_log_keys(request, call)})
+            log.warning("review dropped", extra={"reason": why, **log_keys(request, call)})
 
     def finish(self, pending: Pending, until: float) -> bytes:
         """Answer a review that needs look-ups, which end at some time."""
         request, call, wants = pending.request, pending.call, pending.wants
         try:
             if isinstance(wants, LookupNeeded):
-                return self._answer_pod(request, self.judge_pod(request, until, wants), call)
-            verdict = self._judge_beside_siblings(request, call.phase, wants, until)
+                return self._answer_pod(request, self._judge_pod(request, until, wants), call)
+            verdict = self._judge_vpa(request, call.phase, wants, until)
             return self._answer_vpa(request, verdict, call)
         except Exception:
             with suppress(Exception):
-                log.exception("review failed", extra=_log_keys(request, call))
+                log.exception("review failed", extra=log_keys(request, call))
             return self._answer_failed(request, call)
 
-    def judge_pod(
+    def explain(self, request: AdmissionRequest, call: Call, until: float) -> Json:
+        """Return the answer to a review as it would be now, and why.
+
+        Nothing is counted, and nothing is claimed by a VPA, because it is not about to be stored.
+        """
+        try:
+            if _is_pod(request) and call.phase is Phase.MUTATING:
+                pod = self._judge_pod(request, until)
+                response, explanation = pod_response(request.uid, pod), explain(pod)
+            elif _is_vpa(request):
+                trial = request._replace(dry_run=True)
+                wants = needs_siblings(trial, self._rules.disjointness)
+                vpa = self._judge_vpa(trial, call.phase, wants, until)
+                response, explanation = vpa.response(request), NOT_A_POD
+            else:
+                response, explanation = allowed_response(request.uid), NOT_A_POD
+        except Exception:
+            log.exception("review not explained", extra=log_keys(request, call))
+            reason = PodReason.INTERNAL_ERROR
+            response = allowed_response(request.uid, reason)
+            explanation = {"reason": str(reason), "message": "the log tells what went wrong"}
+        return {**answer_of(response, call), "explanation": explanation}
+
+    def _judge_pod(
         self, request: AdmissionRequest, until: float, needed: LookupNeeded | None = None
     ) -> PodVerdict:
         """Decide about a pod with all look-ups that this needs."""
@@ -199,7 +224,7 @@ class Reviewer:
             return self._begin_vpa(request, call)
         else:
             self._metrics.review("error", "unknown", self.now() - call.began)
-        return _allowed(request, call)
+        return _answer(allowed_response(request.uid), call)
 
     def _begin_pod(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
         if not self._sources.is_read():
@@ -215,15 +240,14 @@ class Reviewer:
         decided, has_vpa = self.now(), verdict.sizes is not None
         self._metrics.pod(applied=has_vpa)
         if has_vpa:
-            self._tell("pod sized", _traced(pod_log_keys(request, verdict), call))
+            self._tell("pod sized", pod_log_keys(request, verdict, call))
         elif verdict.reason in FAILED_OPEN:
             self._metrics.pod_failed_open(verdict.reason)
             if verdict not in (_NOT_READ, _TIME_OVER) or self._is_due(verdict.reason):
-                extra = _traced(pod_log_keys(request, verdict), call)
-                log.warning("pod let pass unchanged", extra=extra)
+                log.warning("pod let pass unchanged", extra=pod_log_keys(request, verdict, call))
         else:
             self._metrics.pod_skipped(verdict.reason)
-        body = _answer_json(pod_response(request.uid, verdict), call)
+        body = _answer(pod_response(request.uid, verdict), call)
         self._time("applied" if has_vpa else "skipped", "Pod", call, decided)
         return body
 
@@ -239,19 +263,34 @@ class Reviewer:
         wants = needs_siblings(request, self._rules.disjointness)
         if wants is not None and wants.is_decisive:
             return Pending(request, call, wants)
-        siblings = () if wants is None else self._watched(wants.namespace)
-        return self._answer_vpa(request, self._judge_vpa(request, call.phase, siblings), call)
+        verdict = self._judge_vpa(request, call.phase, wants, call.began)
+        return self._answer_vpa(request, verdict, call)
 
-    def _judge_beside_siblings(
-        self, request: AdmissionRequest, phase: Phase, wants: SiblingsWanted, until: float
+    def _judge_vpa(
+        self, request: AdmissionRequest, phase: Phase, wants: SiblingsWanted | None, until: float
+    ) -> VpaVerdict:
+        if wants is None:
+            return self._vpa_verdict(request, phase, ())
+        watched = self._watched(wants.namespace)
+        if not wants.is_decisive:
+            return self._vpa_verdict(request, phase, watched)
+        return self._judge_beside_stored(request, phase, wants, watched, until)
+
+    def _judge_beside_stored(
+        self,
+        request: AdmissionRequest,
+        phase: Phase,
+        wants: SiblingsWanted,
+        watched: tuple[Vpa, ...] | None,
+        until: float,
     ) -> VpaVerdict:
         """Judge a VPA by those that are stored, and by those that will be in a moment."""
         began = self.now()
-        siblings = self._siblings.beside(wants.vpa, self._watched(wants.namespace), until)
+        siblings = self._siblings.beside(wants.vpa, watched, until)
         with self._locks.held(wants, self.now(), until - self.now()) as target:
             if target is not None and siblings is not None:
                 siblings = (*siblings, *target.claims(phase, began))
-            verdict = self._judge_vpa(request, phase, siblings)
+            verdict = self._vpa_verdict(request, phase, siblings)
             if target is not None and verdict.claim is not None and self._sources.is_live:
                 target.claim(verdict.claim, phase, self.now())
         return verdict
@@ -262,7 +301,7 @@ class Reviewer:
             return None
         return tuple(self._sources.snapshot().of(namespace).vpas.values())
 
-    def _judge_vpa(
+    def _vpa_verdict(
         self, request: AdmissionRequest, phase: Phase, siblings: tuple[Vpa, ...] | None
     ) -> VpaVerdict:
         rules = self._rules
@@ -273,9 +312,8 @@ class Reviewer:
         if not verdict.allowed:
             self._metrics.vpa_refused(verdict.reason)
             problems = response["status"]["message"]
-            extra = {**_log_keys(request, call), "problems": problems}
-            log.info("VPA refused", extra=extra)
-        body = _answer_json(response, call)
+            log.info("VPA refused", extra={**log_keys(request, call), "problems": problems})
+        body = _answer(response, call)
         self._time("applied" if verdict.patch else "skipped", "VPA", call, decided)
         return body
 
@@ -291,7 +329,7 @@ class Reviewer:
             if _is_mutated(request, call):
                 self._metrics.pod_failed_open(PodReason.INTERNAL_ERROR)
             self._metrics.review("error", "unknown", self.now() - call.began)
-        return _allowed(request, call, auditAnnotations={"reason": PodReason.INTERNAL_ERROR})
+        return _answer(allowed_response(request.uid, PodReason.INTERNAL_ERROR), call)
 
 
 def _is_pod(request: AdmissionRequest) -> bool:
@@ -307,75 +345,5 @@ def _is_vpa(request: AdmissionRequest) -> bool:
     return request.resource.word == "verticalpodautoscalers" and request.resource.group == VPA_GROUP
 
 
-def _answer_json(response: Json, call: Call) -> bytes:
-    if call.traceparent:
-        response.setdefault("auditAnnotations", {})["traceparent"] = call.traceparent
-    return orjson.dumps(
-        {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}
-    )
-
-
-def _allowed(request: AdmissionRequest, call: Call, **more: Json) -> bytes:
-    return _answer_json({"uid": request.uid, "allowed": True, **more}, call)
-
-
-def unreadable_response(uid: str, message: str) -> Json:
-    """Return the response to what is no review, which says why it was let pass."""
-    message = message[:_LONGEST_AUDITED]
-    return {
-        "uid": uid,
-        "allowed": True,
-        "auditAnnotations": {"reason": UNREADABLE_REVIEW, "message": message},
-        "warnings": [f"unreadable review, admitted unchanged: {message}"],
-    }
-
-
-def pod_response(uid: str, verdict: PodVerdict) -> Json:
-    """Return the response about a pod; its patch was encoded when it was worked out."""
-    response: Json = {"uid": uid, "allowed": True}
-    if encoded := verdict.encoded:
-        response["patch"] = encoded
-        response["patchType"] = "JSONPatch"
-    audit: Json = {"reason": verdict.reason}
-    vpa = verdict.match.vpa if verdict.match else None
-    if vpa is not None:
-        audit["vpa"] = vpa.name
-    elif verdict.reason in FAILED_OPEN:
-        audit["message"] = verdict.message[:_LONGEST_AUDITED]
-    response["auditAnnotations"] = audit
-    return response
-
-
-def _log_keys(request: AdmissionRequest, call: Call) -> Mapping[str, object]:
-    found = {
-        "uid": request.uid,
-        "resource": request.resource.word,
-        "object": f"{request.namespace}/{request.name}",
-    }
-    return _traced(found, call)
-
-
-def _traced(keys: Mapping[str, object], call: Call) -> Mapping[str, object]:
-    """Return the keys of a log line, with the trace that a call belongs to."""
-    return {**keys, "traceparent": call.traceparent} if call.traceparent else keys
-
-
-def pod_log_keys(request: AdmissionRequest, verdict: PodVerdict) -> dict[str, object]:
-    """Return the keys of a log line about a pod."""
-    incoming, sizes = verdict.incoming, verdict.sizes
-    found: dict[str, object] = {
-        "namespace": request.namespace,
-        "pod": incoming.title if incoming else request.name or _generated_name(request.new),
-        "reason": verdict.reason,
-        "why": verdict.message,
-    }
-    if sizes is not None:
-        found["changes"] = sizes.changes
-    return found
-
-
-def _generated_name(item: object) -> str:
-    """Return how the name of a pod that cannot be read will begin; empty if that is unknown."""
-    metadata = item.get("metadata") if isinstance(item, dict) else None
-    prefix = metadata.get("generateName") if isinstance(metadata, dict) else None
-    return f"{prefix}%" if prefix else ""
+def _answer(response: Json, call: Call) -> bytes:
+    return orjson.dumps(answer_of(response, call))

@@ -36,7 +36,7 @@ HEAD = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response"
 
 def client_of(at: Desk, headers: Mapping[str, str] = JSON) -> httpx.AsyncClient:
     """Return a client of the application."""
-    transport = httpx.ASGITransport(Webhook(at.reviewer))
+    transport = httpx.ASGITransport(at.app())
     return httpx.AsyncClient(transport=transport, base_url="https://webhook", headers=headers)
 
 
@@ -623,7 +623,7 @@ def test_a_client_that_leaves(sent: int) -> None:
 
     headers = [(b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "headers": headers, "query_string": b""}
-    asyncio.run(Webhook(at.reviewer)(scope | {"path": "/mutate"}, receive, answer))
+    asyncio.run(at.app()(scope | {"path": "/mutate"}, receive, answer))
     assert not b"".join(message.get("body", b"") for message in answers)
     assert not at.numbers.seen
 
@@ -649,10 +649,10 @@ def test_ten_thousand_containers() -> None:
 def test_both_operations_are_described() -> None:
     """Request and answer are an AdmissionReview, with the fields that Kubernetes gives it."""
     found = description().openapi()
-    assert found["paths"].keys() == {"/mutate", "/validate"}
+    assert found["paths"].keys() == {"/mutate", "/validate", "/explain"}
     ref = {"$ref": "#/components/schemas/AdmissionReview"}
-    for path in found["paths"].values():
-        operation = path["post"]
+    for path in ("/mutate", "/validate"):
+        operation = found["paths"][path]["post"]
         assert operation["requestBody"]["content"]["application/json"]["schema"] == ref
         assert operation["responses"]["200"]["content"]["application/json"]["schema"] == ref
         assert operation["responses"].keys() == {"200", "413", "415"}

@@ -25,6 +25,7 @@ from app.flags.command_line import parse
 from app.model.fields import Json
 from app.model.review import read_review
 from app.output import Table
+from app.runtime.access import Guard
 from app.runtime.clock import SystemClock
 from tests import logging_state, make
 from tests.cases import cases
@@ -84,7 +85,7 @@ def served(knowledge: RecordedKnowledge, bodies: list[bytes]) -> list[bytes]:
     reviewer = Reviewer(knowledge.sources, ReviewRules(), metrics, SystemClock())
 
     async def exchange() -> list[bytes]:
-        transport = httpx.ASGITransport(Webhook(reviewer))
+        transport = httpx.ASGITransport(Webhook(reviewer, Guard()))
         headers = {"content-type": "application/json"}
         async with httpx.AsyncClient(transport=transport, base_url="https://webhook") as client:
             return [
@@ -224,7 +225,8 @@ def test_several_containers_are_told_apart() -> None:
         ],
     }
     request = read_review(REVIEWS[0])
-    shown = review_row(request, told, {"response": {"uid": "u", "allowed": True, "patch": "x"}})
+    response = {"uid": "u", "allowed": True, "patch": "x"}
+    shown = review_row(request, {"response": response, "explanation": told})
     assert [piece.text for piece in shown][3:] == ["patched", "a cpu none -> 1", "Sized: by web"]
 
 

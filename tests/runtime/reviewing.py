@@ -11,15 +11,18 @@ from dataclasses import dataclass, field
 import orjson
 from prometheus_client import CollectorRegistry
 
+from app.admission.app import Webhook
 from app.admission.core.validate import Phase
 from app.admission.metrics import AdmissionMetrics, Drop
-from app.admission.reviews import Call, Pending, Reviewer, ReviewRules, Sources
+from app.admission.responses import Call
+from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.model.errors import Unavailable
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Owners, Siblings
+from app.runtime.access import Guard
 from tests import make
 from tests.stepped_clock import SteppedClock
 
@@ -133,6 +136,10 @@ class Desk:
             found = self.reviewer.finish(found, found.call.began + seconds)
         response: Json = orjson.loads(found)["response"]
         return response
+
+    def app(self, guard: Guard | None = None) -> Webhook:
+        """Return the application in front of the reviewer; it asks nobody for tokens."""
+        return Webhook(self.reviewer, guard or Guard())
 
     def begun(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
         """Return the answer to a review, or what it waits for."""

@@ -82,7 +82,7 @@ LAST = request(b"{", HEAD, b"Connection: close\r\n")
 @pytest.fixture
 def app() -> Noted:
     """Return an application with a VPA."""
-    return Noted(Webhook(desk(*WEB).reviewer))
+    return Noted(desk(*WEB).app())
 
 
 @pytest.fixture
@@ -156,7 +156,7 @@ UPDATE = orjson.dumps(make.review_json(make.pod_json(), operation="UPDATE"))
 )
 def test_both_ways_have_the_same_answer(body: bytes, head: bytes, ways: list[str]) -> None:
     """What is answered at once is byte for byte what the FastAPI operation answers."""
-    noted, alone = Noted(Webhook(desk(*WEB).reviewer)), Webhook(desk(*WEB).reviewer)
+    noted, alone = Noted(desk(*WEB).app()), desk(*WEB).app()
 
     async def operation(scope: Scope, receive: Receive, send: Send) -> None:
         await alone(scope, receive, send)
@@ -180,7 +180,7 @@ def test_what_is_declined_is_not_begun_again() -> None:
         taken.append(make.snapshot(*WEB))
         return taken[-1]
 
-    with serving(Noted(Webhook(desk(snapshot=snapshot).reviewer))) as served:
+    with serving(Noted(desk(snapshot=snapshot).app())) as served:
         served.exchange(request(UNKNOWN, HEAD, b"Connection: close\r\n"))
     assert len(taken) == 2
 
@@ -194,7 +194,7 @@ def test_old_clients(app: Noted, at: Served) -> None:
 
 def test_what_fails_at_once_is_tried_again() -> None:
     """A fault before the answer is the application's to tell."""
-    app = Broken(Webhook(desk(*WEB).reviewer))
+    app = Broken(desk(*WEB).app())
     with serving(app) as at:
         assert at.exchange(LAST).endswith(UNREADABLE)
     assert app.ways == ["later"]
@@ -259,7 +259,7 @@ def test_requests_without_end(at: Served, begin: bytes, piece: bytes) -> None:
 )
 def test_requests_that_stop(sent: bytes) -> None:
     """A request that is not whole within its time is cut off."""
-    with serving(Webhook(desk(*WEB).reviewer), bounds=HURRIED) as at:
+    with serving(desk(*WEB).app(), bounds=HURRIED) as at:
         found = at.exchange(sent)
     assert found.count(b"HTTP/1.1 200 ") == sent.count(b"Length: 1\r\n")
 
@@ -267,7 +267,7 @@ def test_requests_that_stop(sent: bytes) -> None:
 def test_empty_lines_keep_no_connection() -> None:
     """What is sent between two requests and belongs to none begins the time of the next."""
     with (
-        serving(Webhook(desk(*WEB).reviewer), bounds=HURRIED) as at,
+        serving(desk(*WEB).app(), bounds=HURRIED) as at,
         at.connected() as plain,
     ):
         plain.sendall(HEAD + b"Content-Length: 1\r\n\r\n{")
@@ -299,7 +299,7 @@ HALF_BODY = HEAD + b"Content-Length: 90000\r\n\r\n" + b" " * 50_000
 )
 def test_bounds(bound: BoundName, bounds: Bounds, sent: bytes) -> None:
     """What is beyond a bound is cut off and counted, and others are answered."""
-    with serving(Webhook(desk(*WEB).reviewer), bounds=bounds) as at:
+    with serving(desk(*WEB).app(), bounds=bounds) as at:
         found = at.exchange(sent)
         assert at.hits(bound) == 1
         with at.client() as client:
@@ -310,7 +310,7 @@ def test_bounds(bound: BoundName, bounds: Bounds, sent: bytes) -> None:
 def test_a_whole_request_without_room() -> None:
     """A request that is whole is refused with 503 if there is no room to let it wait."""
     bounds = Bounds(received_bytes=20_000)
-    with serving(Webhook(desk(*WEB).reviewer), bounds=bounds) as at, at.client() as client:
+    with serving(desk(*WEB).app(), bounds=bounds) as at, at.client() as client:
         assert client.post("/other", content=b" " * 30_000).status_code == 503
         assert at.hits(BoundName.RECEIVED_BYTES) == 1
 
@@ -383,7 +383,7 @@ def test_handshakes_without_end(bound: BoundName, bounds: Bounds) -> None:
     pair = issued("localhost", make.NOW)
     tls = ServerTls(pair.pem, pair.key_pem()).context
     with (
-        serving(Webhook(desk(*WEB).reviewer), bounds=bounds, tls=tls) as at,
+        serving(desk(*WEB).app(), bounds=bounds, tls=tls) as at,
         at.connected() as first,
         at.connected(),
     ):
@@ -473,7 +473,7 @@ def held_review(
 ) -> Iterator[tuple[Served, Held, Future[httpx.Response]]]:
     """A server, the owners that hold up the review of a pod, and its answer."""
     owners = Held()
-    app = Webhook(desk(make.vpa_json(cpu="1"), owners=owners).reviewer)
+    app = desk(make.vpa_json(cpu="1"), owners=owners).app()
     with (
         serving(app, bounds=bounds) as at,
         at.client() as client,
