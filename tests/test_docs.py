@@ -25,7 +25,9 @@ from app.updater.core.decisions import Reason
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [
-    path for where in ("*.md", "docs/**/*.md", "bench/*.md") for path in sorted(ROOT.glob(where))
+    path
+    for where in ("*.md", "docs/**/*.md", "bench/*.md", "certs/*.md")
+    for path in sorted(ROOT.glob(where))
 ]
 RECORDS: Final = sorted(ROOT.glob("docs/decisions/*.md"))
 WEBHOOK: Final = ROOT / "docs/webhook.md"
