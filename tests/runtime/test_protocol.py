@@ -185,6 +185,15 @@ def test_what_is_declined_is_not_begun_again() -> None:
     assert len(taken) == 2
 
 
+@cases("is_one", {"in pieces": (False,), "as one": (True,)})
+def test_each_request_counts_once(at: Served, is_one: bool) -> None:
+    """However requests come, uvicorn is told of each that is answered, one time."""
+    found = at.exchange(request() * 5 + LAST) if is_one else at.exchange(*[request()] * 5, LAST)
+    assert found.count(b"HTTP/1.1 200") == 6
+    state = at.server._server.server_state
+    assert eventually(lambda: state.total_requests == 6), state.total_requests
+
+
 def test_old_clients(app: Noted, at: Served) -> None:
     """A client that cannot keep a connection gets its answer, and the end."""
     found = at.exchange(request().replace(b"HTTP/1.1", b"HTTP/1.0"))
