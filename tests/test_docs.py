@@ -30,7 +30,9 @@ from app.updater.metrics import UpdaterLimit
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [
-    path for where in ("*.md", "docs/**/*.md", "bench/*.md") for path in sorted(ROOT.glob(where))
+    path
+    for where in ("*.md", "docs/**/*.md", "bench/*.md", "certs/*.md")
+    for path in sorted(ROOT.glob(where))
 ]
 RECORDS: Final = sorted(ROOT.glob("docs/decisions/*.md"))
 WEBHOOK: Final = ROOT / "docs/webhook.md"

@@ -16,65 +16,62 @@ from __future__ import annotations
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, TypeVar
 
+import orjson
 from anyio import CancelScope, CapacityLimiter, create_task_group, move_on_after, to_thread
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import PlainTextResponse
 from starlette.types import Receive
 
+from app.admission.api import ExplainOperation, declare_explain
+from app.admission.core.effort import effort
 from app.admission.core.validate import Phase
 from app.admission.metrics import Drop, Step
-from app.admission.review_models import AdmissionReview
-from app.admission.reviews import Costly, Pending, Reviewer
+from app.admission.responses import Call
+from app.admission.review_models import REVIEW_REQUEST, AdmissionReview
+from app.admission.reviews import Pending, Reviewer
+from app.model.fields import Json
+from app.model.review import AdmissionRequest, read_review
+from app.runtime.access import Guard
+from app.runtime.http_requests import (
+    MOST_BYTES,
+    NOT_JSON,
+    TOO_LARGE,
+    ClientGone,
+    TooLarge,
+    is_json,
+    read_body,
+    seconds_to_answer,
+    text_answer,
+    traceparent,
+)
 from app.runtime.protocol import Write
 from app.sizing.matching import LookupNeeded
 
 T = TypeVar("T")
 
-MOST_BYTES: Final = 5 * 1024 * 1024
 _AT_ONCE: Final = 64  # units of effort, some milliseconds
-_LARGE_BYTES: Final = 128 * 1024
+_LARGE_BYTES: Final = 128 * 1024  # which are not read on the event loop
 _LOOKUPS: Final = 64  # reviews of pods that may wait for look-ups in threads
 _VPAS: Final = 16  # reviews of VPAs that may wait for others of their namespace
-_DEFAULT_SECONDS: Final = 10.0
-_MOST_SECONDS: Final = 30.0
-_RESERVE: Final = 0.8  # of the API server's time-out; the rest is for the way
-_TIMEOUT: Final = re.compile(rb"(?:^|&)timeout=([0-9]{1,4}(?:\.[0-9]{1,9})?)s(?:&|$)")
-
 _HEAD_BYTES: Final = 4096
-_UID: Final = re.compile(rb'"uid":"([\w-]{1,64})"', re.ASCII)
-_NAMESPACE: Final = re.compile(rb'"namespace":"([\w.-]{1,64})"', re.ASCII)
-
-_JSON: Final = b"application/json"
-_NOT_JSON: Final = "the content type must be application/json"
-_TOO_LARGE: Final = "the payload is larger than 5 MiB"
+_BEFORE_THE_OBJECT: Final = {
+    "uid": re.compile(rb'"uid":("[\w-]{1,64}")', re.ASCII),
+    "resource": re.compile(rb'"resource":({"group":"[\w.-]*","version":"\w*","resource":"\w*"})'),
+    "namespace": re.compile(rb'"namespace":("[\w.-]{1,64}")', re.ASCII),
+}
+_DECLINED: Final = "declined"  # in the state of a scope
 
 _TITLE: Final = "Plumbline admission webhook"
-_ABOUT: Final = (
-    "API servers post AdmissionReviews to the HTTPS port (`--port`); these pages, health and "
-    "metrics are served on the second one (`--address`)."
-)
+_ABOUT: Final = """\
+API servers post AdmissionReviews to the HTTPS port (`--port`), and people post them to its
+`/explain`; these pages, health and metrics are served on the second port (`--address`).
+"""
 _SUMMARIES: Final = {
     "/mutate": "Size a new pod, or write out the default update policy of a VPA",
     "/validate": "Check a VPA",
-}
-_REQUEST: Final = {
-    "parameters": [
-        {
-            "name": "timeout",
-            "in": "query",
-            "description": "how long the caller waits: seconds with an s, at most 30s",
-            "schema": {"type": "string", "default": "10s", "example": "5s"},
-        }
-    ],
-    "requestBody": {
-        "required": True,
-        "content": {
-            "application/json": {"schema": {"$ref": "#/components/schemas/AdmissionReview"}}
-        },
-    },
 }
 _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     200: {
@@ -82,15 +79,15 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
         "model": AdmissionReview,
         "content": {"application/json": {}},
     },
-    413: {"description": _TOO_LARGE, "content": {"text/plain": {}}},
-    415: {"description": _NOT_JSON, "content": {"text/plain": {}}},
+    413: {"description": TOO_LARGE, "content": {"text/plain": {}}},
+    415: {"description": NOT_JSON, "content": {"text/plain": {}}},
 }
 
 
 class Webhook(FastAPI):
     """The application behind the HTTPS port; its pages are served on the second port."""
 
-    def __init__(self, reviewer: Reviewer) -> None:
+    def __init__(self, reviewer: Reviewer, guard: Guard) -> None:
         super().__init__(title=_TITLE, openapi_url=None, redirect_slashes=False)
         mutate = ReviewOperation(reviewer, Phase.MUTATING)
         self._operations = {
@@ -100,6 +97,7 @@ class Webhook(FastAPI):
         }
         for path, operation in self._operations.items():
             _declare(self, path, operation.answer)
+        declare_explain(self, ExplainOperation(reviewer, guard).answer)
         self.exception_handler(405)(_other_method)
 
     def at_once(self, scope: Mapping[str, Any], body: bytes, began: float, write: Write) -> None:
@@ -123,6 +121,7 @@ def description() -> FastAPI:
     )
     for path in _SUMMARIES:
         _declare(app, path, elsewhere)
+    declare_explain(app, elsewhere)
     return app
 
 
@@ -135,12 +134,12 @@ def _declare(app: FastAPI, path: str, answer: Callable[[Request], Awaitable[Resp
         include_in_schema=path in _SUMMARIES,
         response_class=Response,
         responses=_RESPONSES,
-        openapi_extra=_REQUEST,
+        openapi_extra=REVIEW_REQUEST,
     )(answer)
 
 
 async def _other_method(_request: Request, _error: Exception) -> Response:
-    return _text(405, "POST an AdmissionReview here", {"allow": "POST"})
+    return text_answer(405, "POST an AdmissionReview here", {"allow": "POST"})
 
 
 class Lane:
@@ -191,6 +190,13 @@ async def while_wanted(
     return found[0] if found else drop
 
 
+@dataclass(frozen=True, slots=True)
+class Costly:
+    """A review that is much work and was not begun; it is read again when it is its turn."""
+
+    request: AdmissionRequest  # without its objects, which may take many times their bytes
+
+
 class ReviewOperation:
     """Answers POSTed AdmissionReviews."""
 
@@ -211,18 +217,20 @@ class ReviewOperation:
         """Answer an AdmissionReview; one that cannot be read or decided lets the object pass."""
         began = self._reviewer.now()
         headers = dict(request.scope["headers"])
-        if not _is_json(headers):
-            self._reviewer.answer_unreadable(_NOT_JSON, began)
-            return _text(415, _NOT_JSON)
+        call = Call(began, self._phase, traceparent(headers))
+        if not is_json(headers):
+            self._reviewer.answer_unreadable(NOT_JSON, call)
+            return text_answer(415, NOT_JSON)
         try:
-            body = await _body(request.receive, headers)
-        except _TooLarge:
-            self._reviewer.refuse_large(MOST_BYTES, began)
-            return _text(413, _TOO_LARGE, {"connection": "close"})
-        except _Gone:
+            body = await read_body(request.receive, headers)
+        except TooLarge:
+            self._reviewer.refuse_large(MOST_BYTES, call)
+            return text_answer(413, TOO_LARGE, {"connection": "close"})
+        except ClientGone:
             return Response(status_code=499)  # goes nowhere
         read = self._reviewer.now()
-        found = await self._reviewed(request, body, began)
+        until = began + seconds_to_answer(request.scope["query_string"])
+        found = await self._reviewed(request, body, call._replace(began=read), until)
         if isinstance(found, Drop):
             return Response(status_code=499)  # goes nowhere
         answered = self._reviewer.now()
@@ -236,18 +244,19 @@ class ReviewOperation:
     def at_once(self, scope: Mapping[str, Any], body: bytes, began: float, write: Write) -> None:
         """Answer a request that is there as a whole, by `write`; nothing written means declined.
 
-        What needs a look-up is declined: `answer` begins again where it can wait.
+        What is much work or needs a look-up is declined: `answer` goes on where it can wait.
         """
-        if scope["method"] != "POST" or not _is_json(dict(scope["headers"])):
-            return
-        if len(body) > _LARGE_BYTES:
+        headers = dict(scope["headers"])
+        if scope["method"] != "POST" or not is_json(headers):
             return
         read = self._reviewer.now()
-        answer = self._reviewer.begin_within(_AT_ONCE, body, self._phase)
-        if isinstance(answer, bytes):
+        found = self._begun(body, Call(read, self._phase, traceparent(headers)))
+        if isinstance(found, bytes):
             answered = self._reviewer.now()
-            write(answer)
+            write(found)
             self._time(began, read, answered)
+        else:
+            scope["state"][_DECLINED] = found
 
     def _time(self, began: float, read: float, answered: float) -> None:
         now = self._reviewer.now()
@@ -256,88 +265,62 @@ class ReviewOperation:
             self._time_write(now - answered)
             self._time_total(now - began)
 
-    async def _reviewed(self, request: Request, body: bytes, began: float) -> bytes | Drop:
-        found: bytes | Pending | Costly = Costly(*_head(body))
-        if len(body) <= _LARGE_BYTES:
-            found = self._reviewer.begin_within(_AT_ONCE, body, self._phase)
+    def _begun(self, body: bytes, call: Call) -> bytes | Pending | Costly:
+        """Answer a review on the event loop, unless that would take long."""
+        if len(body) > _LARGE_BYTES:
+            return Costly(_head(body))
+        request = self._reviewer.read(body, call)
+        if isinstance(request, bytes):
+            return request
+        if effort(request, len(body)) > _AT_ONCE:
+            return Costly(request._replace(new=None, old=None))
+        return self._reviewer.begin(request, call)
+
+    async def _reviewed(
+        self, request: Request, body: bytes, call: Call, until: float
+    ) -> bytes | Drop:
+        declined: Pending | Costly | None = request.scope.get("state", {}).pop(_DECLINED, None)
+        found = declined or self._begun(body, call)
         if isinstance(found, bytes):
             return found
-        until = began + _timeout_seconds(request.scope["query_string"]) * _RESERVE
-        work = partial(self._in_turn, found, body, until)
+        work = partial(self._in_turn, found, body, call, until)
         answer = await while_wanted(request.receive, until - self._reviewer.now(), work)
-        if isinstance(answer, Drop):
-            self._reviewer.dropped(answer)
         if answer is Drop.TIME_OVER:
-            uid = found.request.uid if isinstance(found, Pending) else found.uid
-            return self._reviewer.answer_late(uid)
+            return self._reviewer.answer_late(found.request, call)
+        if isinstance(answer, Drop):
+            self._reviewer.dropped(answer, found.request, call)
         return answer
 
-    async def _in_turn(self, found: Pending | Costly, body: bytes, until: float) -> bytes:
-        """Answer when it is the turn of a review; `until` is a time of the reviewer's clock."""
+    async def _in_turn(
+        self, found: Pending | Costly, body: bytes, call: Call, until: float
+    ) -> bytes:
+        """Answer when it is the turn of a review."""
         begun: bytes | Pending | Costly = found
         if isinstance(begun, Costly):
-            namespace, begin = begun.namespace, partial(self._reviewer.begin, body, self._phase)
+            namespace = begun.request.namespace
             if len(body) > _LARGE_BYTES:
-                work = partial(self._finished_from, begin, until)
-                return await self._large.run(namespace, work)
-            begun = await self._costly.run(namespace, begin)
+                return await self._large.run(namespace, partial(self._finished, body, call, until))
+            begun = await self._costly.run(namespace, partial(self._begun_late, body, call))
         if isinstance(begun, bytes):
             return begun
         lane = self._lookups if isinstance(begun.wants, LookupNeeded) else self._vpas
-        finish = partial(self._reviewer.finish, begun, until - begun.began)
-        return await lane.run(begun.request.namespace, finish)
+        return await lane.run(begun.request.namespace, partial(self._reviewer.finish, begun, until))
 
-    def _finished_from(self, begin: Callable[[], bytes | Pending], until: float) -> bytes:
-        found = begin()
-        if isinstance(found, Pending):
-            return self._reviewer.finish(found, until - found.began)
-        return found
+    def _begun_late(self, body: bytes, call: Call) -> bytes | Pending:
+        call = call._replace(began=self._reviewer.now())
+        request = self._reviewer.read(body, call)
+        return request if isinstance(request, bytes) else self._reviewer.begin(request, call)
+
+    def _finished(self, body: bytes, call: Call, until: float) -> bytes:
+        found = self._begun_late(body, call)
+        return found if isinstance(found, bytes) else self._reviewer.finish(found, until)
 
 
-def _head(body: bytes) -> tuple[str, str]:
-    """Return uid and namespace of a large review as API servers write them: before the object."""
+def _head(body: bytes) -> AdmissionRequest:
+    """Return what API servers write before the object of a review."""
     head = body[:_HEAD_BYTES]
-    uid, namespace = (pattern.search(head) for pattern in (_UID, _NAMESPACE))
-    return uid[1].decode() if uid else "", namespace[1].decode() if namespace else ""
-
-
-def _is_json(headers: Mapping[bytes, bytes]) -> bool:
-    found = headers.get(b"content-type", b"")
-    return found == _JSON or found.partition(b";")[0].strip().lower() == _JSON
-
-
-class _TooLarge(Exception):
-    """There is more than a review can hold."""
-
-
-class _Gone(Exception):
-    """The client left before it had sent everything."""
-
-
-async def _body(receive: Receive, headers: dict[bytes, bytes]) -> bytes:
-    declared = headers.get(b"content-length", b"")
-    if declared.isdigit() and int(declared[:20]) > MOST_BYTES:
-        raise _TooLarge
-    parts: list[bytes] = []
-    size = 0
-    while True:
-        message = await receive()
-        if message["type"] == "http.disconnect":
-            raise _Gone
-        part: bytes = message.get("body", b"")
-        size += len(part)
-        if size > MOST_BYTES:
-            raise _TooLarge
-        if not message.get("more_body"):
-            return b"".join((*parts, part)) if parts else part
-        parts.append(part)
-
-
-def _text(status: int, sentence: str, headers: Mapping[str, str] | None = None) -> Response:
-    return PlainTextResponse(f"{sentence}\n", status, headers)
-
-
-def _timeout_seconds(query: bytes) -> float:
-    """Return how long the API server waits, from its `timeout=5s`."""
-    found = _TIMEOUT.search(query)
-    return min(float(found[1]), _MOST_SECONDS) if found else _DEFAULT_SECONDS
+    request: Json = {}
+    for key, pattern in _BEFORE_THE_OBJECT.items():
+        if found := pattern.search(head):
+            request[key] = orjson.loads(found[1])
+    return read_review({"request": request})

@@ -24,9 +24,9 @@ from app.admission.certificate_stores import (
 from app.admission.certificates import Authority, serving_names
 from app.admission.core.rotation import CertificateSet, Issuing, Material, RotationRules
 from app.admission.flags import AdmissionSettings
-from app.admission.registrar import Registrar
+from app.admission.registrar import Registrar, registration_of
 from app.admission.rotator import Rotator
-from app.kube.manifests.registration import Registration, webhook_configurations, webhook_url
+from app.kube.manifests.registration import webhook_configurations
 from app.model.errors import ClusterError
 from app.ports import Clock, Cluster
 from app.runtime.election import Campaign, Election, ElectionRules, candidate
@@ -71,7 +71,8 @@ def in_cluster(
     paths = given_paths(settings)
     rules = ElectionRules(settings.cluster.namespace, _LEASE)
     election = Election(cluster, rules, candidate(), clock)
-    registration = registration_of(settings)
+    namespace = settings.cluster.namespace
+    registration = registration_of(settings.registration, settings.scope, namespace)
     registrar = None
     if settings.registration.is_on:
         registrar = Registrar(
@@ -114,24 +115,6 @@ def given_paths(settings: AdmissionSettings) -> CertificatePaths | None:
     if given.are_given or paths.present().cert.is_file():
         return paths
     return None
-
-
-def registration_of(settings: AdmissionSettings) -> Registration:
-    """Return how the API server finds us."""
-    asked, scope = settings.registration, settings.scope
-    if asked.labels.problem:
-        log.error("webhook labels not used", extra={"problem": asked.labels.problem})
-    return Registration(
-        name=asked.name,
-        service=asked.service,
-        namespace=settings.cluster.namespace,
-        url=webhook_url(asked.address, asked.port) if asked.by_url else "",
-        fail_closed=asked.fails_closed,
-        timeout_seconds=asked.timeout_seconds,
-        labels=dict(asked.labels.labels),
-        ignored_namespaces=scope.ignored_namespaces,
-        selected_namespace=scope.namespace,
-    )
 
 
 class Reloader:

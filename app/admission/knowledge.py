@@ -12,7 +12,6 @@ from itertools import chain
 from math import inf
 from pathlib import Path
 
-from app.admission.core.mutate import PodRules
 from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
 from app.flags.shared import Scope
@@ -27,7 +26,7 @@ from app.model.server_version import ServerVersion, read_version
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
 from app.ports import LIMIT_RANGES, VPAS, Cluster
-from app.runtime.clock import SystemClock
+from app.runtime.access import Guard, guard_of
 from app.runtime.garbage import without_collection
 from app.runtime.live import Connection, Runtime, watch_ages
 
@@ -46,7 +45,7 @@ def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
     for problem in recorded.problems:
         extra = {"place": problem.place, "problem": problem.message}
         log.warning("object not used as it is", extra=extra)
-    return Sources(lambda: recorded.snapshot, recorded, recorded, SystemClock(), is_live=False)
+    return Sources(lambda: recorded.snapshot, recorded, recorded, is_live=False)
 
 
 def check_files(paths: Iterable[Path]) -> None:
@@ -77,6 +76,10 @@ class RecordedKnowledge:
             log.exception("objects not read")
             self._problem, self.sources = str(error), recorded_sources(())
 
+    def guard(self, _host: str) -> Guard:
+        """Return that all may ask: no API server knows who they are."""
+        return Guard()
+
     def problem(self) -> str:
         """Say why the objects could not be read; what does not change stays as it is."""
         return self._problem
@@ -96,35 +99,36 @@ class LiveKnowledge:
         self,
         connect: Callable[[], Connection],
         scope: Scope,
-        place: Runtime,
+        runtime: Runtime,
         reached: LimitReached,
     ) -> None:
-        self._clock = clock = place.clock
+        self._clock = clock = runtime.clock
         # Reviews wait for look-ups: these queue neither behind whole lists nor behind each
         # other's kind, and give up soon.
-        self._clusters = [connect() for _ in range(3)]
-        cluster, owners, siblings = self._clusters
+        self._connections = [connect() for _ in range(4)]
+        for_watches, for_owners, for_siblings, for_access = self._connections
         at = scope.namespace
-        sources = [
+        watched = [
             watched_vpas(at, log, partial(read_vpa, with_bounds=False)),
             WatchedResource(LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=at),
             *watched_workloads(at, with_template=False),
         ]
-        self._mirror = place.mirror(cluster, sources)
-        self._owners = LiveOwners(owners.within(_LOOKUP_SECONDS), clock, reached)
+        self._mirror = runtime.mirror(for_watches, watched)
+        self._owners = LiveOwners(for_owners.within(_LOOKUP_SECONDS), clock, reached)
+        self._reached = reached
         self._server: ServerVersion | None = None
         self._asked_at = -inf  # for the server's version
-        self._refreshing = place.loop(
+        self._refreshing = runtime.loop(
             "owners-refresh", self._refresh, longest_retry_seconds=REFRESH_SECONDS
         )
         self.sources = Sources(
             lambda: self._mirror.snapshot,
             self._owners,
-            ListedSiblings(siblings.within(_LOOKUP_SECONDS)),
-            clock,
+            ListedSiblings(for_siblings.within(_LOOKUP_SECONDS)),
             is_read=self._is_read,
             server_version=lambda: self._server,
         )
+        self._access = for_access.within(_LOOKUP_SECONDS)
         self._was_read = False
         self._mirror.start()
         self._refreshing.start()
@@ -134,8 +138,7 @@ class LiveKnowledge:
         if self._clock.monotonic() - self._asked_at >= _VERSION_SECONDS:
             self._asked_at = self._clock.monotonic()
             with suppress(ClusterError):  # then the version that was known stands
-                cluster = self._clusters[1].within(_LOOKUP_SECONDS)
-                found = cluster.request("GET", "/version").get("gitVersion")
+                found = self._access.request("GET", "/version").get("gitVersion")
                 self._server = read_version(str(found))
         return self._owners.refresh(now)
 
@@ -144,14 +147,18 @@ class LiveKnowledge:
         self._mirror.stop()
         self._refreshing.stop(0)  # a call may be under way
         self._owners.close()
-        for cluster in self._clusters:
-            cluster.close()
+        for connection in self._connections:
+            connection.close()
         self._mirror.join(_LOOKUP_SECONDS)
 
     def _is_read(self) -> bool:
         """Whether everything was read; from then on the snapshot is whole, though it may be old."""
-        self._was_read = self._was_read or self._mirror.synced
+        self._was_read = self._was_read or self._mirror.is_read
         return self._was_read
+
+    def guard(self, host: str) -> Guard:
+        """Return who may ask at an address what would become of a review."""
+        return guard_of(host, None, self._access, self._clock, self._reached)
 
     def problem(self) -> str:
         """Say which resource is not known, or not fresh."""
@@ -203,7 +210,4 @@ def _siblings(items: Iterable[Object]) -> Iterator[Vpa]:
 
 def review_rules(decisions: Decisions) -> ReviewRules:
     """Return the rules of reviews."""
-    return ReviewRules(
-        PodRules(decisions.gates, decisions.max_cpu_boost),
-        decisions.disjointness,
-    )
+    return ReviewRules(decisions.gates, decisions.max_cpu_boost, decisions.disjointness)

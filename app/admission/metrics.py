@@ -42,7 +42,7 @@ class AdmissionMetrics:
         families = Families(registry, "vpa_admission_controller")
         pods = families.counter(
             "admission_pods_total",
-            "Pods that were reviewed, by whether they were changed.",
+            "Pods that were reviewed, by whether a VPA applies to them.",
             "applied",
         )
         latency = families.histogram(
@@ -59,7 +59,7 @@ class AdmissionMetrics:
             "step",
         )
         skipped = families.counter(
-            "skipped_pods_total", "Pods that no VPA changes, by reason.", "reason"
+            "skipped_pods_total", "Pods that no VPA applies to, by reason.", "reason"
         )
         failed_open = families.counter(
             "failed_open_pods_total",

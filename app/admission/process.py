@@ -210,7 +210,7 @@ class AdmissionProcess:
         if generation.trouble:
             raise BadSetting(f"the certificate cannot be served: {generation.trouble}")
         self._numbers.certificate_expires(generation.not_after)
-        self._answering.serve(certificates)
+        self._answering.use_certificates(certificates)
 
     def _tend(self, _now: datetime) -> float:
         wait = self._answering.tend()

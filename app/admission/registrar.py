@@ -15,6 +15,9 @@ from datetime import datetime
 
 from app.admission.core.registration import align, drift_event
 from app.admission.core.rotation import CertificateSet, fingerprints, joined
+from app.admission.flags import RegistrationFlags
+from app.flags.shared import Scope
+from app.kube.manifests.registration import Registration, webhook_url
 from app.model.errors import ClusterError, Conflict, NotFound
 from app.ports import EVENTS, MUTATING_WEBHOOKS, Cluster, Json, Ref, Resource
 
@@ -25,6 +28,27 @@ Documents = Callable[[str], Sequence[tuple[Resource, Json]]]  # by the CA bundle
 _ATTEMPTS = 5  # when another client writes at the same time
 _REPORTER = "vpa-admission-controller"
 _GONE = ("the whole object",)
+
+
+def registration_of(flags: RegistrationFlags, scope: Scope, namespace: str) -> Registration:
+    """Return how API servers find a webhook that lives in a namespace.
+
+    Raises:
+        BadSetting: they would not accept its URL.
+    """
+    if flags.labels.problem:
+        log.error("webhook labels not used", extra={"problem": flags.labels.problem})
+    return Registration(
+        name=flags.name,
+        service=flags.service,
+        namespace=namespace,
+        url=webhook_url(flags.address, flags.port) if flags.by_url else "",
+        fail_closed=flags.fails_closed,
+        timeout_seconds=flags.timeout_seconds,
+        labels=dict(flags.labels.labels),
+        ignored_namespaces=scope.ignored_namespaces,
+        selected_namespace=scope.namespace,
+    )
 
 
 class Registrar:

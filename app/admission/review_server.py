@@ -12,7 +12,6 @@ import socket
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from typing import Final
 
 from prometheus_client import CollectorRegistry
@@ -46,7 +45,7 @@ class ReviewServer:
     def __init__(
         self,
         settings: AdmissionSettings,
-        objects: LiveKnowledge | RecordedKnowledge,
+        knowledge: LiveKnowledge | RecordedKnowledge,
         listener: socket.socket,
         registry: CollectorRegistry,
         limits: LimitReport,
@@ -56,20 +55,21 @@ class ReviewServer:
     ) -> None:
         self.registry = registry
         self._certificates = settings.certificates
-        self._objects = objects
+        self._knowledge = knowledge
         self._listener = listener
         self._loading = loading
         self._metrics = AdmissionMetrics(registry, FAILED_OPEN)
         self.limits = limits
-        # However fast the runtime's time runs, a review takes real time.
-        sources = replace(objects.sources, clock=SystemClock())
         rules = review_rules(settings.decisions)
-        self._app = Webhook(Reviewer(sources, rules, self._metrics, tell, limits.reached))
+        # However fast the runtime's time runs, a review takes real time.
+        clock = SystemClock()
+        reviewer = Reviewer(knowledge.sources, rules, self._metrics, clock, tell, limits.reached)
+        self._app = Webhook(reviewer, knowledge.guard(settings.serving.host))
         self._tls: ServerTls | None = None
         self._server: Server | None = None
         self._opening = threading.Lock()
 
-    def serve(self, certificates: CertificateSet) -> None:
+    def use_certificates(self, certificates: CertificateSet) -> None:
         """Answer with this certificate from now on, or as soon as the cluster is known."""
         if self._tls is not None:
             self._tls.swap(certificates.cert_pem, certificates.key_pem)
@@ -81,16 +81,16 @@ class ReviewServer:
             min_version=given.min_version,
             ciphers=given.ciphers,
         )
-        self._open()
+        self._open_when_ready()
 
-    def _open(self) -> None:
-        """Open the port if there is nothing left to wait for.
+    def _open_when_ready(self) -> None:
+        """Open the port if there is a certificate and all of the cluster was read.
 
         Raises:
             BadSetting: another program listens there by now.
         """
         with self._opening:
-            if self._tls is None or self._server is not None or self._objects.problem():
+            if self._tls is None or self._server is not None or self._knowledge.problem():
                 return
             try:
                 self._listener.listen()
@@ -106,12 +106,15 @@ class ReviewServer:
             self._server.start("reviews")
 
     def tend(self) -> float:
-        """Do what is due about every second; return the seconds until the next time."""
+        """Open the port once all is read, and settle what was counted, about every second.
+
+        Returns the seconds until the next time.
+        """
         self.settle()
         is_loading = self._loading is not None and not self._loading.is_over
         if self._loading is not None and is_loading:
-            self._loading.tend(is_loaded=not self._objects.problem())
-        self._open()
+            self._loading.tend(is_loaded=not self._knowledge.problem())
+        self._open_when_ready()
         return _LOADING_SECONDS if is_loading or self._server is None else _TEND_SECONDS
 
     def is_waiting(self) -> bool:
@@ -124,11 +127,11 @@ class ReviewServer:
 
     def problem(self) -> str:
         """Say why answers would be given without knowledge of the cluster; empty if all is well."""
-        return self._objects.problem()
+        return self._knowledge.problem()
 
     def watch_ages(self) -> Mapping[str, float]:
         """Return the silence of each watch, in seconds."""
-        return self._objects.watch_ages()
+        return self._knowledge.watch_ages()
 
     def settle(self) -> None:
         """Let a scrape see all that was counted."""
@@ -152,7 +155,7 @@ class ReviewServer:
         if self._server is not None:
             self._server.end(seconds)
         self._listener.close()
-        self._objects.close()
+        self._knowledge.close()
 
 
 def lone_review_server(
@@ -164,13 +167,13 @@ def lone_review_server(
     """Return one for a process that does nothing else: memory and the log are arranged for it."""
     loading = Loading()  # before there is anything to load
     limits = LimitReport(registry, ReviewLimit)
-    objects: LiveKnowledge | RecordedKnowledge
+    knowledge: LiveKnowledge | RecordedKnowledge
     if settings.offline.objects:
-        objects = RecordedKnowledge(settings.offline.objects)
+        knowledge = RecordedKnowledge(settings.offline.objects)
     else:
-        objects = live_knowledge(settings, runtime, limits)
+        knowledge = live_knowledge(settings, runtime, limits)
     tell = teller(reviews.log.name)
-    return ReviewServer(settings, objects, listener, registry, limits, tell=tell, loading=loading)
+    return ReviewServer(settings, knowledge, listener, registry, limits, tell=tell, loading=loading)
 
 
 def live_knowledge(

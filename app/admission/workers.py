@@ -89,12 +89,12 @@ class WorkerPool:
         self._tended_at = self._clock.monotonic()
         self._lock = threading.Lock()
 
-    def serve(self, certificates: CertificateSet) -> None:
+    def use_certificates(self, certificates: CertificateSet) -> None:
         """Let every worker serve a certificate; starts those that are not there."""
         with self._lock:
             self._certificates = certificates
             for seat in self._seats:
-                seat.serve(certificates)
+                seat.use_certificates(certificates)
 
     def tend(self) -> float:
         """Hear reports, replace workers that ended or hang; return the seconds until next time."""
@@ -193,9 +193,9 @@ class _Seat:
             self._metrics.lost(WorkerLoss.HUNG)
             self._start(certificates)
         elif not self._is_alive() and self._age_seconds() > _RESTART_SECONDS:
-            self.serve(certificates)
+            self.use_certificates(certificates)
 
-    def serve(self, certificates: CertificateSet) -> None:
+    def use_certificates(self, certificates: CertificateSet) -> None:
         if self._is_alive():
             self.send(certificates)
             return
@@ -280,7 +280,7 @@ def work(
     give_back()
     server = lone_review_server(settings, listener, CollectorRegistry(), LiveRuntime())
     threading.Thread(target=_report, args=(supervisor, server), daemon=True).start()
-    server.serve(certificates)
+    server.use_certificates(certificates)
     _obey(supervisor, server)
     server.stop(_OPEN_SECONDS)
 
@@ -298,7 +298,7 @@ def _obey(supervisor: Connection, server: ReviewServer) -> None:
             case Order.DRAIN:
                 server.drain()
             case CertificateSet():
-                server.serve(message)
+                server.use_certificates(message)
 
 
 def _report(supervisor: Connection, server: ReviewServer) -> None:

@@ -143,6 +143,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "manifests": (
         ("plumbline manifests crd | kubectl apply -f -", "teach a cluster what VPAs are"),
         ("plumbline manifests all -o name", "what would be applied"),
+        (
+            "plumbline manifests webhooks --inject-ca-from=kube-system/plumbline-webhook",
+            "what calls a webhook that does not register itself",
+        ),
     ),
     "completion": (
         ("source <(plumbline completion bash)", "complete in this shell"),

@@ -217,7 +217,7 @@ def certs(settings: CertsSettings, clock: Clock) -> Report:
 def _document_names() -> str:
     from app.kube.manifests import documents
 
-    return f"\nDocuments: {', '.join(documents.NAMES)}\n"
+    return f"\nDocuments: {', '.join(documents.PRINTED)}\n"
 
 
 @_verb(ManifestsSettings, _document_names)
@@ -225,15 +225,22 @@ def manifests(settings: ManifestsSettings, environment: Environment) -> int:
     """Print documents that are applied to a cluster."""
     from app.kube.manifests import documents
 
-    if len(settings.names) != 1 or settings.names[0] not in documents.NAMES:
-        raise BadSetting(f"usage: {program_name()} manifests {'|'.join(documents.NAMES)}")
+    if len(settings.names) != 1 or settings.names[0] not in documents.PRINTED:
+        raise BadSetting(f"usage: {program_name()} manifests {'|'.join(documents.PRINTED)}")
     (name,) = settings.names
-    if settings.printing.output is Output.YAML:
+    output = settings.printing.output
+    if name == documents.WEBHOOKS:
+        from app.commands.manifests import webhooks_report
+
+        return show(webhooks_report(settings), output, environment)
+    if settings.about_webhooks != parse(ManifestsSettings, (), environment).about_webhooks:
+        raise BadSetting(f"only the document {documents.WEBHOOKS} is made by such flags")
+    if output is Output.YAML:
         print(documents.text(name), end="")
         return 0
     from app.commands.manifests import manifests_report
 
-    return show(manifests_report(documents.objects(name)), settings.printing.output, environment)
+    return show(manifests_report(documents.objects(name)), output, environment)
 
 
 @_verb(CompletionSettings)
@@ -244,7 +251,7 @@ def completion(settings: CompletionSettings, _environment: Environment) -> int:
     from app.kube.manifests import documents
 
     known: Mapping[str, Iterable[str]]
-    known = {"manifests": documents.NAMES, "completion": Shell, "explain": ("pod/", "vpa/")}
+    known = {"manifests": documents.PRINTED, "completion": Shell, "explain": ("pod/", "vpa/")}
     verbs = tuple(
         Verb(name, summary(name), kind, tuple(known.get(name, ())))
         for name, (kind, _) in PURPOSES.items()

@@ -8,27 +8,30 @@ reviews may stand among the objects: a review is known by its looks wherever it 
 from __future__ import annotations
 
 import logging
-from base64 import b64decode
 from collections.abc import Iterator, Sequence
 from itertools import chain
-from typing import Any, Final
+from typing import Final
 
 import orjson
 from prometheus_client import CollectorRegistry
 
-from app.admission.core.mutate import PodReason
-from app.admission.core.pod_explanation import explain
 from app.admission.knowledge import recorded_sources, review_rules
 from app.admission.metrics import AdmissionMetrics
-from app.admission.reviews import Pending, Reviewer
+from app.admission.responses import (
+    Call,
+    decoded,
+    explained_unreadable,
+)
+from app.admission.reviews import Reviewer
 from app.commands.flags import AdmitSettings, AnswerFlags
 from app.kube.files import Document, Unreadable, documents
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Json
 from app.model.quantity import Quantity
-from app.model.review import AdmissionRequest, read_review
+from app.model.review import AdmissionRequest, read_review, uid_of
 from app.model.text import amount
 from app.output import Line, Piece, Report, Table, Tone
+from app.runtime.clock import SystemClock
 from app.runtime.logs import start_logging
 
 log = logging.getLogger("commands.admit")
@@ -52,12 +55,10 @@ def answer_lines(settings: AdmitSettings) -> Iterator[bytes]:
 def answer_report(settings: AdmitSettings) -> Report:
     """Return the answers as a report: a row for each review, and its line as an object."""
     reviewer, reviews = _prepare(settings)
-    items = [orjson.loads(_line(reviewer, one, settings.answering)) for one in reviews]
     requests = list(map(_request, reviews))
-    rows = [
-        review_row(request, _explanation(reviewer, request), item)
-        for request, item in zip(requests, items, strict=True)
-    ]
+    answers = [_explained(reviewer, review) for review in reviews]
+    rows = list(map(review_row, requests, answers))
+    items = [_as_asked(answer, settings.answering) for answer in answers]
     return Report(Table(_COLUMNS, rows), items, list(map(_object_name, requests)))
 
 
@@ -79,7 +80,8 @@ def _prepare(settings: AdmitSettings) -> tuple[Reviewer, list[ReviewDocument]]:
     if not reviews:
         raise BadSetting("no review given: name files with AdmissionReviews, or - to read them")
     metrics = AdmissionMetrics(CollectorRegistry())  # which are not shown
-    return Reviewer(sources, review_rules(settings.decisions), metrics), reviews
+    rules = review_rules(settings.decisions)
+    return Reviewer(sources, rules, metrics, SystemClock()), reviews
 
 
 def _without_reviews(
@@ -115,24 +117,40 @@ def _is_review(found: ReviewDocument) -> bool:
 
 
 def _line(reviewer: Reviewer, review: ReviewDocument, shown: AnswerFlags) -> bytes:
-    body = _answer(reviewer, review)
     if not shown.decode and not shown.explain:
-        return body + b"\n"
-    answer: dict[str, Any] = orjson.loads(body)
-    if shown.decode and (patch := answer["response"].get("patch")):
-        answer["response"]["patch"] = orjson.loads(b64decode(patch))
-    if shown.explain:
-        answer["explanation"] = _explanation(reviewer, _request(review))
+        return _answer(reviewer, review) + b"\n"
+    answer = _as_asked(_explained(reviewer, review), shown)
     return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
 
 def _answer(reviewer: Reviewer, review: ReviewDocument) -> bytes:
     request = _request(review)
-    if isinstance(review, Unreadable) or isinstance(request, str):
-        log.warning("review not readable", extra={"place": review.place, "problem": request})
-        return reviewer.answer_unreadable(str(request))
-    found = reviewer.begin_read(review.item)
-    return reviewer.finish(found, _PATIENCE_SECONDS) if isinstance(found, Pending) else found
+    if isinstance(request, str):
+        return orjson.dumps(_without_explanation(_unreadable(review, request)))
+    return reviewer.answer(request, _PATIENCE_SECONDS)
+
+
+def _explained(reviewer: Reviewer, review: ReviewDocument) -> Json:
+    request, now = _request(review), reviewer.now()
+    if isinstance(request, str):
+        return _unreadable(review, request)
+    return reviewer.explain(request, Call(now), now + _PATIENCE_SECONDS)
+
+
+def _unreadable(review: ReviewDocument, why: str) -> Json:
+    log.warning("review not readable", extra={"place": review.place, "problem": why})
+    uid = "" if isinstance(review, Unreadable) else uid_of(review.item)
+    return explained_unreadable(uid, why, Call(0.0))
+
+
+def _as_asked(answer: Json, shown: AnswerFlags) -> Json:
+    """Return an answer with its explanation as it is to be shown."""
+    found = decoded(answer) if shown.decode else answer
+    return found if shown.explain else _without_explanation(found)
+
+
+def _without_explanation(answer: Json) -> Json:
+    return {key: value for key, value in answer.items() if key != "explanation"}
 
 
 def _request(review: ReviewDocument) -> AdmissionRequest | str:
@@ -143,21 +161,6 @@ def _request(review: ReviewDocument) -> AdmissionRequest | str:
         return read_review(review.item)
     except BadObject as error:
         return str(error)
-
-
-def _explanation(reviewer: Reviewer, request: AdmissionRequest | str) -> dict[str, Any]:
-    if isinstance(request, str):
-        return {"reason": "UnreadableReview", "message": request}
-    if request.resource.word != "pods":
-        return {"reason": "NotAPod", "message": "the answer tells all about this review"}
-    try:
-        return explain(reviewer.judge_pod(request, _PATIENCE_SECONDS))
-    except Exception:
-        log.exception("review not explained")
-        return {
-            "reason": PodReason.INTERNAL_ERROR.value,
-            "message": "the log tells what went wrong",
-        }
 
 
 # --- rows that people read
@@ -174,9 +177,9 @@ def _object_name(request: AdmissionRequest | str) -> str:
     return f"{request.kind.word.lower() or _UNNAMED}/{name}"
 
 
-def review_row(request: AdmissionRequest | str, explanation: Json, answer: Json) -> Line:
+def review_row(request: AdmissionRequest | str, answer: Json) -> Line:
     """Return what became of a review."""
-    response = answer["response"]
+    response, explanation = answer["response"], answer["explanation"]
     namespace = "" if isinstance(request, str) else request.namespace
     return (
         Piece(response["uid"] or "-"),

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Final
 
-from app.admission.flags import Decisions
+from app.admission.flags import Decisions, RegistrationFlags
 from app.flags.flags import PATH, QUANTITY, SWITCH, TEXT, Flag, FlagKind, Rest, optional, whole
 from app.flags.shared import (
     OWN_NAMESPACE,
@@ -21,6 +22,7 @@ from app.flags.shared import (
     Scope,
     Selection,
 )
+from app.model.errors import BadSetting
 from app.model.fields import time_at
 from app.model.quantity import Quantity
 from app.updater.flags import AdmissionCheck, Deciding, Disruption, Interval, Thresholds
@@ -35,6 +37,14 @@ def _moment(texts: Sequence[str]) -> datetime:
 
 MOMENT: Final = FlagKind("TIME", "a time such as 2026-01-05T10:00:00Z", _moment)
 
+
+def _certificate(texts: Sequence[str]) -> str:
+    if not re.fullmatch(r"([a-z0-9.-]+/[a-z0-9.-]+)?", texts[-1], re.ASCII):
+        raise ValueError(texts[-1])
+    return texts[-1]
+
+
+CERTIFICATE: Final = FlagKind("NAMESPACE/NAME", "namespace/name", _certificate)
 
 At = Annotated[
     datetime | None,
@@ -180,11 +190,58 @@ class Printing:
 
 
 @dataclass(frozen=True, slots=True)
+class WebhookTrust:
+    """Whom API servers trust; as all below it is for the document `webhooks` alone."""
+
+    namespace: Annotated[
+        str,
+        Flag(
+            "namespace",
+            TEXT,
+            OWN_NAMESPACE,
+            "namespace of the webhook and its service",
+            "NAMESPACE",
+            short="n",
+        ),
+    ]
+    ca_file: Annotated[
+        Path | None,
+        Flag(
+            "client-ca-file",
+            optional(PATH),
+            "",
+            "CA bundle that is put into the webhook configurations, PEM",
+        ),
+    ]
+    ca_from: Annotated[
+        str,
+        Flag(
+            "inject-ca-from",
+            CERTIFICATE,
+            "",
+            "Certificate whose CA cert-manager puts into them instead",
+        ),
+    ]
+
+    def __post_init__(self) -> None:
+        if self.ca_file is not None and self.ca_from:
+            raise BadSetting("--client-ca-file and --inject-ca-from exclude each other")
+
+
+@dataclass(frozen=True, slots=True)
 class ManifestsSettings:
     """All that printing documents can be told."""
 
     printing: Printing
+    trust: WebhookTrust
+    registration: RegistrationFlags
+    scope: Scope
     names: Annotated[tuple[str, ...], Rest("DOCUMENT", "which of them")]
+
+    @property
+    def about_webhooks(self) -> tuple[object, ...]:
+        """What only the document `webhooks` can be told."""
+        return self.trust, self.registration, self.scope
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,27 +9,26 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, Final
 
+from app.admission.core.lookups import admit_with_lookups
 from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
 from app.admission.core.pod_explanation import explain
 from app.diagnosis.core.members import created_again, creation_request
 from app.model.errors import BadObject, NotFound
 from app.model.fields import object_at, objects_at
 from app.model.gates import FeatureGates
-from app.model.kinds import ObjectKey
 from app.model.limits import LimitRange, combined_limits, read_limit_range
 from app.model.patches import apply
 from app.model.pods import Container, original_resources, read_pod
 from app.model.snapshot import NamespaceView, Snapshot
-from app.model.workloads import LookupResult, read_workload
+from app.model.workloads import Lookup, LookupResult, read_workload
 from app.ports import LIMIT_RANGES, PODS, WORKLOADS, Clock, Cluster, Json, Owners, Ref
 from app.recommender.api import ContainerPreview, PodPreview
-from app.sizing.matching import LookupNeeded, MatchReason
 
 _PAGE: Final = 500
 _LOOKUP_SECONDS: Final = 5.0
-_MOST_LOOKUPS: Final = 10
 
 
 class PodPreviewer:
@@ -59,14 +58,11 @@ class PodPreviewer:
     def _judged(self, pod: Json, view: NamespaceView) -> PodVerdict:
         request, admission = creation_request(pod), PodAdmission(self._rules)
         until = self._clock.monotonic() + _LOOKUP_SECONDS
-        known: dict[ObjectKey, LookupResult] = {}
-        for _ in range(_MOST_LOOKUPS):
-            verdict = admission.admit(request, view, known)
-            if not isinstance(verdict, LookupNeeded):
-                return verdict
-            seconds = max(until - self._clock.monotonic(), 0.0)
-            known[verdict.lookup.key] = self._owners.find(verdict.lookup, seconds)
-        return PodVerdict(MatchReason.OWNER_UNKNOWN, f"more than {_MOST_LOOKUPS} owners to look up")
+
+        def find(lookup: Lookup) -> LookupResult:
+            return self._owners.find(lookup, max(until - self._clock.monotonic(), 0.0))
+
+        return admit_with_lookups(partial(admission.admit, request, view), find)
 
     def _limit_ranges(self, namespace: str) -> Iterator[LimitRange]:
         token = ""

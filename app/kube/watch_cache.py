@@ -233,7 +233,7 @@ class WatchCache:
         return self._fold.snapshot
 
     @property
-    def synced(self) -> bool:
+    def is_read(self) -> bool:
         """Whether every resource that is served is in the snapshot as a whole."""
         return all(store.is_synced or store.reflector.state.missing for store in self._stores)
 

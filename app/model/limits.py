@@ -44,7 +44,7 @@ class Limits:
         """Return the default limit, zero if unset."""
         return self.default.get(resource, ZERO)
 
-    def most_ratio(self, resource: str) -> Quantity:
+    def max_limit_request_ratio(self, resource: str) -> Quantity:
         """Return how often a request may go into its limit at most, zero if unset."""
         return self.ratio.get(resource, ZERO)
 

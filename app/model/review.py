@@ -59,6 +59,13 @@ def read_review(review: object) -> AdmissionRequest:
     )
 
 
+def uid_of(review: object) -> str:
+    """Return the uid of what may be no review, under which API servers expect the answer."""
+    request = review.get("request") if isinstance(review, dict) else None
+    uid = request.get("uid") if isinstance(request, dict) else None
+    return uid if isinstance(uid, str) else ""
+
+
 def _namespace_of(item: object) -> str:
     """Return the namespace that an object names, for reviews by hand that do not say it again."""
     metadata = item.get("metadata") if isinstance(item, dict) else None

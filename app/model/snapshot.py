@@ -152,7 +152,7 @@ def _targets(
     for place, names in places.items():
         stay = [vpa for vpa in before.get(place, ()) if vpa.name not in names]
         come = [vpa for name in names if (vpa := new.get(name)) and _place(vpa) == place]
-        if rivals := tuple(sorted(stay + come, key=lambda vpa: vpa.strength)):
+        if rivals := tuple(sorted(stay + come, key=lambda vpa: vpa.precedence)):
             after[place] = rivals
         else:
             after.pop(place, None)

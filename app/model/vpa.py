@@ -217,8 +217,8 @@ class Vpa:
         return not self.allows.on_creation
 
     @property
-    def strength(self) -> tuple[float, str]:
-        """Sorts the strongest first: the oldest, then by name; an unknown age is the oldest."""
+    def precedence(self) -> tuple[float, str]:
+        """Sorts first the VPA that wins: the oldest, then by name; an unknown age is the oldest."""
         return (self.created.timestamp() if self.created else -inf, self.name)
 
     @property

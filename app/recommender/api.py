@@ -35,7 +35,7 @@ from app.recommender.metrics import exposition
 from app.runtime.access import Caller, Guard
 from app.runtime.answers import AnswerThreads, SharedPage
 from app.runtime.exposition import CONTENT_TYPE
-from app.runtime.problems import MEDIA_TYPE, Problem, Refusal, tell_problems
+from app.runtime.problems import Refusal, described, tell_problems
 
 log = logging.getLogger("recommender.api")
 
@@ -269,18 +269,13 @@ for the audience `plumbline`, and the right to `get verticalpodautoscalers` in t
 """
 
 
-def _problem(description: str) -> dict[str, Any]:
-    content = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
-    return {"description": description, "content": content}
-
-
 _ANSWERS: Final[dict[int | str, dict[str, Any]]] = {
     304: {"description": "What you have still holds"},
-    401: _problem("No token, or none that the API server knows"),
-    403: _problem("The token's owner may not see these VPAs"),
-    404: _problem("There is no such object"),
-    422: _problem("A part of the request is malformed; `field` names it"),
-    503: _problem("Not known here or now; `detail` says who knows, or what is missing"),
+    401: described("No token, or none that the API server knows"),
+    403: described("The token's owner may not see these VPAs"),
+    404: described("There is no such object"),
+    422: described("A part of the request is malformed; `field` names it"),
+    503: described("Not known here or now; `detail` says who knows, or what is missing"),
 }
 
 

@@ -109,7 +109,7 @@ class Process:
         self._leadership: Leadership = elected if self._is_elected else Unopposed()
         self._leader_loop = LeaderLoop(
             self._leadership,
-            lambda: self._mirror.synced,
+            lambda: self._mirror.is_read,
             self._begin,
             clock,
             _PATIENCE_INTERVALS * self._rules.interval_seconds,

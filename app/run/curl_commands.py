@@ -67,6 +67,9 @@ class CurlCommands:
                 f"# what a new pod gets of VPA {metadata['namespace']}/{metadata['name']}",
                 f"{post} \\",
                 f"  -d @{_quoted(folder / 'pod.json')} {webhook}/mutate | {show}",
+                "# the same, and why",
+                f"{post} \\",
+                f"  -d @{_quoted(folder / 'pod.json')} {webhook}/explain",
                 "# what is recommended, and how that came about",
                 f"curl -s '{_http(ports.host, ports.recommender)}/{path}?explain=true'",
             ]

@@ -34,8 +34,8 @@ class EmbeddedWebhook(AdmissionProcess):
         reviews, health = listeners
         registry = CollectorRegistry()
         limits = LimitReport(registry, ReviewLimit)
-        objects = live_knowledge(settings, runtime, limits)
-        self._server = ReviewServer(settings, objects, reviews, registry, limits)
+        knowledge = live_knowledge(settings, runtime, limits)
+        self._server = ReviewServer(settings, knowledge, reviews, registry, limits)
         super().__init__(
             settings, runtime, certify, self._server, health, holder=_HOLDER if beats else ""
         )

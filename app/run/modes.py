@@ -172,7 +172,7 @@ def process_settings(settings: RunSettings) -> ProcessSettings:
     ]
     recommender_port = f"--address={_address(serving.host, serving.recommender)}"
     updater_port = f"--address={_address(serving.host, serving.updater)}"
-    admission = parse(AdmissionSettings, words, {})
+    admission = parse(AdmissionSettings, [*words, f"--host={serving.host}"], {})
     recommending = parse(RecommenderSettings, [*words, recommender_port], {})
     updating = parse(UpdaterSettings, [*words, updater_port], {})
     return ProcessSettings(

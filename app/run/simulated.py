@@ -113,7 +113,7 @@ class SteppedWatchCache:
         return self._fold.snapshot
 
     @property
-    def synced(self) -> bool:
+    def is_read(self) -> bool:
         """Whether it was started: all is read at once."""
         return self._is_on
 

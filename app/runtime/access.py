@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import logging
 import re
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
     from app.flags.shared import PortAccess
     from app.kube.lookup_limits import LimitReached
+    from app.model.review import Identity
     from app.ports import Clock, Cluster
 
 log = logging.getLogger("runtime.access")
@@ -64,6 +67,23 @@ class Guard:
         self._access = access
         self._takes_tokens_over_http = takes_tokens_over_http
 
+    def identify(self, caller: Caller) -> Identity | None:
+        """Return who asks, None if all may.
+
+        Raises:
+            Refusal: that is not known.
+        """
+        if self._access is None:
+            return None
+        if not (caller.is_private or self._takes_tokens_over_http):
+            raise Refusal(403, _PLAIN)
+        token = _token(caller.authorization)
+        with _checking():
+            identity = self._access.who(token)
+        if identity is None:
+            raise Refusal(401, "the bearer token is not valid", headers=_CHALLENGE)
+        return identity
+
     def admit(
         self,
         caller: Caller,
@@ -77,21 +97,12 @@ class Guard:
         Raises:
             Refusal: it may not.
         """
-        if self._access is None:
+        identity = self.identify(caller)
+        if self._access is None or identity is None:
             return
-        if not (caller.is_private or self._takes_tokens_over_http):
-            raise Refusal(403, _PLAIN)
-        token = _token(caller.authorization)
-        try:
-            identity = self._access.who(token)
-            if identity is None:
-                raise Refusal(401, "the bearer token is not valid", headers=_CHALLENGE)
+        with _checking():
             if self._access.may(identity, verb, resource, namespace, name):
                 return
-        except ClusterError as error:
-            log.warning("access cannot be checked", extra={"error": str(error)})
-            why = _HINT if isinstance(error, Refused) else "the API server gives no answer"
-            raise Refusal(503, f"access cannot be checked: {why}", headers=_LATER) from None
         what = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
         place = f"in namespace {namespace}" if namespace else "in all namespaces"
         raise Refusal(
@@ -102,14 +113,28 @@ class Guard:
         )
 
 
+@contextmanager
+def _checking() -> Iterator[None]:
+    """Refuse what an API server that is asked gives no answer about."""
+    try:
+        yield
+    except ClusterError as error:
+        log.warning("access cannot be checked", extra={"error": str(error)})
+        why = _HINT if isinstance(error, Refused) else "the API server gives no answer"
+        raise Refusal(503, f"access cannot be checked: {why}", headers=_LATER) from None
+
+
 def guard_of(
-    host: str, access: PortAccess, cluster: Cluster, clock: Clock, reached: LimitReached
+    host: str, access: PortAccess | None, cluster: Cluster, clock: Clock, reached: LimitReached
 ) -> Guard:
-    """Return who may ask at an address: everyone if only this machine can reach it."""
+    """Return who may ask at an address: everyone if only this machine can reach it.
+
+    A port that speaks nothing but TLS has no `access`.
+    """
     if is_loopback(host):
         return Guard()
-    reviews = AccessReviews(cluster, clock, reached)
-    return Guard(reviews, takes_tokens_over_http=access.tokens_over_http)
+    over_http = access is not None and access.tokens_over_http
+    return Guard(AccessReviews(cluster, clock, reached), takes_tokens_over_http=over_http)
 
 
 def _token(authorization: str) -> str:

@@ -50,7 +50,7 @@ class Mirrored(Protocol):
         ...
 
     @property
-    def synced(self) -> bool:
+    def is_read(self) -> bool:
         """Whether all that is served was read."""
         ...
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import orjson
 from fastapi import FastAPI, Request, Response
@@ -62,6 +62,12 @@ class Refusal(Exception):
         body = orjson.dumps(found.model_dump())
         headers = {"cache-control": "no-store", **(self.headers or {})}
         return Response(body, self.status, headers, MEDIA_TYPE)
+
+
+def described(description: str) -> dict[str, Any]:
+    """Return how a page documents a refusal."""
+    content = {MEDIA_TYPE: {"schema": Problem.model_json_schema()}}
+    return {"description": description, "content": content}
 
 
 def tell_problems(app: FastAPI) -> None:

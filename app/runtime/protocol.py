@@ -344,13 +344,14 @@ class HttpConnection(HttpToolsProtocol):
         if not cycle.response_complete:
             self._hand_over(cycle, self.app)
             return
-        self.server_state.total_requests += 1
-        if not cycle.keep_alive:
-            self.transport.close()
-        elif self.pipeline:
+        if cycle.keep_alive and self.pipeline:
             self.on_response_complete()
-        else:
+            return
+        self.server_state.total_requests += 1
+        if cycle.keep_alive:
             self._rest()
+        else:
+            self.transport.close()
 
     def _write(self, cycle: RequestResponseCycle, body: bytes) -> None:
         closing = b"" if cycle.keep_alive else _CLOSE

@@ -5,7 +5,9 @@ the proportional limit just meets them. The VPA's policy comes after the LimitRa
 maximum comes after its minimum and wins. What does not fit the pod as a whole is scaled by one
 factor for all containers that may change, so that the sum just meets the bound. What may not
 change (mode Off, sidecars among the init containers, limits under RequestsOnly) takes its share
-first. A container without a recommendation gives way like the others, from its own requests.
+first. A container without a recommendation gives way to the LimitRange for pods like the others,
+from its own requests, as in upstream; not to the pod's own resources, within which its author
+gave it what it asks for.
 
 Limits follow requests in the ratio that the author gave them. Where there is no ratio (no
 request, or request equals limit) the limit becomes the request.
@@ -58,7 +60,7 @@ class Draft:
     current: Resources
     policy: ContainerPolicy | None
     recommended: Quantities | None  # None: nothing was recommended
-    lists: dict[str, dict[str, Quantity]]  # by target, lower, upper; all in order of resources
+    amounts_by_bound: dict[str, dict[str, Quantity]]  # of target, lower, upper; in order
     is_fixed: bool = False  # never changed, though it takes its share
     caps: list[AppliedCap] = field(default_factory=list)  # of the target
 
@@ -93,7 +95,7 @@ def cap_container(draft: Draft, limits: Limits | None) -> None:
     """Apply all caps of one container to each of its lists."""
     if limits is None and draft.policy is None:
         return
-    for word, amounts in draft.lists.items():
+    for word, amounts in draft.amounts_by_bound.items():
         caps = draft.caps if word == "target" else []
         if limits is not None:
             _cap_to_limit_range(draft, amounts, limits, caps)
@@ -141,7 +143,7 @@ def _keep_ratio(
     caps: list[AppliedCap],
 ) -> None:
     """Keep a request high enough beside a limit that does not go down with it."""
-    ratio, limit = limits.most_ratio(resource), _limit(resource, current, limits)
+    ratio, limit = limits.max_limit_request_ratio(resource), _limit(resource, current, limits)
     if ratio.is_zero or limit.is_zero:
         return
     whole = 10**6 if resource == CPU else 10**9  # nano in a millicore, in a byte
@@ -212,7 +214,7 @@ def _cap(amounts: dict[str, Quantity], caps: list[AppliedCap], cap: AppliedCap) 
 def fit_pod_limits(drafts: Sequence[Draft], limits: Limits, sidecars: Sequence[Resources]) -> None:
     """Scale recommendations so that their sums meet the LimitRange for pods."""
     _let_others_make_room(drafts)
-    words = {word: None for draft in drafts for word in draft.lists}
+    words = {word: None for draft in drafts for word in draft.amounts_by_bound}
     for word, resource in product(words, SIZED):
         shares = [_share(draft, word, resource, limits) for draft in drafts]
         shares += [_fixed(current, resource) for current in sidecars]
@@ -226,9 +228,9 @@ def fit_pod_limits(drafts: Sequence[Draft], limits: Limits, sidecars: Sequence[R
 def _let_others_make_room(drafts: Sequence[Draft]) -> None:
     for draft in drafts:
         requests = draft.current.requests
-        if draft.lists or draft.is_fixed or not requests:
+        if draft.amounts_by_bound or draft.is_fixed or not requests:
             continue
-        draft.lists["target"] = {
+        draft.amounts_by_bound["target"] = {
             name: requests[name] for name in in_order(requests) if name in SIZED
         }
 
@@ -245,14 +247,16 @@ class Share(NamedTuple):
 def _share(draft: Draft, word: str, resource: str, limits: Limits) -> Share:
     if draft.is_fixed:
         return _fixed(draft.current, resource)
-    amounts = draft.lists.get(word)
+    amounts = draft.amounts_by_bound.get(word)
     write: Callable[[Quantity], None] | None = None
     if amounts is not None:
         request = amounts.get(resource, ZERO)
         write = partial(amounts.__setitem__, resource) if resource in amounts else None
     else:
         request = draft.current.request(resource) or ZERO
-        write = _forget if draft.lists else None  # gives way here as it does with its target
+        write = (
+            _forget if draft.amounts_by_bound else None
+        )  # gives way here as it does with its target
     limit = draft.current.limit(resource)
     keeps_limit = draft.requests_only and _is_some(limit)
     if not keeps_limit:
@@ -319,7 +323,7 @@ def fit_pod_resources(
     drafts: Sequence[Draft], pod: Resources, limits: Limits, sidecars: Sequence[Resources]
 ) -> None:
     """Keep each limit below the pod's, and all requests together within the pod's."""
-    words = {word: None for draft in drafts for word in draft.lists}
+    words = {word: None for draft in drafts for word in draft.amounts_by_bound}
     for word, resource in product(words, SIZED):
         before = _targets(drafts, resource)
         if (most := pod.limit(resource)) is not None:
@@ -334,7 +338,7 @@ def fit_pod_resources(
 
 
 def _keep_below(draft: Draft, word: str, resource: str, most: Quantity, usual: Quantity) -> None:
-    amounts = draft.lists.get(word, {})
+    amounts = draft.amounts_by_bound.get(word, {})
     target = amounts.get(resource)
     if target is None:
         return
@@ -349,7 +353,7 @@ def _keep_below(draft: Draft, word: str, resource: str, most: Quantity, usual: Q
 
 
 def _targets(drafts: Sequence[Draft], resource: str) -> list[Quantity | None]:
-    return [draft.lists.get("target", {}).get(resource) for draft in drafts]
+    return [draft.amounts_by_bound.get("target", {}).get(resource) for draft in drafts]
 
 
 def _tell_changes(

@@ -155,7 +155,7 @@ def _strongest(
         names = ", ".join(vpa.name for vpa in acting)
         return Match(reason, f"no selector matches the pod's labels: VPA {names}", owner=top)
     if len(matching) > 1:
-        matching.sort(key=lambda vpa: (vpa.is_off, vpa.strength))
+        matching.sort(key=lambda vpa: (vpa.is_off, vpa.precedence))
     strongest, *weaker = matching
     message = f"VPA {strongest.name} targets {top.key}"
     if weaker:

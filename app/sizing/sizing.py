@@ -2,8 +2,8 @@
 
 Strategy: recommendations pass through the caps in a fixed order: the namespace's LimitRange for
 pods, then per container its LimitRange, the VPA's policy, and for RequestsOnly the container's
-own limit; what stands last wins. Limits then follow in proportion. Targets and bounds take the
-same way, so that the updater compares like with like.
+own limit, at last the pod's own resources; what stands last wins. Limits then follow in
+proportion. Targets and bounds take the same way, so that the updater compares like with like.
 
 A container whose policy says Off keeps what it has, and so does a limit under RequestsOnly;
 both still take their share of what a LimitRange allows the pod.
@@ -92,7 +92,7 @@ def capped(
         fit_pod_resources(drafts, pod.pod_resources, usual, _sidecars(pod))
     if with_bounds:
         _order_bounds(drafts)
-    return {draft.container.name: _amounts(draft) for draft in drafts if draft.lists}
+    return {draft.container.name: _amounts(draft) for draft in drafts if draft.amounts_by_bound}
 
 
 def _draft(container: Container, vpa: Vpa, current: Resources, *, with_bounds: bool) -> Draft:
@@ -125,8 +125,8 @@ def _sidecars(pod: Pod) -> Sequence[Resources]:
 def _order_bounds(drafts: Sequence[Draft]) -> None:
     """Restore lower <= target <= upper, which caps per list may have broken."""
     for draft in drafts:
-        lower, upper = draft.lists.get("lower"), draft.lists.get("upper")
-        for resource, target in draft.lists.get("target", {}).items():
+        lower, upper = draft.amounts_by_bound.get("lower"), draft.amounts_by_bound.get("upper")
+        for resource, target in draft.amounts_by_bound.get("target", {}).items():
             if lower is not None and lower.get(resource, target) > target:
                 lower[resource] = target
             if upper is not None and upper.get(resource, target) < target:
@@ -136,9 +136,9 @@ def _order_bounds(drafts: Sequence[Draft]) -> None:
 def _amounts(draft: Draft) -> CappedRecommendation:
     return CappedRecommendation(
         container=draft.container.name,
-        target=draft.lists["target"],
-        lower_bound=draft.lists.get("lower", {}),
-        upper_bound=draft.lists.get("upper", {}),
+        target=draft.amounts_by_bound["target"],
+        lower_bound=draft.amounts_by_bound.get("lower", {}),
+        upper_bound=draft.amounts_by_bound.get("upper", {}),
         recommended=draft.recommended or {},
         caps=tuple(draft.caps),
         is_own=draft.recommended is not None,

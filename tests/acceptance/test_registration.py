@@ -8,17 +8,24 @@ import signal
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
 from app.admission.core.rotation import fingerprints
+from app.commands.flags import ManifestsSettings
+from app.commands.manifests import webhooks_report
+from app.flags.command_line import parse
 from app.model.fields import Json
 from app.ports import EVENTS, SECRETS, VALIDATING_WEBHOOKS
+from tests.acceptance.cluster import Cluster
+from tests.acceptance.logs import Logs
 from tests.acceptance.rights import NAMESPACE
 from tests.acceptance.space import APP, Box, Space, bare_pod
 from tests.acceptance.webhook import (
     SECRET,
     Webhook,
+    clean,
     configurations,
     refusal_of_nonsense,
     renewed,
@@ -170,6 +177,36 @@ def test_stop(admin: Api, webhook: Webhook) -> None:
     """Asked to end it does so soon and well; what it registered stays for the next one."""
     assert webhook.stop(30) == 0
     assert len(configurations(admin)) == 2
+
+
+def test_registered_by_hand(
+    cluster: Cluster,
+    logs: Logs,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
+    webhook: Webhook,
+) -> None:
+    """What `plumbline manifests webhooks` prints, applied as it is, is called."""
+    webhook.stop()
+    clean(cluster.admin)
+    flags = ("--register-webhook=false",)
+    unregistered = Webhook(cluster, tmp_path, flags, name="unregistered")
+    request.addfinalizer(unregistered.close)
+    unregistered.start(logs)
+    stored = cluster.admin.get(SECRETS, NAMESPACE, SECRET)["data"]
+    (tmp_path / "ca.pem").write_bytes(base64.b64decode(stored["caCert.pem"]))
+    assert not refusal_of_nonsense(cluster.admin)
+    host, _, port = unregistered.address.rpartition(":")
+    words = (
+        "webhooks",
+        "--register-by-url",
+        f"--webhook-address={host}",
+        f"--webhook-port={port}",
+        f"--client-ca-file={tmp_path}/ca.pem",
+    )
+    for item in webhooks_report(parse(ManifestsSettings, words, {})).items:
+        cluster.admin.apply(item)
+    unregistered.wait_until_called()
 
 
 def test_nobody_there(webhook: Webhook, space: Space) -> None:

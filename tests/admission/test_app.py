@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from starlette.types import Message
 
-from app.admission.app import MOST_BYTES, Webhook, description
+from app.admission.app import Webhook, description
 from app.admission.metrics import ReviewLimit, Step
 from app.admission.review_models import AdmissionReview
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
+from app.runtime.http_requests import MOST_BYTES
 from tests import make
 from tests.cases import cases
 from tests.junk import ANYTHING, objects_like
@@ -35,7 +36,7 @@ HEAD = b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response"
 
 def client_of(at: Desk, headers: Mapping[str, str] = JSON) -> httpx.AsyncClient:
     """Return a client of the application."""
-    transport = httpx.ASGITransport(Webhook(at.reviewer))
+    transport = httpx.ASGITransport(at.app())
     return httpx.AsyncClient(transport=transport, base_url="https://webhook", headers=headers)
 
 
@@ -134,38 +135,69 @@ def test_sizes(content: bytes | list[bytes], headers: Mapping[str, str], status:
 
 
 @cases(
-    "body",
+    "body uid why",
     {
-        "cut off (H3)": (b"{",),
-        "empty": (b"",),
-        "text": (b"no JSON",),
-        "a cut off review": (orjson.dumps(POD)[:-1],),
-        "two reviews": (orjson.dumps(POD) * 2,),
-        "byte order mark": (b"\xef\xbb\xbf" + orjson.dumps(POD),),
-        "UTF-16": (json.dumps(POD).encode("utf-16"),),
-        "not UTF-8": (b'{"request":{"uid":"\xff"}}',),
-        "half a character": (b'{"request":{"uid":"\\ud800"}}',),
-        "no number": (b'{"request":{"uid":NaN}}',),
-        "a number beyond all others": (b'{"request":{"uid":1e999}}',),
-        "deep": (b'{"request":' * 100_000,),
-        "deeper": (b"[" * 1_000_000,),
-        "deep and closed": (b"[" * 1000 + b"]" * 1000,),
-        "a list": (b"[]",),
-        "a string": (b'"x"',),
-        "no request": (b"{}",),
-        "a list as kind": (b'{"request":{"uid":"u","kind":[]}}',),
-        "a text as resource": (b'{"request":{"uid":"u","resource":"pods"}}',),
-        "an object as operation": (b'{"request":{"uid":"u","operation":{}}}',),
-        "a text as dryRun": (b'{"request":{"uid":"u","dryRun":"yes"}}',),
+        "cut off (H3)": (b"{", "", "unexpected end of data: line 1 column 2 (char 1)"),
+        "empty": (b"", "", "zero-length"),
+        "text": (b"no JSON", "", "invalid literal"),
+        "a cut off review": (orjson.dumps(POD)[:-1], "", "end of data"),
+        "two reviews": (orjson.dumps(POD) * 2, "", "unexpected content after document"),
+        "byte order mark": (b"\xef\xbb\xbf" + orjson.dumps(POD), "", "byte order mark"),
+        "UTF-16": (json.dumps(POD).encode("utf-16"), "", "not valid UTF-8"),
+        "not UTF-8": (b'{"request":{"uid":"\xff"}}', "", "not valid UTF-8"),
+        "half a character": (b'{"request":{"uid":"\\ud800"}}', "", "surrogate"),
+        "no number": (b'{"request":{"uid":NaN}}', "", "unexpected character"),
+        "a number beyond all others": (b'{"request":{"uid":1e999}}', "", "number"),
+        "deep": (b'{"request":' * 100_000, "", "depth limit exceeded"),
+        "deeper": (b"[" * 1_000_000, "", "depth limit exceeded"),
+        "deep and closed": (b"[" * 1000 + b"]" * 1000, "", "no AdmissionReview object"),
+        "a list": (b"[]", "", "the body is no AdmissionReview object"),
+        "a string": (b'"x"', "", "the body is no AdmissionReview object"),
+        "no request": (b"{}", "", "request: is missing"),
+        "a number as request": (b'{"request":7}', "", "request: expected an object"),
+        "a number as uid": (b'{"request":{"uid":7}}', "", "request.uid: expected a string"),
+        "a list as kind": (
+            b'{"request":{"uid":"u","kind":[]}}',
+            "u",
+            "request.kind: expected an object",
+        ),
+        "a text as resource": (
+            b'{"request":{"uid":"u","resource":"pods"}}',
+            "u",
+            "request.resource: expected an object",
+        ),
+        "an object as operation": (
+            b'{"request":{"uid":"u","operation":{}}}',
+            "u",
+            "request.operation: expected a string",
+        ),
+        "a text as dryRun": (
+            b'{"request":{"uid":"u","dryRun":"yes"}}',
+            "u",
+            "request.dryRun: expected a boolean",
+        ),
     },
 )
 @pytest.mark.parametrize("path", ["/", "/mutate", "/validate"])
-def test_what_is_no_review(body: bytes, path: str) -> None:
-    """What cannot be read as a review has one answer, to the byte."""
+def test_what_is_no_review(body: bytes, uid: str, why: str, path: str) -> None:
+    """What cannot be read as a review is let pass under its uid, and the answer says why."""
     at = desk(*WEB)
-    answer = send(at, body, path=path)
-    assert (answer.status_code, answer.content) == (200, UNREADABLE)
+    response = response_of(send(at, body, path=path))
+    audited, (warning,) = response["auditAnnotations"], response["warnings"]
+    assert (response["uid"], response["allowed"]) == (uid, True)
+    assert audited.keys() == {"reason", "message"}
+    assert audited["reason"] == "UnreadableReview"
+    assert why in audited["message"]
+    assert warning == f"unreadable review, admitted unchanged: {audited['message']}"
     assert at.numbers.seen == [("review", "error", "unknown")]
+
+
+def test_long_reasons_are_cut_off() -> None:
+    """What is wrong with a review is told shortly, however long it is."""
+    body = orjson.dumps({"request": {"uid": "u", "kind": {"group": {"x" * 5000: 1}}}})
+    response = response_of(send(desk(), body))
+    assert len(response["auditAnnotations"]["message"]) <= 200
+    assert len(response["warnings"][0]) < 256
 
 
 def request(**changes: object) -> Json:
@@ -497,14 +529,29 @@ def test_costly_reviews_leave_the_event_loop(review: Json, is_beside: bool) -> N
     assert (threads != {"MainThread"}) is is_beside
 
 
-@pytest.mark.parametrize("review", [POD, of_containers(100), with_notes(300_000)])
-def test_a_review_without_time_is_dropped(review: Json) -> None:
-    """When the time of the API server is over while a review waits, nothing is done about it."""
+LATE = {"reason": "TimeOver", "message": "the review had no turn in time"}
+LATE_POD = [("pod", "False"), ("failed open", "TimeOver"), ("review", "skipped", "Pod")]
+
+
+@cases(
+    "review path audited counted",
+    {
+        "a look-up": (POD, "/mutate", LATE, LATE_POD),
+        "many containers": (of_containers(100), "/mutate", LATE, LATE_POD),
+        "large": (with_notes(300_000), "/mutate", LATE, LATE_POD),
+        "large, and not changed": (with_notes(300_000), "/validate", {"reason": "TimeOver"}, []),
+        "a VPA": (VPA, "/mutate", {"reason": "TimeOver"}, []),
+    },
+)
+def test_a_review_without_time_is_dropped(
+    review: Json, path: str, audited: Json, counted: list[tuple[str, ...]]
+) -> None:
+    """When the time of the API server is over, nothing is done; a pod is let pass with a reason."""
     owners = Patient()
     at = desk(make.vpa_json(), owners=owners)
-    response = response_of(send(at, review, path="/mutate?timeout=0s"))
-    assert response == {**ALLOWED, "auditAnnotations": {"reason": "TimeOver"}}
-    assert at.numbers.seen == [("dropped", "TimeOver")]
+    response = response_of(send(at, review, path=f"{path}?timeout=0s"))
+    assert response == {**ALLOWED, "auditAnnotations": audited}
+    assert at.numbers.seen == [("dropped", "TimeOver"), *counted]
     assert not owners.seconds
 
 
@@ -577,7 +624,7 @@ def test_a_client_that_leaves(sent: int) -> None:
 
     headers = [(b"content-type", b"application/json")]
     scope = {"type": "http", "method": "POST", "headers": headers, "query_string": b""}
-    asyncio.run(Webhook(at.reviewer)(scope | {"path": "/mutate"}, receive, answer))
+    asyncio.run(at.app()(scope | {"path": "/mutate"}, receive, answer))
     assert not b"".join(message.get("body", b"") for message in answers)
     assert not at.numbers.seen
 
@@ -603,10 +650,10 @@ def test_ten_thousand_containers() -> None:
 def test_both_operations_are_described() -> None:
     """Request and answer are an AdmissionReview, with the fields that Kubernetes gives it."""
     found = description().openapi()
-    assert found["paths"].keys() == {"/mutate", "/validate"}
+    assert found["paths"].keys() == {"/mutate", "/validate", "/explain"}
     ref = {"$ref": "#/components/schemas/AdmissionReview"}
-    for path in found["paths"].values():
-        operation = path["post"]
+    for path in ("/mutate", "/validate"):
+        operation = found["paths"][path]["post"]
         assert operation["requestBody"]["content"]["application/json"]["schema"] == ref
         assert operation["responses"]["200"]["content"]["application/json"]["schema"] == ref
         assert operation["responses"].keys() == {"200", "413", "415"}

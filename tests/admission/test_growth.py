@@ -62,9 +62,9 @@ class Shop:
         return self.snapshot
 
     def _review(self, body: bytes) -> None:
-        found = self.desk.reviewer.begin(body)
+        found = self.desk.begun(body)
         if isinstance(found, Pending):
-            self.desk.reviewer.finish(found, 5.0)
+            self.desk.reviewer.finish(found, found.call.began + 5.0)
         self.desk.numbers.seen.clear()
 
     def pod(self, number: int) -> None:

@@ -202,8 +202,8 @@ def test_siblings_that_cannot_be_read(server: ApiServer) -> None:
 def test_rules_without_flags() -> None:
     """By default gates are closed, boosts have no cap, and overlaps are refused."""
     rules = review_rules(parse(AdmitSettings, [], {}).decisions)
-    assert not any(gate in rules.pods.gates for gate in FeatureGate)
-    assert rules.pods.max_cpu_boost is None
+    assert not any(gate in rules.gates for gate in FeatureGate)
+    assert rules.max_cpu_boost is None
     assert rules.disjointness is Disjointness.ENFORCE
 
 
@@ -216,8 +216,6 @@ def test_rules_of_flags(mode: Disjointness) -> None:
         f"--selector-disjointness={mode}",
     ]
     rules = review_rules(parse(AdmitSettings, words, {}).decisions)
-    assert [gate for gate in FeatureGate if gate in rules.pods.gates] == [
-        FeatureGate.CPU_STARTUP_BOOST
-    ]
-    assert rules.pods.max_cpu_boost == make.quantity("2")
+    assert [gate for gate in FeatureGate if gate in rules.gates] == [FeatureGate.CPU_STARTUP_BOOST]
+    assert rules.max_cpu_boost == make.quantity("2")
     assert rules.disjointness is mode

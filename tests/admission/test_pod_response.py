@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from app.admission.core.mutate import IncomingPod, PodReason, PodVerdict, read_incoming_pod
-from app.admission.reviews import pod_log_keys, pod_response
+from app.admission.responses import Call, pod_log_keys, pod_response
 from app.sizing.matching import Match, MatchReason
 from tests import make
 from tests.cases import cases
 
+CALL = Call(began=0.0)
 MATCH = Match(MatchReason.CONTROLLED, "m", make.vpa())
 
 
@@ -50,7 +51,7 @@ def test_the_audit_log(verdict: PodVerdict, told: dict[str, str]) -> None:
 )
 def test_pods_are_named(verdict: PodVerdict, name: str) -> None:
     """A pod is called as people will find it."""
-    told = pod_log_keys(make.review(name="asked-for"), verdict)
+    told = pod_log_keys(make.review(name="asked-for"), verdict, CALL)
     assert told == {"namespace": "default", "pod": name, "reason": "UnreadablePod", "why": "m"}
 
 
@@ -58,5 +59,5 @@ def test_unreadable_pods_are_named() -> None:
     """A pod that could not be read and has no name yet is called as it will begin."""
     bad = {"metadata": {"generateName": "p-"}, "spec": {"containers": "x"}}
     request = make.review(name="")._replace(new=bad)
-    assert pod_log_keys(request, unreadable())["pod"] == "p-%"
-    assert pod_log_keys(request._replace(new=[]), unreadable())["pod"] == ""
+    assert pod_log_keys(request, unreadable(), CALL)["pod"] == "p-%"
+    assert pod_log_keys(request._replace(new=[]), unreadable(), CALL)["pod"] == ""

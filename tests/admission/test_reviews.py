@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 import orjson
 import pytest
 
-from app.admission.core.mutate import PodRules
 from app.admission.core.overlap import LIFETIME_SECONDS, Disjointness
 from app.admission.core.validate import Phase
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
@@ -71,7 +70,7 @@ def test_an_ordinary_review_looks_nothing_up() -> None:
     """What the snapshot holds is not asked for."""
     owners = Owners()
     at = asking(owners, *WEB)
-    assert isinstance(at.reviewer.begin(orjson.dumps(POD)), bytes)
+    assert isinstance(at.begun(orjson.dumps(POD)), bytes)
     assert not owners.asked
 
 
@@ -98,7 +97,7 @@ def test_all_look_ups_share_one_deadline() -> None:
     """The time that a review waited before it was taken up is over for its look-ups as well."""
     owners = Owners({"ReplicaSet/a": make.workload("ReplicaSet/a", owner="Job/b")}, seconds=2.0)
     at = asking(owners, make.vpa_json())
-    pending = at.reviewer.begin(orjson.dumps(make.review_json(make.pod_json(owner="ReplicaSet/a"))))
+    pending = at.begun(orjson.dumps(make.review_json(make.pod_json(owner="ReplicaSet/a"))))
     assert isinstance(pending, Pending)
     at.clock.wait(1.0)
     response = orjson.loads(at.reviewer.finish(pending, 4.0))["response"]
@@ -114,7 +113,7 @@ def test_a_review_that_waited_too_long() -> None:
     """When the time is over before anything is looked up, what is known already still counts."""
     owners = Owners({"StatefulSet/web": make.workload()})
     at = asking(owners, make.vpa_json(cpu="250m"))
-    pending = at.reviewer.begin(orjson.dumps(POD))
+    pending = at.begun(orjson.dumps(POD))
     assert isinstance(pending, Pending)
     at.clock.wait(60.0)
     assert "patch" in orjson.loads(at.reviewer.finish(pending, 4.0))["response"]
@@ -253,7 +252,7 @@ def test_siblings_that_raise() -> None:
 def test_warnings_need_no_look_up() -> None:
     """Where an overlap only warns, the snapshot is good enough."""
     at = desk(make.vpa_json("old"), siblings=Broken(), rules=WARN)
-    assert isinstance(at.reviewer.begin(orjson.dumps(vpa_review("new"))), bytes)
+    assert isinstance(at.begun(orjson.dumps(vpa_review("new"))), bytes)
     response = at.answer(vpa_review("new"))
     assert response["allowed"]
     assert "old" in response["warnings"][0]
@@ -264,7 +263,7 @@ def test_what_boosts_need(phase: Phase) -> None:
     """A VPA is judged beside its workload and the version of the API server."""
     boosts = vpa_review("new")
     boosts["request"]["object"]["spec"]["startupBoost"] = make.boost_json(factor=2)
-    rules = ReviewRules(PodRules(ALL_GATES))
+    rules = ReviewRules(ALL_GATES)
     at = desk(make.workload_json(), rules=rules, server_version=lambda: (1, 32))
     told = " ".join(at.answer(boosts, phase)["warnings"])
     assert "this is Kubernetes 1.32" in told
@@ -425,8 +424,8 @@ class BrokenOwners:
 
 def reviewer(snapshot: Callable[[], Snapshot], numbers: Counted) -> Reviewer:
     """Return a reviewer on what may be broken."""
-    sources = Sources(snapshot, BrokenOwners(), Stored(), SteppedClock())
-    return Reviewer(sources, WARN, numbers)
+    sources = Sources(snapshot, BrokenOwners(), Stored())
+    return Reviewer(sources, WARN, numbers, SteppedClock())
 
 
 def without_web() -> Snapshot:
@@ -482,9 +481,7 @@ def test_an_unreadable_review_is_answered_though_the_log_is_broken(
     """Logging that something cannot be read may fail as well."""
     at = Desk(reviewer(broken_snapshot, BrokenNumbers()), Counted())
     with logged(handler()):
-        assert at.reviewer.begin(b"{") == UNREADABLE
-        assert at.reviewer.begin_read([]) == UNREADABLE
-        assert at.reviewer.answer_unreadable("no file") == UNREADABLE
+        assert at.begun(b"{") == UNREADABLE
 
 
 # --- what is logged

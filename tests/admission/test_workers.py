@@ -99,7 +99,7 @@ def kept(work: Work, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scene]:
     clock = SteppedClock()
     with closing(bound("127.0.0.1", 0, "--port", shared=True, listens=False)) as reserved:
         pool = WorkerPool(work, reserved, 1, clock)
-        pool.serve(NO_CERTIFICATES)
+        pool.use_certificates(NO_CERTIFICATES)
         try:
             yield Scene(pool, clock, reserved.getsockname()[1])
         finally:

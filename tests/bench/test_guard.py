@@ -32,6 +32,7 @@ from bench.recommender_model import CONTAINERS, START, filled, metrics, referenc
 from bench.updater_plan import NOW, PODS, VPAS, build
 from tests.flows import recommending
 from tests.make import NO_GATES
+from tests.runtime.reviewing import begun
 from tests.sandbox.worlds import container, deployment
 from tests.updater import stage as updating
 
@@ -79,8 +80,8 @@ def calls_a_review(vpas: int) -> float:
     """Return how many functions a review calls beside so many VPAs."""
     asked, of = bodies(vpas, REVIEWS), reviewer(vpas)
     for body in asked:
-        of.begin(body)  # what is read first is remembered
-    return calls(lambda: [of.begin(body) for body in asked]) / REVIEWS
+        begun(of, body)  # what is read first is remembered
+    return calls(lambda: [begun(of, body) for body in asked]) / REVIEWS
 
 
 def test_review_calls() -> None:
@@ -93,7 +94,7 @@ def test_review_calls() -> None:
 def test_review_patch() -> None:
     """A pod gets the operations that it needs, each once."""
     (body,), of = bodies(1, 1), reviewer(1)
-    answer = of.begin(body)
+    answer = begun(of, body)
     assert isinstance(answer, bytes)
     patch = orjson.loads(b64decode(orjson.loads(answer)["response"]["patch"]))
     assert [operation["path"] for operation in patch] == OPERATIONS
@@ -104,13 +105,13 @@ def test_review_memory() -> None:
     of_admission = AdmissionMetrics(CollectorRegistry())
     asked, of = bodies(10, REVIEWS), reviewer(10, of_admission)
     for body in asked:
-        of.begin(body)
+        begun(of, body)
     gc.collect()
     tracemalloc.start()
     try:
         before, _ = tracemalloc.get_traced_memory()
         for body in asked:
-            of.begin(body)
+            begun(of, body)
             of_admission.settle()  # as a loop of the process does
         after, peak = tracemalloc.get_traced_memory()
     finally:
@@ -123,7 +124,7 @@ def test_review_time() -> None:
     """To answer a review takes some times as long as to read its JSON."""
     asked, of = bodies(100, REVIEWS), reviewer(100)
     plain = fastest(lambda: [orjson.loads(body) for body in asked])
-    assert fastest(lambda: [of.begin(body) for body in asked]) < 8 * plain
+    assert fastest(lambda: [begun(of, body) for body in asked]) < 8 * plain
 
 
 def planned(snapshot: Snapshot) -> tuple[int, int]:

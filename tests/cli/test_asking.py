@@ -17,6 +17,7 @@ from pathlib import Path
 
 import orjson
 import pytest
+import yaml
 
 from app.cli import main
 from app.cli.verbs import PLUGIN, VERBS, show
@@ -84,6 +85,14 @@ def test_formats_of_verbs_without_a_cluster(tmp_path: Path) -> None:
     paths = plumbline("certs", f"--certs-dir={tmp_path}", "-o", "csv")[1].splitlines()
     assert paths[0] == "path"
     assert all(Path(path).is_file() for path in paths[1:])
+
+
+def test_webhook_configurations() -> None:
+    """They are printed as YAML that can be applied; what is missing is said beside it."""
+    code, text, errors = plumbline("manifests", "webhooks")
+    kinds = [item["kind"] for item in yaml.safe_load_all(text)]
+    assert (code, kinds) == (0, ["MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"])
+    assert errors.startswith("plumbline: without --client-ca-file or --inject-ca-from ")
 
 
 @pytest.mark.parametrize(

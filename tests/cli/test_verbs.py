@@ -31,7 +31,7 @@ SECONDS = 60
 RUN_PORTS = ["port", "admission-port", "recommender-port", "updater-port"]
 FREE_PORTS = [f"--{flag}=0" for flag in RUN_PORTS]  # whichever
 NO_REVIEW = "no review given: name files with AdmissionReviews, or - to read them"
-DOCUMENTS = "usage: plumbline manifests " + "|".join(documents.NAMES)
+DOCUMENTS = "usage: plumbline manifests " + "|".join(documents.PRINTED)
 WORD = 'unexpected word "x"; flags begin with --, and a switch is turned off with --switch=false'
 OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json()]
 # By uid; the second one has a VPA with mistakes, the third one is no business of anybody.
@@ -200,6 +200,10 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
         (["admit", "/proc/self/mem"], "/proc/self/mem: Input/output error"),
         (["manifests"], DOCUMENTS),
         (["manifests", "crds"], DOCUMENTS),
+        (
+            ["manifests", "all", "--register-by-url"],
+            "only the document webhooks is made by such flags",
+        ),
         (["version", "x"], WORD),
     ],
 )
@@ -366,8 +370,10 @@ def test_what_run_says_can_be_pasted() -> None:
             output, errors = process.communicate(timeout=SECONDS)
         finally:
             process.terminate()
-    told = dict(zip(("new pod", "recommended", "mistakes", "decided"), shown.values(), strict=True))
+    names = ("new pod", "why", "recommended", "mistakes", "decided")
+    told = dict(zip(names, shown.values(), strict=True))
     assert b'"path": "/metadata/annotations/vpaObservedContainers"' in told["new pod"]
+    assert orjson.loads(told["why"])["explanation"]["vpa"]["name"] == "billing"
     assert b"spec.updatePolicy.updateMode: Unsupported value" in told["mistakes"]
     assert orjson.loads(told["recommended"])["name"] == "billing"
     assert "decisions" in orjson.loads(told["decided"])

@@ -4,9 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import pytest
 
+from app.admission.core.registration import align
+from app.commands.flags import ManifestsSettings
+from app.commands.manifests import webhooks_report
+from app.flags.command_line import parse
 from app.model.errors import ClusterError, Invalid, NotFound, Refused, Unavailable
 from app.ports import (
     DEPLOYMENTS,
@@ -14,14 +19,15 @@ from app.ports import (
     PODS,
     SECRETS,
     VALIDATING_WEBHOOKS,
+    VPAS,
     Json,
     Ref,
     Resource,
 )
 from tests.cases import cases
-from tests.contract.building import add, container, pod, secret, workload
+from tests.contract.building import add, container, pod, secret, vpa, workload
 from tests.contract.crowds import Pods, idle
-from tests.contract.reviewer import OTHER_CA, Answer, Reviewer, patch, reviewing
+from tests.contract.reviewer import CA, OTHER_CA, Answer, Reviewer, patch, reviewing
 from tests.contract.space import Space
 
 RULE: Json = {
@@ -30,6 +36,7 @@ RULE: Json = {
     "apiVersions": ["v1"],
     "resources": ["secrets"],
 }
+CONFIGURATIONS = (MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS)
 PROBE = {"probe": "yes"}
 NO_PROBE: Json = {"key": "probe", "operator": "DoesNotExist"}
 
@@ -114,6 +121,49 @@ def test_a_webhook_is_told_what_is_tried(registrar: Registrar) -> None:
     assert request["userInfo"]["username"]
     assert "timeout=7s" in registrar.reviewer.queries
     assert registrar.reviewer.asked("/probe")[0]["dryRun"] is True
+
+
+def apply_printed(registrar: Registrar, *flags: str) -> None:
+    """Create what `plumbline manifests webhooks` prints; a server adds nothing to it."""
+    name = registrar.namespace
+    ours = (f"--webhook-config-name={name}", f"--vpa-object-namespace={name}")
+    settings = parse(ManifestsSettings, ["webhooks", *ours, *flags], {})
+    for resource, item in zip(CONFIGURATIONS, webhooks_report(settings).items, strict=True):
+        created = registrar.cluster.create(Ref(resource), item)
+        registrar.made.append((resource, name))
+        assert align(created, item).differences == ()
+        assert created["metadata"].get("annotations") == item["metadata"].get("annotations")
+
+
+@pytest.mark.usefixtures("customs")
+def test_printed_configurations_bring_reviews(registrar: Registrar, tmp_path: Path) -> None:
+    """Applied as they are, by URL, they have pods and VPAs reviewed, the latter twice."""
+    (tmp_path / "ca.pem").write_text(CA.pem)
+    apply_printed(
+        registrar,
+        "--register-by-url",
+        "--webhook-address=https://localhost",
+        f"--webhook-port={registrar.reviewer.port}",
+        f"--client-ca-file={tmp_path}/ca.pem",
+    )
+
+    def asked(path: str) -> set[str]:
+        return {request["kind"]["kind"] for request in registrar.reviewer.asked(path)}
+
+    def are_both_in_force() -> bool:
+        registrar.create(PODS, pod("probe"), dry_run=True)
+        registrar.create(VPAS, vpa("probe"), dry_run=True)
+        return bool(asked("/mutate") and asked("/validate"))
+
+    registrar.eventually(are_both_in_force)
+    kind = "VerticalPodAutoscaler"
+    assert (asked("/mutate"), asked("/validate")) == ({"Pod", kind}, {kind})
+
+
+@pytest.mark.parametrize("flag", ["-n=kube-system", "--inject-ca-from=kube-system/plumbline"])
+def test_printed_configurations_are_complete(registrar: Registrar, flag: str) -> None:
+    """They are taken as they are by service, too, and with cert-manager's annotation."""
+    apply_printed(registrar, flag)
 
 
 def test_generated_names_come_later(registrar: Registrar) -> None:

@@ -109,6 +109,34 @@ def test_worker_that_comes_back_answers_when_it_knows(tmp_path: Path, api: ApiSe
         assert [sizes(webhook) for _ in range(ASKED_TIMES)] == [SIZED] * ASKED_TIMES
 
 
+def explained(webhook: Webhook, **headers: str) -> tuple[int, int]:
+    """Return the statuses of a question, and of a review beside it."""
+    content = orjson.dumps(make.review_json(make.pod_json(cpu="100m")))
+    with webhook.client() as client:
+        found = [
+            client.post(path, content=content, headers=JSON | more).status_code
+            for path, more in (("/explain", headers), ("/mutate", {}))
+        ]
+    return found[0], found[1]
+
+
+@pytest.mark.parametrize("flags", [(), ("--workers=2",)], ids=["one process", "two workers"])
+def test_questions_need_a_token(tmp_path: Path, api: ApiServer, flags: tuple[str, ...]) -> None:
+    """Where others reach the port, the API server says who may ask; reviews need nothing."""
+    with beside(api, tmp_path, "--host=", *flags) as webhook:
+        assert eventually(webhook.is_ready), webhook.log.read_text()
+        assert explained(webhook) == (401, 200)
+        for user, allowed, questions in (("tom", False, 1), ("jane", True, 2)):
+            known = {"authenticated": True, "user": {"username": user}}
+            for path, status, times in (
+                ("/tokenreviews", known, 1),
+                ("/subjectaccessreviews", {"allowed": allowed}, questions),
+            ):
+                api.fail(path, 201, body={"kind": "Review", "status": status}, times=times)
+            answered = explained(webhook, authorization=f"Bearer {user}")
+            assert answered == (200 if allowed else 403, 200)
+
+
 def test_who_has_nothing_to_rotate_is_no_candidate(tmp_path: Path, api: ApiServer) -> None:
     """With given files, registered by others, the Lease of the rotation is left to others."""
     with beside(api, tmp_path) as webhook:

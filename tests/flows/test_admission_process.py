@@ -19,6 +19,7 @@ import orjson
 import pytest
 
 from app.admission.certificate_stores import made_in
+from app.admission.responses import decoded
 from app.runtime.clock import SystemClock
 from tests import make
 from tests.flows.webhook_process import JSON, Webhook, started
@@ -69,6 +70,19 @@ def test_pod_is_patched_over_tls(webhook: Webhook) -> None:
     assert values["/spec/containers/0/resources/requests/cpu"] == "250m"
 
 
+def test_a_pod_is_explained_over_tls(webhook: Webhook) -> None:
+    """Whichever process answers explains what it would do; nothing of that is counted."""
+    with webhook.client() as client:
+        mutated, explained = (
+            client.post(path, content=review(), headers=JSON).json()
+            for path in ("/mutate", "/explain")
+        )
+
+    assert explained["response"] == decoded(mutated)["response"]
+    (container,) = explained["explanation"]["containers"]
+    assert container["cpu"]["recommended"] == container["cpu"]["gets"]["request"] == "250m"
+
+
 def skipped_pods(webhook: Webhook) -> float:
     """Return how many updates of pods were counted."""
     found = re.search(
@@ -111,7 +125,7 @@ def test_every_process_has_its_metrics_where_they_belong(webhook: Webhook) -> No
 def test_reviews_are_described_on_the_second_port(webhook: Webhook) -> None:
     """The port that is called by API servers has no pages; the other one describes it."""
     found = httpx.get(f"{webhook.health}/openapi.json").json()
-    assert found["paths"].keys() == {"/mutate", "/validate"}
+    assert found["paths"].keys() == {"/mutate", "/validate", "/explain"}
     assert "swagger" in httpx.get(f"{webhook.health}/docs").text
     with webhook.client() as client:
         assert client.get("/openapi.json").status_code == 404

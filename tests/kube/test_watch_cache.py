@@ -69,7 +69,7 @@ def pods(*names: str) -> Iterator[tuple[ApiServer, WatchCache]]:
         for name in names:
             server.put(PODS, name)
         with mirroring(cluster, POD_SOURCE) as mirror:
-            wait_for(mirror, lambda: mirror.synced)
+            wait_for(mirror, lambda: mirror.is_read)
             server.wait_for_watches(PODS)
             yield server, mirror
 
@@ -98,7 +98,7 @@ def test_everything_has_its_place() -> None:
         server.put(DEPLOYMENTS, "web", "prod")
         server.put(STATEFUL_SETS, "web", "prod")
         with connected(server) as cluster, mirroring(cluster, *SOURCES) as mirror:
-            wait_for(mirror, lambda: mirror.synced)
+            wait_for(mirror, lambda: mirror.is_read)
             found = mirror.snapshot
 
     assert (list(found.nodes), list(found.of("default").pods)) == (["node"], ["web-0"])
@@ -117,7 +117,7 @@ def test_a_missing_kind_holds_nothing_up() -> None:
         server.put(PODS, "web-0")
         sources = (POD_SOURCE, WatchedResource(VPAS, Collection.VPAS, read_vpa))
         with mirroring(cluster, *sources) as mirror:
-            wait_for(mirror, lambda: mirror.synced)
+            wait_for(mirror, lambda: mirror.is_read)
             known, missing = mirror.standings(SteppedClock().now())
             found = names(mirror.snapshot)
 
@@ -134,9 +134,9 @@ def test_half_a_list_is_not_shown() -> None:
             server.put(PODS, f"pod-{number}")
         with server.holding("continue"), mirroring(cluster, POD_SOURCE) as mirror:
             server.wait_for(lambda: len(server.requests) == 2)
-            before = (mirror.synced, names(mirror.snapshot))
+            before = (mirror.is_read, names(mirror.snapshot))
             server.faults[0].gate.set()  # type: ignore[union-attr]  # holding has made one
-            wait_for(mirror, lambda: mirror.synced)
+            wait_for(mirror, lambda: mirror.is_read)
             after = names(mirror.snapshot)
 
     assert before == (False, [])
@@ -211,7 +211,7 @@ def test_what_reads_the_same_is_no_change() -> None:
     with serving(NODES) as server, connected(server) as cluster:
         server.put(NODES, "a")
         with mirroring(cluster, source) as mirror:
-            wait_for(mirror, lambda: mirror.synced)
+            wait_for(mirror, lambda: mirror.is_read)
             mirror.listen(lambda found: heard.extend(one.name for one in found))
             server.put(NODES, "a", status={"phase": "busy"})
             server.put(NODES, "b")
@@ -231,7 +231,7 @@ def test_bad_objects_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
         server.put(PODS, "good")
         server.put(PODS, "turning")
         with mirroring(cluster, POD_SOURCE) as mirror:
-            wait_for(mirror, lambda: mirror.synced)
+            wait_for(mirror, lambda: mirror.is_read)
             first = names(mirror.snapshot)
             server.put(PODS, "turning", spec=bad)
             server.put(PODS, "bad")

@@ -45,7 +45,7 @@ def test_a_limit_range_keeps_its_order() -> None:
 def test_unset_limits_are_zero() -> None:
     """A resource without a limit has a minimum, maximum and default of nothing."""
     limits = Limits()
-    for found in (limits.least, limits.most, limits.usual, limits.most_ratio):
+    for found in (limits.least, limits.most, limits.usual, limits.max_limit_request_ratio):
         assert found("cpu").is_zero
     limits = read_limit_range(FULL).items[0][1]
     assert [str(limits.least("cpu")), str(limits.most("cpu")), str(limits.usual("cpu"))] == [

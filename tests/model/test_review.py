@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 
 from app.model.errors import BadObject
-from app.model.review import GroupVersionWord, read_review
+from app.model.review import GroupVersionWord, read_review, uid_of
 from tests import make
 from tests.cases import cases
 from tests.junk import ANYTHING
@@ -77,6 +77,21 @@ def test_what_is_no_review(review: object, sentence: str) -> None:
     with pytest.raises(BadObject) as caught:
         read_review(review)
     assert str(caught.value) == sentence
+
+
+@cases(
+    "review uid",
+    {
+        "a review": ({"request": {"uid": "u", "kind": []}}, "u"),
+        "no text": ({"request": {"uid": 7}}, ""),
+        "no uid": ({"request": {}}, ""),
+        "no request": ({"request": 7}, ""),
+        "a list": ([], ""),
+    },
+)
+def test_uid_of_what_is_no_review(review: object, uid: str) -> None:
+    """An answer can be given under a uid, whatever else is wrong."""
+    assert uid_of(review) == uid
 
 
 @given(ANYTHING)

@@ -169,7 +169,7 @@ def test_the_index_of_targets_never_lies(batches: list[list[tuple[str, str | Non
     for place, vpas in view.targets.items():
         assert list(vpas) == sorted(
             (vpa for vpa in view.vpas.values() if vpa.target and vpa.target.key == place),
-            key=lambda vpa: vpa.strength,
+            key=lambda vpa: vpa.precedence,
         )
 
 

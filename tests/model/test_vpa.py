@@ -270,7 +270,7 @@ def test_strength() -> None:
         make.vpa("c", created=timedelta(days=2)),
         make.vpa("b", created=timedelta(days=2)),
     ]
-    assert [vpa.name for vpa in sorted(vpas, key=lambda vpa: vpa.strength)] == [*"abcd"]
+    assert [vpa.name for vpa in sorted(vpas, key=lambda vpa: vpa.precedence)] == [*"abcd"]
 
 
 POLICY = "spec.resourcePolicy.containerPolicies[0]"
@@ -294,7 +294,7 @@ def test_anything_is_read_or_refused(item: Json) -> None:
         vpa = read_vpa(item)
     except BadObject:
         return
-    assert vpa.strength
+    assert vpa.precedence
     boost = vpa.boost("app")
     assert boost is None or boost.lasts >= timedelta(days=-(10**6))
 

@@ -139,4 +139,4 @@ def test_what_cannot_be_read_is_left_out() -> None:
     sandbox.advance(1)
 
     assert set(mirror.snapshot.of("default").pods) == {"good"}
-    assert mirror.synced
+    assert mirror.is_read

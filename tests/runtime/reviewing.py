@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 import orjson
 from prometheus_client import CollectorRegistry
 
+from app.admission.app import Webhook
 from app.admission.core.validate import Phase
 from app.admission.metrics import AdmissionMetrics, Drop
+from app.admission.responses import Call
 from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
 from app.model.errors import Unavailable
 from app.model.fields import Json
@@ -21,13 +23,17 @@ from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
 from app.ports import Owners, Siblings
+from app.runtime.access import Guard
 from tests import make
 from tests.reached_limits import ReachedLimits
 from tests.stepped_clock import SteppedClock
 
+# The answer to `{`.
 UNREADABLE = (
-    b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1",'
-    b'"response":{"uid":"","allowed":true}}'
+    b'{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","response":{"uid":"",'
+    b'"allowed":true,"auditAnnotations":{"reason":"UnreadableReview","message":"unexpected end of '
+    b'data: line 1 column 2 (char 1)"},"warnings":["unreadable review, admitted unchanged: '
+    b'unexpected end of data: line 1 column 2 (char 1)"]}}'
 )
 # One workload, and a VPA that gives its pods 250m.
 WEB = (make.vpa_json(cpu="250m", mode="Recreate"), make.workload_json())
@@ -128,11 +134,26 @@ class Desk:
 
     def answer(self, review: object, phase: Phase = Phase.MUTATING, seconds: float = 5.0) -> Json:
         """Return the answer to a review."""
-        found = self.reviewer.begin(orjson.dumps(review), phase)
+        found = self.begun(orjson.dumps(review), phase)
         if isinstance(found, Pending):
-            found = self.reviewer.finish(found, seconds)
+            found = self.reviewer.finish(found, found.call.began + seconds)
         response: Json = orjson.loads(found)["response"]
         return response
+
+    def app(self, guard: Guard | None = None) -> Webhook:
+        """Return the application in front of the reviewer; it asks nobody for tokens."""
+        return Webhook(self.reviewer, guard or Guard())
+
+    def begun(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
+        """Return the answer to a review, or what it waits for."""
+        return begun(self.reviewer, body, phase)
+
+
+def begun(reviewer: Reviewer, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
+    """Return the answer to a review, or what it waits for."""
+    call = Call(reviewer.now(), phase)
+    request = reviewer.read(body, call)
+    return request if isinstance(request, bytes) else reviewer.begin(request, call)
 
 
 def desk(
@@ -153,13 +174,12 @@ def desk(
         snapshot or (lambda: known),
         owners or NoOwners(),
         siblings or Stored(),
-        clock,
         is_live,
         is_read,
         server_version,
     )
     reached = ReachedLimits()
-    reviewer = Reviewer(sources, rules or ReviewRules(), numbers, reached=reached)
+    reviewer = Reviewer(sources, rules or ReviewRules(), numbers, clock, reached=reached)
     return Desk(reviewer, numbers, clock, reached)
 
 

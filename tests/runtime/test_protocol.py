@@ -14,9 +14,11 @@ import httpx
 import orjson
 import pytest
 
-from app.admission.app import MOST_BYTES, Webhook
+from app.admission.app import Webhook
+from app.model.snapshot import Snapshot
 from app.model.workloads import Lookup, LookupResult
 from app.runtime.bounds import Bounds, PortLimit
+from app.runtime.http_requests import MOST_BYTES
 from app.runtime.protocol import Write
 from app.runtime.tls import ServerTls
 from tests import make
@@ -80,7 +82,7 @@ LAST = request(b"{", HEAD, b"Connection: close\r\n")
 @pytest.fixture
 def app() -> Noted:
     """Return an application with a VPA."""
-    return Noted(Webhook(desk(*WEB).reviewer))
+    return Noted(desk(*WEB).app())
 
 
 @pytest.fixture
@@ -116,6 +118,7 @@ def test_ways(
 
 VALIDATE = HEAD.replace(b"/mutate", b"/validate")
 QUERY = HEAD.replace(b"/mutate", b"/mutate?timeout=5s&dryRun=All")
+TRACED = HEAD + b"Traceparent: 00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01\r\n"
 TEXT = HEAD.replace(b"application/json", b"text/plain")
 VPA = orjson.dumps(make.review_json(make.vpa_json("new", target="StatefulSet/other")))
 OVERLAP = orjson.dumps(make.review_json(make.vpa_json("new")))
@@ -128,6 +131,11 @@ UPDATE = orjson.dumps(make.review_json(make.pod_json(), operation="UPDATE"))
     "body head ways",
     {
         "a pod": (POD, HEAD, ["at once"]),
+        "a pod, traced": (POD, TRACED, ["at once"]),
+        "a traced pod whose owner is looked up": (UNKNOWN, TRACED, ["later"]),
+        "a pod, traced wrongly": (POD, TRACED.replace(b"-0a", b"-0A"), ["at once"]),
+        "unreadable, traced": (b"{", TRACED, ["at once"]),
+        "unreadable, with a uid": (b'{"request":{"uid":"u","kind":1}}', HEAD, ["at once"]),
         "query parameters": (POD, QUERY, ["at once"]),
         "a pod to be judged": (POD, VALIDATE, ["at once"]),
         "a pod that changes": (UPDATE, HEAD, ["at once"]),
@@ -148,7 +156,7 @@ UPDATE = orjson.dumps(make.review_json(make.pod_json(), operation="UPDATE"))
 )
 def test_both_ways_have_the_same_answer(body: bytes, head: bytes, ways: list[str]) -> None:
     """What is answered at once is byte for byte what the FastAPI operation answers."""
-    noted, alone = Noted(Webhook(desk(*WEB).reviewer)), Webhook(desk(*WEB).reviewer)
+    noted, alone = Noted(desk(*WEB).app()), desk(*WEB).app()
 
     async def operation(scope: Scope, receive: Receive, send: Send) -> None:
         await alone(scope, receive, send)
@@ -164,6 +172,28 @@ def test_both_ways_have_the_same_answer(body: bytes, head: bytes, ways: list[str
     assert prompt == late
 
 
+def test_what_is_declined_is_not_begun_again() -> None:
+    """A review that needs a look-up is matched at once, and after the look-up, not in between."""
+    taken: list[Snapshot] = []
+
+    def snapshot() -> Snapshot:
+        taken.append(make.snapshot(*WEB))
+        return taken[-1]
+
+    with serving(Noted(desk(snapshot=snapshot).app())) as served:
+        served.exchange(request(UNKNOWN, HEAD, b"Connection: close\r\n"))
+    assert len(taken) == 2
+
+
+@cases("is_one", {"in pieces": (False,), "as one": (True,)})
+def test_each_request_counts_once(at: Served, is_one: bool) -> None:
+    """However requests come, uvicorn is told of each that is answered, one time."""
+    found = at.exchange(request() * 5 + LAST) if is_one else at.exchange(*[request()] * 5, LAST)
+    assert found.count(b"HTTP/1.1 200") == 6
+    state = at.server._server.server_state
+    assert eventually(lambda: state.total_requests == 6), state.total_requests
+
+
 def test_old_clients(app: Noted, at: Served) -> None:
     """A client that cannot keep a connection gets its answer, and the end."""
     found = at.exchange(request().replace(b"HTTP/1.1", b"HTTP/1.0"))
@@ -173,7 +203,7 @@ def test_old_clients(app: Noted, at: Served) -> None:
 
 def test_what_fails_at_once_is_tried_again() -> None:
     """A fault before the answer is the application's to tell."""
-    app = Broken(Webhook(desk(*WEB).reviewer))
+    app = Broken(desk(*WEB).app())
     with serving(app) as at:
         assert at.exchange(LAST).endswith(UNREADABLE)
     assert app.ways == ["later"]
@@ -238,7 +268,7 @@ def test_requests_without_end(at: Served, begin: bytes, piece: bytes) -> None:
 )
 def test_requests_that_stop(sent: bytes) -> None:
     """A request that is not whole within its time is cut off."""
-    with serving(Webhook(desk(*WEB).reviewer), bounds=HURRIED) as at:
+    with serving(desk(*WEB).app(), bounds=HURRIED) as at:
         found = at.exchange(sent)
     assert found.count(b"HTTP/1.1 200 ") == sent.count(b"Length: 1\r\n")
 
@@ -246,7 +276,7 @@ def test_requests_that_stop(sent: bytes) -> None:
 def test_empty_lines_keep_no_connection() -> None:
     """What is sent between two requests and belongs to none begins the time of the next."""
     with (
-        serving(Webhook(desk(*WEB).reviewer), bounds=HURRIED) as at,
+        serving(desk(*WEB).app(), bounds=HURRIED) as at,
         at.connected() as plain,
     ):
         plain.sendall(HEAD + b"Content-Length: 1\r\n\r\n{")
@@ -278,7 +308,7 @@ HALF_BODY = HEAD + b"Content-Length: 90000\r\n\r\n" + b" " * 50_000
 )
 def test_bounds(bound: PortLimit, bounds: Bounds, sent: bytes) -> None:
     """What is beyond a bound is cut off and counted, and others are answered."""
-    with serving(Webhook(desk(*WEB).reviewer), bounds=bounds) as at:
+    with serving(desk(*WEB).app(), bounds=bounds) as at:
         found = at.exchange(sent)
         assert at.hits(bound) == 1
         with at.client() as client:
@@ -289,7 +319,7 @@ def test_bounds(bound: PortLimit, bounds: Bounds, sent: bytes) -> None:
 def test_a_whole_request_without_room() -> None:
     """A request that is whole is refused with 503 if there is no room to let it wait."""
     bounds = Bounds(received_bytes=20_000)
-    with serving(Webhook(desk(*WEB).reviewer), bounds=bounds) as at, at.client() as client:
+    with serving(desk(*WEB).app(), bounds=bounds) as at, at.client() as client:
         assert client.post("/other", content=b" " * 30_000).status_code == 503
         assert at.hits(PortLimit.RECEIVED_BYTES) == 1
 
@@ -362,7 +392,7 @@ def test_handshakes_without_end(bound: PortLimit, bounds: Bounds) -> None:
     pair = issued("localhost", make.NOW)
     tls = ServerTls(pair.pem, pair.key_pem()).context
     with (
-        serving(Webhook(desk(*WEB).reviewer), bounds=bounds, tls=tls) as at,
+        serving(desk(*WEB).app(), bounds=bounds, tls=tls) as at,
         at.connected() as first,
         at.connected(),
     ):
@@ -452,7 +482,7 @@ def held_review(
 ) -> Iterator[tuple[Served, Held, Future[httpx.Response]]]:
     """A server, the owners that hold up the review of a pod, and its answer."""
     owners = Held()
-    app = Webhook(desk(make.vpa_json(cpu="1"), owners=owners).reviewer)
+    app = desk(make.vpa_json(cpu="1"), owners=owners).app()
     with (
         serving(app, bounds=bounds) as at,
         at.client() as client,

@@ -180,7 +180,12 @@ def test_several_limit_ranges() -> None:
     assert view.limits.pod is None
     found = view.limits.container
     assert found is not None
-    named = (found.least("cpu"), found.most("cpu"), found.usual("cpu"), found.most_ratio("cpu"))
+    named = (
+        found.least("cpu"),
+        found.most("cpu"),
+        found.usual("cpu"),
+        found.max_limit_request_ratio("cpu"),
+    )
     assert [str(amount) for amount in named] == ["1e0", "1500m", "6", "3"]
 
 

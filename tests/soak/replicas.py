@@ -21,10 +21,11 @@ from app.admission.flags import AdmissionSettings
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
 from app.admission.knowledge import LiveKnowledge, review_rules
 from app.admission.metrics import AdmissionMetrics
-from app.admission.reviews import Pending, Reviewer
+from app.admission.reviews import Reviewer
 from app.diagnosis.pod_preview import PodPreviewer
 from app.flags.command_line import parse
 from app.kube.watch_cache import WatchedResource, WatchState
+from app.model.review import read_review
 from app.ports import Cluster, Delta, Json, Sink
 from app.recommender import process as recommender
 from app.recommender.flags import RecommenderSettings
@@ -183,10 +184,10 @@ class WebhookProcess:
         self._knowledge = LiveKnowledge(
             lambda: runtime.connect(settings.cluster), settings.scope, runtime, ReachedLimits()
         )
-        # However fast the time of the sandbox runs, a review takes real time.
-        sources = replace(self._knowledge.sources, clock=SystemClock())
         self._numbers = AdmissionMetrics(CollectorRegistry(), FAILED_OPEN)
-        self._reviewer = Reviewer(sources, review_rules(settings.decisions), self._numbers)
+        sources, given = self._knowledge.sources, review_rules(settings.decisions)
+        # However fast the time of the sandbox runs, a review takes real time.
+        self._reviewer = Reviewer(sources, given, self._numbers, SystemClock())
         beat = settings.heartbeat
         rules = HeartbeatRules(beat.lease_namespace, beat.lease_name, "webhook", 10.0)
         cluster = runtime.connect(settings.cluster)
@@ -204,9 +205,7 @@ class WebhookProcess:
 
     def review(self, phase: Phase, review: Json) -> Json:
         """Answer a review."""
-        found = self._reviewer.begin_read(review, phase)
-        if isinstance(found, Pending):
-            found = self._reviewer.finish(found, _REVIEW_SECONDS)
+        found = self._reviewer.answer(read_review(review), _REVIEW_SECONDS, phase)
         self._numbers.settle()  # as the process does once a second
         answer: Json = orjson.loads(found)
         return answer

@@ -17,15 +17,15 @@ from typing import Final, cast
 import orjson
 from prometheus_client import CollectorRegistry
 
-from app.admission.core.mutate import PodRules
 from app.admission.metrics import AdmissionMetrics
-from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
+from app.admission.reviews import Reviewer, ReviewRules, Sources
 from app.flags.command_line import parse
 from app.kube.manifests import documents
 from app.kube.manifests.registration import Registration, webhook_configurations
 from app.kube.watch_cache import Transition
 from app.model.errors import ClusterError
 from app.model.fields import Json
+from app.model.review import read_review
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
@@ -139,10 +139,11 @@ class Stage:
         self.leads = True
         words = ["--feature-gates=AllAlpha=true", *flags]
         self.settings = parse(UpdaterSettings, words, {})
-        rules = ReviewRules(PodRules(self.settings.deciding.gates))
+        rules = ReviewRules(self.settings.deciding.gates)
         self._live = LiveSnapshot(self.sandbox)
-        sources = Sources(self._live, NoOwners(), NoSiblings(), self.clock)
-        self._reviewer = Reviewer(sources, rules, AdmissionMetrics(CollectorRegistry()))
+        sources = Sources(self._live, NoOwners(), NoSiblings())
+        metrics = AdmissionMetrics(CollectorRegistry())
+        self._reviewer = Reviewer(sources, rules, metrics, self.clock)
         self._shown = Snapshot()
         self.before_look: Callable[[], object] = lambda: None  # at what the watch shows
         self.carried = Watched(self.sandbox.cluster)
@@ -242,10 +243,8 @@ class Stage:
         if not self.webhook_works or review["request"]["namespace"] in self.unsized:
             allowed = {"uid": review["request"]["uid"], "allowed": True}
             return {**review, "response": allowed}
-        found = self._reviewer.begin_read(review)
-        answer = self._reviewer.finish(found, 1.0) if isinstance(found, Pending) else found
-        read: Json = orjson.loads(answer)
-        return read
+        answer: Json = orjson.loads(self._reviewer.answer(read_review(review), 1.0))
+        return answer
 
     # --- VPAs
 

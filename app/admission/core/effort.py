@@ -1,4 +1,4 @@
-"""How much work a review is, told from its JSON before anything of it is read.
+"""How much work a review is, told before its objects are read.
 
 Strategy: bytes tell little. A pod of 30 KB may have three containers with long environments, or
 two thousand that are to be sized one by one. So the parts that cost something are counted; one
@@ -10,21 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
+from app.model.review import AdmissionRequest
+
 _BYTES: Final = 4096  # that cost about a unit to read
 _OWNERS: Final = 16
 _NODES: Final = 4  # fields and items of a VPA
 _MOST_NODES: Final = 10_000
 
 
-def effort(review: object, size_bytes: int) -> int:
+def effort(request: AdmissionRequest, size_bytes: int) -> int:
     """Return about how much work a review is that takes so many bytes."""
-    request = _at(review, "request")
-    spec = _at(request, "object", "spec")
-    if _at(request, "resource", "resource") != "pods":
-        nodes = _nodes([spec, _at(request, "oldObject", "spec")])
+    spec = _at(request.new, "spec")
+    if request.resource.word != "pods":
+        nodes = _nodes([spec, _at(request.old, "spec")])
         return size_bytes // _BYTES + nodes // _NODES
     containers = _length(_at(spec, "containers")) + _length(_at(spec, "initContainers"))
-    owners = _length(_at(request, "object", "metadata", "ownerReferences"))
+    owners = _length(_at(request.new, "metadata", "ownerReferences"))
     return size_bytes // _BYTES + containers + owners // _OWNERS
 
 

@@ -8,9 +8,9 @@ unknown fields cannot be lost. Maps are created only where they are missing; an 
 Annotations of a boost that a pod brings along are removed: updater and recommender believe them.
 
 Thousands of pods differ only in names and images. Before anything is parsed, two keys are picked
-out: all that matching reads, and all that sizing reads. Nothing else of the object is ever read,
-so pods with equal keys get equal results. A match is valid for one state of its namespace, sizes
-for one version of a VPA and of the namespace's limits, so a kept result is never stale.
+out: all that matching reads, and all that sizing reads. Neither is given anything else of the
+object, so pods with equal keys get equal results. A match is valid for one state of its namespace,
+sizes for one version of a VPA and of the namespace's limits, so a kept result is never stale.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ class PodReason(StrEnum):
     UNKNOWN_VERSION = "UnknownVersion"
     UNREADABLE = "UnreadablePod"
     NOT_READ = "NotRead"
+    TIME_OVER = "TimeOver"
     INTERNAL_ERROR = "InternalError"
 
 
@@ -68,6 +69,7 @@ FAILED_OPEN: Final = frozenset(
         MatchReason.OWNERSHIP_CYCLE,
         PodReason.UNREADABLE,
         PodReason.NOT_READ,
+        PodReason.TIME_OVER,
         PodReason.UNKNOWN_VERSION,
         PodReason.INTERNAL_ERROR,
     }
@@ -109,12 +111,12 @@ class IncomingPod(NamedTuple):
         return metadata.get("name") or f"{metadata.get('generateName') or ''}%"
 
     def pod(self) -> Pod:
-        """Return the pod with the fields that sizing reads."""
+        """Return the pod with what `size_key` holds, which is all that sizing reads."""
         metadata = _picked(self.metadata, _OF_METADATA)
         return read_pod({"metadata": metadata, "spec": self.spec}, self.namespace)
 
 
-_OF_METADATA = ("name", "generateName", "labels", "annotations", "ownerReferences")
+_OF_METADATA = ("annotations",)  # whether there are any, and which are of a boost
 _OF_SPEC = ("containers", "initContainers")
 _OF_CONTAINERS = ("name", "resources", "restartPolicy")
 
@@ -129,9 +131,9 @@ def read_incoming_pod(item: Object, namespace: str) -> IncomingPod:
     spec = object_at(item, "spec", "")
     text_at(metadata, "name", "metadata")
     text_at(metadata, "generateName", "metadata")
-    is_bare = metadata.get("annotations") is None
+    has_no_annotations = metadata.get("annotations") is None
     marks: tuple[str, ...] = ()
-    if not is_bare:
+    if not has_no_annotations:
         annotations = labels_at(metadata, "annotations", "metadata")
         marks = tuple([key for key in annotations if key.startswith(BOOST_MARKS)])
     picked: Json = {"resources": spec.get("resources")}
@@ -140,7 +142,7 @@ def read_incoming_pod(item: Object, namespace: str) -> IncomingPod:
             containers = objects_at(spec, key, "spec")
             picked[key] = [_picked(container, _OF_CONTAINERS) for container in containers]
     matched = (namespace, metadata.get("labels"), metadata.get("ownerReferences"))
-    sized = (is_bare, picked, marks) if marks else (is_bare, picked)
+    sized = (has_no_annotations, picked, marks) if marks else (has_no_annotations, picked)
     return IncomingPod(namespace, _key(matched), _key(sized), metadata, picked, marks)
 
 

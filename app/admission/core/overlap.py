@@ -105,7 +105,7 @@ def rivals(vpa: Vpa, others: Iterable[Vpa]) -> list[Vpa]:
         return []
     siblings = [other for other in others if _is_sibling(vpa, other)]
     found = (one for one in siblings if relation(vpa.selector, one.selector) != Relation.DISJOINT)
-    return sorted(found, key=lambda other: other.strength)
+    return sorted(found, key=lambda other: other.precedence)
 
 
 def _is_sibling(vpa: Vpa, other: Vpa) -> bool:

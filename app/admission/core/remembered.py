@@ -25,12 +25,12 @@ class Remembered(Generic[K, T]):
         self._bytes = 0  # what versions that are gone had counts on until all is forgotten
         self._kept: WeakKeyDictionary[K, tuple[object, dict[bytes, T]]] = WeakKeyDictionary()
 
-    def get(self, version: K, beside: object, key: bytes) -> T | None:
+    def get(self, version: K, valid_with: object, key: bytes) -> T | None:
         """Return a result, if it was kept for this version and the same object beside it."""
         kept = self._kept.get(version)
-        return kept[1].get(key) if kept is not None and kept[0] is beside else None
+        return kept[1].get(key) if kept is not None and kept[0] is valid_with else None
 
-    def keep(self, version: K, beside: object, key: bytes, result: T, size_bytes: int) -> None:
+    def keep(self, version: K, valid_with: object, key: bytes, result: T, size_bytes: int) -> None:
         """Keep a result, unless it is a good part of all that may be kept."""
         if size_bytes > self._most_bytes // _MOST_OF_ALL:
             return
@@ -38,6 +38,6 @@ class Remembered(Generic[K, T]):
         if self._bytes > self._most_bytes:
             self._kept, self._bytes = WeakKeyDictionary(), size_bytes
         kept = self._kept.get(version)
-        if kept is None or kept[0] is not beside:
-            kept = self._kept[version] = beside, {}
+        if kept is None or kept[0] is not valid_with:
+            kept = self._kept[version] = valid_with, {}
         kept[1][memoryview(key).tobytes()] = result  # bytes from orjson take 4 KB, however few

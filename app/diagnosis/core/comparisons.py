@@ -226,7 +226,7 @@ def why_none(vpa: Vpa) -> str:
         and one.status == ("False" if one.type == _PROVIDED else "True")
     ]
     if said:
-        return "; ".join(said)
+        return "; ".join(dict.fromkeys(said))
     return (
         "no recommender has looked at it yet" if not vpa.conditions else "nothing was learned yet"
     )

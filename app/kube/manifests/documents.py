@@ -19,6 +19,8 @@ PROCESSES: Final = ("admission", "recommender", "updater")
 _INSTALLED: Final = ("crd", *PROCESSES)
 _ALL: Final = "all"
 NAMES: Final = (*_INSTALLED, *OPTIONS, _ALL)
+WEBHOOKS: Final = "webhooks"  # in no file: made by flags, from admission.yaml
+PRINTED: Final = (*NAMES, WEBHOOKS)
 
 
 def text(name: str) -> str:

@@ -102,6 +102,7 @@ _ADMISSION: Final = (
     Right(_VPA_GROUP, (_VPAS,), _WATCH, "decide by them"),
     Right("", ("limitranges",), _WATCH, "keep pods within them"),
     *_owners(_READ),
+    *_callers("know whether this user may ask what would become of a pod"),
     Right(
         "admissionregistration.k8s.io",
         _WEBHOOKS,

@@ -215,7 +215,7 @@ class Overlaps:
         self.pods = Counter(namespace for namespace, _ in members.shared)
         for key in sorted(members.shared):
             lines = members.selecting(members.pods[key])
-            first, *others = sorted(lines, key=lambda line: members.by_line[line].vpa.strength)
+            first, *others = sorted(lines, key=lambda line: members.by_line[line].vpa.precedence)
             for line in others:
                 found.setdefault(line, members.by_line[first].vpa.name)
         for line in (found.keys() | self._stronger.keys()) & members.by_line.keys():

@@ -34,6 +34,7 @@ class Deviation:
 
     difference: float
     is_outside: bool
+    missing: tuple[str, ...] = ()  # resources for which some container has no request
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,6 +88,8 @@ def check_need(
             message = f"killed for want of memory, but the difference is {difference}"
             return NeedCheck(Reason.NO_CHANGE, message)
         return NeedCheck(None, f"container {oom.container} ran out of memory", oom.until)
+    if deviation.is_outside and deviation.missing:  # no share of nothing can be told
+        return NeedCheck(None, f"has no request for {' and '.join(deviation.missing)}")
     if deviation.is_outside:
         return NeedCheck(None, f"outside of its bounds; differs by {difference}")
     if since is None:

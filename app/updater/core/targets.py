@@ -211,6 +211,8 @@ class OwnerTargets:
         deviation = Deviation(numbers.gross_difference, numbers.is_outside)
         if self.vpa.allows.only_upwards:
             deviation = growth(pairs)
+        missing = [one.resource for one in pairs if one.is_controlled and one.current is None]
+        deviation = replace(deviation, missing=tuple(dict.fromkeys(missing)))
         target = PodTarget(boosted, amounts, numbers, deviation, no_need(deviation, self.rules))
         self._targets.append((looks, target))
         return target

@@ -51,6 +51,18 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   - '*/scale'
   verbs:
   - get
+- apiGroups:
+  - authentication.k8s.io
+  resources:
+  - tokenreviews
+  verbs:
+  - create
+- apiGroups:
+  - authorization.k8s.io
+  resources:
+  - subjectaccessreviews
+  verbs:
+  - create
 {{- if .Values.admissionController.registerWebhook }}
 - apiGroups:
   - admissionregistration.k8s.io

@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
-from app.admission.reviews import pod_response
+from app.admission.responses import pod_response
 from app.model.errors import BadObject
 from app.model.fields import Json
 from app.model.patches import apply

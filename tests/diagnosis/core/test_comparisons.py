@@ -153,6 +153,13 @@ def test_history_tells_confidence_and_age() -> None:
             ],
             "no samples; no pods",
         ),
+        "twice the same words": (
+            [
+                ("NoPodsMatched", "True", "No pods match this VPA object"),
+                ("RecommendationProvided", "False", "No pods match this VPA object"),
+            ],
+            "No pods match this VPA object",
+        ),
         "words that explain nothing": (
             [("RecommendationProvided", "True", "yes"), ("LowConfidence", "False", "no")],
             "nothing was learned yet",

@@ -149,6 +149,21 @@ def test_differences_do_not_cancel() -> None:
     assert found.told() == EVICTED
 
 
+@cases(
+    "requests message",
+    {
+        "nothing at all": ("-", "has no request for cpu and memory"),
+        "one resource": ("100m", "has no request for memory"),
+        "both": ("100m/100Mi", "outside of its bounds; differs by 200 %"),
+    },
+)
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate", "UpscaleOnly"])
+def test_a_missing_request_is_named(requests: str, message: str, mode: str) -> None:
+    """Of what was never requested no share is told, but which resource it is."""
+    found = Scene(several(running(container("app", requests)), 3), mode=mode).decision()
+    assert message in found.message
+
+
 def test_bounds_that_lost_their_order_move_nobody() -> None:
     """A LimitRange for pods scales target and bounds apart; that is no reason to evict."""
     pod = running(container("app", "200m/200Mi", "400m/400Mi"))
