@@ -303,7 +303,7 @@ def needs_trial(step: QueueStep, rules: UpdateRules) -> bool:
     return rules.prove is Prove.DRY_RUN and step.decision.needs_proof and step.is_eviction
 
 
-def is_useless(step: QueueStep, created: Pod | None) -> bool:
+def came_back_unchanged(step: QueueStep, created: Pod | None) -> bool:
     """Whether a pod created on trial is as its template is; None, a refusal, tells nothing."""
     numbers = step.decision.numbers
     if created is None or numbers is None:
