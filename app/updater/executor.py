@@ -262,7 +262,7 @@ class Executor:
         def pause(memory: Memory) -> Memory:
             return after_useless_trial(memory, queue, step, self._rules, now)
 
-        self._state.change(pause, self._state.clock_origin())
+        self._state.change(pause, self._state.boot_time())
         item.cursor.stop_evicting(step.decision.vpa, (_USELESS.reason, _USELESS.message))
         return _USELESS
 
@@ -310,7 +310,7 @@ class Executor:
     def _call(self, run: _Run, item: WorkItem) -> bool:
         """Make the call; return whether its slot stays taken."""
         step = item.step
-        now, origin = self._clock.now(), self._state.clock_origin()
+        now, boot_time = self._clock.now(), self._state.boot_time()
         change = step.decision.change
         with self.unconfirmed.replaced(step.pod):
             if step.is_eviction:
@@ -327,9 +327,9 @@ class Executor:
             found.generation,
             is_unanswered=found.is_unconfirmed,
         )
-        self._state.record(outcome, origin)
+        self._state.record(outcome, boot_time)
         if found.is_unconfirmed:
-            self.unconfirmed.add(outcome, origin)
+            self.unconfirmed.add(outcome, boot_time)
         run.result.add(outcome)
         self._reporter.report_call(outcome, self._context.snapshot())
         if found.error is None or found.is_gone or found.is_unconfirmed:
