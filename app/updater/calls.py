@@ -196,7 +196,7 @@ class _Unconfirmed:
     """A call without a result, and since when."""
 
     outcome: Outcome
-    origin: datetime  # of the clock by which the outcome tells its moment
+    boot_time: datetime  # as it was when the moment of the outcome was read
     since: float  # by the monotonic clock
 
     @property
@@ -232,11 +232,11 @@ class UnconfirmedCalls:
         self._lock = threading.Lock()
         self._pending: list[_Unconfirmed] = []  # what was asked about last is at the end
 
-    def add(self, outcome: Outcome, origin: datetime) -> None:
+    def add(self, outcome: Outcome, boot_time: datetime) -> None:
         """Remember a call that failed, but may have been carried out."""
         since = self._context.clock.monotonic()
         with self._lock:
-            self._pending.append(_Unconfirmed(outcome, origin, since))
+            self._pending.append(_Unconfirmed(outcome, boot_time, since))
 
     @contextmanager
     def replaced(self, pod: Pod) -> Iterator[None]:
@@ -278,11 +278,11 @@ class UnconfirmedCalls:
     def _settle(self, call: _Unconfirmed, result: CallResult) -> None:
         """Remember and report what came of a call; then it is confirmed."""
         if result.error is not None:
-            self._state.change(partial(undone, outcome=call.outcome), call.origin)
+            self._state.change(partial(undone, outcome=call.outcome), call.boot_time)
             self._remove(call)
             return
         done = replace(call.outcome, error=None, generation=result.generation)
-        self._state.record(done, call.origin)
+        self._state.record(done, call.boot_time)
         self._reporter.report_call(done, self._context.snapshot())
         self._remove(call)
         if call.change is not None:

@@ -25,9 +25,9 @@ from app.updater.core.outcomes import (
     Outcome,
     RefusalKind,
     after_useless_trial,
+    came_back_unchanged,
     eviction_refusal,
     evicts_instead,
-    is_useless,
     needs_trial,
     refusal_reason,
     resize_refusal,
@@ -207,7 +207,7 @@ class Executor:
         skip = self._why_not_now(run, item)
         if skip is _OVER and item.has_waited:
             skip = _NO_TOKEN_BEFORE_END
-        if skip is None and (wait := self._take_token(item.step, item.queue.namespace)):
+        if skip is None and (wait := self._take_token(item.step, item.cursor.queue.namespace)):
             not_before = self._clock.monotonic() + max(wait.seconds, _MOMENT_SECONDS)
             if not_before < run.batch.until:
                 run.work.wait(item, (item.step.is_eviction, wait.namespace), not_before)
@@ -230,13 +230,13 @@ class Executor:
 
     def _act(self, run: _Run, item: WorkItem) -> Skip | None:
         """Claim the pod, look a last time and make the call; return why it was not made."""
-        step, queue, plan_version = item.step, item.queue, run.batch.plan_version
+        step, queue, plan_version = item.step, item.cursor.queue, run.batch.plan_version
         claim = self._state.claim(step, queue, plan_version)
         if claim is not ClaimResult.GRANTED:
             return _OWNER_CHANGED if claim is ClaimResult.OWNER_CHANGED else _POD_TAKEN
         took_slot = step.needs_slot
         try:
-            skip = self._last_look(run, item)
+            skip = self._trial(item) or self._last_look(run, item)
             took_slot = skip is None and self._call(run, item)
         except NotSent as error:  # nor would the rest be
             took_slot = False
@@ -249,15 +249,32 @@ class Executor:
 
     # --- before a call
 
+    def _trial(self, item: WorkItem) -> Skip | None:
+        """Create a pod on trial where needed; if evicting would not help, pause that and say so."""
+        step, queue = item.step, item.cursor.queue
+        if not needs_trial(step, self._rules):
+            return None
+        created = dry_run_pod(self._context.cluster_for_calls(), queue.owner, step.pod)
+        if not came_back_unchanged(step, created):
+            return None
+        now = self._clock.now()
+
+        def pause(memory: Memory) -> Memory:
+            return after_useless_trial(memory, queue, step, self._rules, now)
+
+        self._state.change(pause, self._state.boot_time())
+        item.cursor.stop_evicting(step.decision.vpa, (_USELESS.reason, _USELESS.message))
+        return _USELESS
+
     def _last_look(self, run: _Run, item: WorkItem) -> Skip | None:
         """Return why a step is not taken after all the time that its claim and a trial took."""
-        if needs_trial(item.step, self._rules) and self._is_useless(item):
-            return _USELESS
         if skip := self._why_not_now(run, item):
             return skip
         before, now = self._views(run, item)
-        has_room = now is before or item.cursor.has_still_room(item.step, now.pods)
-        return None if has_room else _FALLEN
+        if now is before:
+            return None
+        item.cursor.recount(now.pods)
+        return None if item.cursor.still_fits(item.step) else _FALLEN
 
     def _why_not_now(self, run: _Run, item: WorkItem) -> Skip | None:
         """Return why a step is not taken, None if it is."""
@@ -285,30 +302,15 @@ class Executor:
 
     def _views(self, run: _Run, item: WorkItem) -> tuple[NamespaceView, NamespaceView]:
         """Return the namespace of a step as it was planned upon and as it is."""
-        namespace = item.queue.namespace
+        namespace = item.cursor.queue.namespace
         return run.batch.snapshot.of(namespace), self._context.snapshot().of(namespace)
-
-    def _is_useless(self, item: WorkItem) -> bool:
-        """Create a pod on trial; return whether evicting would not help, and pause it then."""
-        step, queue = item.step, item.queue
-        created = dry_run_pod(self._context.cluster_for_calls(), queue.owner, step.pod)
-        if not is_useless(step, created):
-            return False
-        now = self._clock.now()
-
-        def pause(memory: Memory) -> Memory:
-            return after_useless_trial(memory, queue, step, self._rules, now)
-
-        self._state.change(pause, self._state.clock_origin())
-        item.cursor.stop_evicting(step.decision.vpa, (_USELESS.reason, _USELESS.message))
-        return True
 
     # --- the call
 
     def _call(self, run: _Run, item: WorkItem) -> bool:
         """Make the call; return whether its slot stays taken."""
         step = item.step
-        now, origin = self._clock.now(), self._state.clock_origin()
+        now, boot_time = self._clock.now(), self._state.boot_time()
         change = step.decision.change
         with self.unconfirmed.replaced(step.pod):
             if step.is_eviction:
@@ -318,16 +320,16 @@ class Executor:
             else:
                 found = self._calls.resize(step.pod, change, step.decision.action)
         outcome = Outcome(
-            item.queue,
+            item.cursor.queue,
             step,
             now,
             found.error,
             found.generation,
             is_unanswered=found.is_unconfirmed,
         )
-        self._state.record(outcome, origin)
+        self._state.record(outcome, boot_time)
         if found.is_unconfirmed:
-            self.unconfirmed.add(outcome, origin)
+            self.unconfirmed.add(outcome, boot_time)
         run.result.add(outcome)
         self._reporter.report_call(outcome, self._context.snapshot())
         if found.error is None or found.is_gone or found.is_unconfirmed:

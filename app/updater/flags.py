@@ -166,7 +166,13 @@ class Disruption:
     """How much may be disturbed."""
 
     min_replicas: Annotated[
-        int, Flag("min-replicas", WHOLE, "2", "leave smaller groups alone, unless a VPA says so")
+        int,
+        Flag(
+            "min-replicas",
+            WHOLE,
+            "2",
+            "evict and restart no pods of smaller groups, unless a VPA says so",
+        ),
     ]
     eviction_tolerance: Annotated[
         float,

@@ -298,10 +298,10 @@ class Process:
 
     def _dead(self) -> str:
         """Return why the process should be restarted, empty if it works."""
-        ended = self._parts.updater.ended_at
-        if ended is None:
+        alive_at = self._parts.updater.alive_at
+        if alive_at is None:
             return ""
-        silent = self._clock.monotonic() - ended
+        silent = self._clock.monotonic() - alive_at
         if silent <= _PATIENCE_INTERVALS * self._settings.loop.interval.total_seconds():
             return ""
         return f"no round ended for {silent:.0f} s"

@@ -200,18 +200,22 @@ class Reporter:
         came_out: Mapping[str, Decision],
         limited: Iterable[Decision],
         snapshot: Snapshot,
-    ) -> None:
-        """Report a round that is over; `limited` are the decisions that found no token."""
+    ) -> Collection[str]:
+        """Report a round that is over; return the reasons that now stand for any pod.
+
+        Args:
+            made: its plan.
+            came_out: the decisions that were tried, by uid.
+            limited: those of them that found no token.
+            snapshot: what it was planned upon.
+        """
         changed = self._log.end_round(made, came_out)
         self._counts.count_limited(limited)
         self._counts.end(self._log)
         if self._summaries is not None:
             for namespace, decisions in changed:
                 self._summaries.offer(snapshot.of(namespace).vpas, decisions)
-
-    def reasons(self) -> Collection[Reason]:
-        """Return the reasons that stand for any pod since the last round."""
-        return {Reason(found) for found in self._log.reasons()}
+        return self._log.reasons().keys()
 
     def stand_by(self) -> None:
         """Report nothing any more, because another process leads."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from itertools import groupby
@@ -60,15 +60,22 @@ class PlanVersion:
 class _Learnt(NamedTuple):
     """An outcome to be remembered."""
 
-    origin: datetime  # of the clock that tells its moment
+    boot_time: datetime  # as it was when its moment was read
     outcome: Outcome
 
 
 class _Change(NamedTuple):
     """A plain change of the memory."""
 
-    origin: datetime  # of the clock that tells its moments
+    boot_time: datetime  # as it was when its moments were read
     apply: Callable[[Memory], Memory]
+
+
+class _LastCall(NamedTuple):
+    """The last call for a pod."""
+
+    loop: str
+    number: int  # in the order in which calls ended
 
 
 class ClaimResult(StrEnum):
@@ -87,15 +94,15 @@ class UpdaterState:
         self._rules = rules
         self._clock = clock
         self._changed = threading.Condition()
-        self._origin = self._begun_origin = self._memory_origin = _origin(clock)
+        self._boot_time = self._begun_boot_time = self._memory_boot_time = _boot_time(clock)
         self._term = self._begun_term = 0  # now, and when the last plan of everything was begun
         self._memory = after_absence(Memory())
         self._updates: list[_Learnt | _Change] = []  # since the last plan of everything began
         self._applied = 0  # how many of them are in the memory
         self._calls = 0  # that are over
         self._calls_before = 0  # the last plan of everything
-        self._last_on_pod: dict[str, PlanVersion] = {}  # the last call, by uid
-        # The last call of each loop that took a slot of an owner.
+        self._last_on_pod: dict[str, _LastCall] = {}  # by uid
+        # The number of the last call of each loop that took a slot of an owner.
         self._last_on_owner: dict[tuple[str, ObjectKey], dict[str, int]] = {}
         self._busy_pods: set[str] = set()
         self._busy_owners: set[tuple[str, ObjectKey]] = set()
@@ -121,7 +128,7 @@ class UpdaterState:
         """Return the same for a plan about everything; `finish_plan` takes what it learns."""
         with self._changed:
             memory = self._remembered()
-            self._begun_origin = self._origin
+            self._begun_boot_time = self._boot_time
             self._updates, self._applied = [], 0
             self._drop_calls(self._calls_before)
             self._calls_before = self._calls
@@ -132,45 +139,52 @@ class UpdaterState:
         """Take over the memory of a plan; what was recorded since it began comes on top."""
         with self._changed:
             if self._begun_term == self._term:
-                self._memory, self._memory_origin, self._applied = memory, self._begun_origin, 0
+                self._memory, self._memory_boot_time, self._applied = (
+                    memory,
+                    self._begun_boot_time,
+                    0,
+                )
 
-    def record(self, outcome: Outcome, origin: datetime) -> None:
-        """Remember an outcome; the origin is that of the clock which tells its moment."""
+    def record(self, outcome: Outcome, boot_time: datetime) -> None:
+        """Remember an outcome; `boot_time` is what it was when `outcome.at` was read."""
         with self._changed:
-            self._updates.append(_Learnt(origin, outcome))
+            self._updates.append(_Learnt(boot_time, outcome))
 
-    def change(self, apply: Callable[[Memory], Memory], origin: datetime) -> None:
-        """Change the memory; the origin is that of the clock which tells the moments of it."""
+    def change(self, apply: Callable[[Memory], Memory], boot_time: datetime) -> None:
+        """Change the memory; `boot_time` is what it was when the moments in it were read."""
         with self._changed:
-            self._updates.append(_Change(origin, apply))
+            self._updates.append(_Change(boot_time, apply))
 
-    def clock_origin(self) -> datetime:
-        """Return the time of day when the clock began that gives moments now."""
+    def boot_time(self) -> datetime:
+        """Return the wall clock less the monotonic one: another time once the clock is set.
+
+        What was read before that is shifted by the difference.
+        """
         with self._changed:
             self._check_clock()
-            return self._origin
+            return self._boot_time
 
     def _remembered(self) -> Memory:
         self._check_clock()
         fresh = self._updates[self._applied :]
         self._applied = len(self._updates)
-        for (origin, _), updates in groupby(fresh, key=_batch):
-            self._memory = _updated(self._shifted_to(origin), list(updates), self._rules)
-        self._memory = self._shifted_to(self._origin)
+        for (boot_time, _), updates in groupby(fresh, key=_batch):
+            self._memory = _updated(self._shifted_to(boot_time), list(updates), self._rules)
+        self._memory = self._shifted_to(self._boot_time)
         return self._memory
 
-    def _shifted_to(self, origin: datetime) -> Memory:
-        """Return the memory as a clock tells it that began at another time of day."""
-        memory = shifted(self._memory, origin - self._memory_origin)
-        self._memory_origin = origin
+    def _shifted_to(self, boot_time: datetime) -> Memory:
+        """Return the memory with its moments by a clock with this boot time."""
+        memory = shifted(self._memory, boot_time - self._memory_boot_time)
+        self._memory_boot_time = boot_time
         return memory
 
     def _check_clock(self) -> None:
-        origin = _origin(self._clock)
-        if abs(origin - self._origin) > _UNNOTICED:
-            seconds = (origin - self._origin).total_seconds()
+        boot_time = _boot_time(self._clock)
+        if abs(boot_time - self._boot_time) > _UNNOTICED:
+            seconds = (boot_time - self._boot_time).total_seconds()
             log.warning("the clock was set", extra={"seconds": seconds})
-            self._origin = origin
+            self._boot_time = boot_time
 
     # --- claims
 
@@ -182,14 +196,16 @@ class UpdaterState:
                 self._changed.wait_for(lambda: owner not in self._busy_owners)
             if plan_version.term != self._term:
                 return ClaimResult.OWNER_CHANGED
-            last = self._last_on_pod.get(uid, plan_version)
+            last = self._last_on_pod.get(uid)
             if uid in self._busy_pods or (
-                last.loop != plan_version.loop and last.calls > plan_version.calls
+                last is not None
+                and last.loop != plan_version.loop
+                and last.number > plan_version.calls
             ):
                 return ClaimResult.POD_TAKEN
             if step.needs_slot and any(
-                calls > plan_version.calls
-                for loop, calls in self._last_on_owner.get(owner, {}).items()
+                number > plan_version.calls
+                for loop, number in self._last_on_owner.get(owner, {}).items()
                 if loop != plan_version.loop
             ):
                 return ClaimResult.OWNER_CHANGED
@@ -205,7 +221,7 @@ class UpdaterState:
         owner = (queue.namespace, queue.owner)
         with self._changed:
             self._calls += 1
-            self._last_on_pod[step.pod.uid] = replace(plan_version, calls=self._calls)
+            self._last_on_pod[step.pod.uid] = _LastCall(plan_version.loop, self._calls)
             if took_slot:
                 self._last_on_owner.setdefault(owner, {})[plan_version.loop] = self._calls
             self._busy_pods.discard(step.pod.uid)
@@ -216,21 +232,21 @@ class UpdaterState:
     def _drop_calls(self, until: int) -> None:
         """Forget calls that were over before every plan that is still carried out."""
         self._last_on_pod = {
-            uid: last for uid, last in self._last_on_pod.items() if last.calls > until
+            uid: last for uid, last in self._last_on_pod.items() if last.number > until
         }
         self._last_on_owner = {
             owner: last for owner, last in self._last_on_owner.items() if max(last.values()) > until
         }
 
 
-def _origin(clock: Clock) -> datetime:
-    """Return the time of day at which the monotonic clock began; it differs once one is set."""
+def _boot_time(clock: Clock) -> datetime:
+    """Return the time of day at which the monotonic clock began."""
     return clock.now() - timedelta(seconds=clock.monotonic())
 
 
 def _batch(update: _Learnt | _Change) -> tuple[datetime, int]:
     """Return what is equal for outcomes that are learnt together; a change stands alone."""
-    return update.origin, 0 if isinstance(update, _Learnt) else id(update)
+    return update.boot_time, 0 if isinstance(update, _Learnt) else id(update)
 
 
 def _updated(memory: Memory, batch: Sequence[_Learnt | _Change], rules: UpdateRules) -> Memory:

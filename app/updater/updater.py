@@ -74,7 +74,8 @@ class Updater:
         self._is_standing_by = True
         self._pace = Pace()
         self._due = 0.0  # the next round, by the monotonic clock
-        self.ended_at: float | None = None  # of the last round, by the monotonic clock
+        # When a round ended, or there was none to make, by the monotonic clock.
+        self.alive_at: float | None = None
 
     def tick(self, now: datetime) -> float:
         """Make a round if all is known and we lead; return the seconds until the next one."""
@@ -83,20 +84,20 @@ class Updater:
             if not self._is_standing_by and not self._context.leads():
                 self._is_standing_by = True
                 self._reporter.stand_by()
-            self.ended_at = self._due = began
+            self.alive_at = self._due = began
             return _LOOK_SECONDS
         awaits_webhook = self._pace.is_webhook_away and began < self._due
         if awaits_webhook and not self._lease.check(now).is_healthy:
-            self.ended_at = began
+            self.alive_at = began
             return min(self._due - began, _RETURN_SECONDS)
         with self._timed(RoundStep.TOTAL):
             self._round(now, began)
         self._is_standing_by = False
-        self.ended_at = self._clock.monotonic()
+        self.alive_at = self._clock.monotonic()
         self._rounds += 1
         share = self._rounds * 0.618 % 1  # differs from round to round
         self._due = began + self._pace.seconds(self._interval_seconds) * (1 - _SPREAD * share)
-        seconds = max(self._due - self.ended_at, 0.0)
+        seconds = max(self._due - self.alive_at, 0.0)
         return min(seconds, _RETURN_SECONDS) if self._pace.is_webhook_away else seconds
 
     def _round(self, now: datetime, began: float) -> None:
@@ -119,9 +120,9 @@ class Updater:
             until = began + self._interval_seconds
             batch = Batch(made.queues, snapshot, version, self._workers, until)
             result = BatchResult() if self._is_dry else self._executor.carry_out(batch)
-        self._reporter.end_round(made, result.decisions, result.limited, snapshot)
+        reasons = self._reporter.end_round(made, result.decisions, result.limited, snapshot)
         self._pace = self._pace.after_round(
-            self._reporter.reasons(),
+            reasons,
             webhook_is_healthy=webhook.is_healthy,
             has_acted=any(outcome.error is None for outcome in result.outcomes),
         )

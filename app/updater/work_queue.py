@@ -37,7 +37,6 @@ class WorkItem(NamedTuple):
     rank: Rank
     number: int
     cursor: QueueCursor
-    queue: ActionQueue
     step: QueueStep
     has_waited: bool = False  # for a token
 
@@ -62,8 +61,8 @@ class WorkQueue:
         self._ready: list[WorkItem] = []
         self._aside: dict[Bucket, _Aside] = {}
         self.cursors = [QueueCursor(queue) for queue in queues]
-        for number, (cursor, queue) in enumerate(zip(self.cursors, queues, strict=True)):
-            self._put(number, cursor, queue)
+        for number, cursor in enumerate(self.cursors):
+            self._put(number, cursor)
 
     def take(self) -> WorkItem | None:
         """Return the most urgent item, as soon as there may be a token for it; None if none."""
@@ -88,7 +87,7 @@ class WorkQueue:
     def put_back(self, item: WorkItem) -> None:
         """Let a cursor go on."""
         with self._lock:
-            self._put(item.number, item.cursor, item.queue)
+            self._put(item.number, item.cursor)
 
     def _end_waiting(self, now: float) -> None:
         """Let the most urgent item of each bucket that may have a token be taken."""
@@ -98,10 +97,10 @@ class WorkQueue:
             if not self._aside[bucket].items:
                 del self._aside[bucket]
 
-    def _put(self, number: int, cursor: QueueCursor, queue: ActionQueue) -> None:
+    def _put(self, number: int, cursor: QueueCursor) -> None:
         step = cursor.next()
         if step is not None:
-            heapq.heappush(self._ready, WorkItem(step.rank, number, cursor, queue, step))
+            heapq.heappush(self._ready, WorkItem(step.rank, number, cursor, step))
 
 
 @dataclass(frozen=True, slots=True)

@@ -231,6 +231,26 @@ def test_all_controllers(kind: str, replicas: int, policy: Json, evicted: bool) 
     assert evicts(stage, 60) is evicted
 
 
+@pytest.mark.parametrize("mode", ["InPlaceOrRecreate", "InPlace"])
+@cases(
+    "restarts resized",
+    {"nothing restarts": ({}, True), "it restarts": ({"cpu": "RestartContainer"}, False)},
+)
+def test_a_singleton(mode: str, restarts: Mapping[str, str], resized: bool) -> None:
+    """With default flags it gets its size in place, where that restarts nothing; never evicted."""
+    policy = [{"resourceName": name, "restartPolicy": word} for name, word in restarts.items()]
+    item = app(resizePolicy=policy) if policy else app()
+    stage = staged(kind="StatefulSet", replicas=1, containers=[item], mode=mode)
+    stage.recommend("200m/- = =")
+    uids = stage.uids()
+    assert resizes(stage, 180) is resized
+    assert stage.requests() == ["200m" if resized else "100m"]
+    stage.recommend("900/- = =")
+    stage.run(7200)
+    assert (stage.uids(), stage.events("EvictedByVPA")) == (uids, [])
+    assert stage.pods()[0]["status"]["containerStatuses"][0]["restartCount"] == 0
+
+
 LIMITED: Final = container(
     "one", {"cpu": "100m", "memory": "200Mi"}, {"cpu": "300m", "memory": "400Mi"}
 )

@@ -34,7 +34,7 @@ def queue() -> ActionQueue:
 
 def learn(state: UpdaterState, step: QueueStep, now: datetime = NOW) -> None:
     """Let an eviction be remembered."""
-    state.record(Outcome(queue(), step, now), state.clock_origin())
+    state.record(Outcome(queue(), step, now), state.boot_time())
 
 
 def uids(memory: Memory) -> set[str]:
@@ -80,7 +80,7 @@ def test_changes_are_remembered_in_their_order(state: UpdaterState) -> None:
     """A change is made to what was learnt before it."""
     first, *_ = queue().steps
     learn(state, first)
-    state.change(lambda memory: replace(memory, pods={}), state.clock_origin())
+    state.change(lambda memory: replace(memory, pods={}), state.boot_time())
     assert uids(state.read("any")[0]) == set()
     learn(state, first)
     assert uids(state.read("any")[0]) == {first.pod.uid}

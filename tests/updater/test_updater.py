@@ -60,7 +60,7 @@ def test_nothing_is_done_without_leading() -> None:
     stage.restart()
     stage.run(300)
     assert stage.asked.calls == []
-    assert stage.parts.updater.ended_at == pytest.approx(stage.clock.monotonic(), abs=0.2)
+    assert stage.parts.updater.alive_at == pytest.approx(stage.clock.monotonic(), abs=0.2)
 
 
 def test_a_process_that_leads_no_more_publishes_no_more() -> None:

@@ -35,8 +35,9 @@ UPDATES: Final[Mapping[Reason, str]] = {
     Reason.NO_CHANGE: "",
     Reason.NOT_UPSCALE: "mode UpscaleOnly shrinks a pod only when it is recreated",
     Reason.REQUIREMENT_NOT_MET: "see spec.updatePolicy.evictionRequirements of the VPA",
-    Reason.TOO_FEW_REPLICAS: "run more replicas, lower spec.updatePolicy.minReplicas of the VPA, "
-    "or choose mode InPlaceOrRecreate",
+    Reason.TOO_FEW_REPLICAS: "run more replicas, or lower spec.updatePolicy.minReplicas of the "
+    "VPA: 1 lets a single pod be evicted; mode InPlaceOrRecreate needs neither for a resize that "
+    "restarts no container",
     Reason.LAST_OF_ROLE: "it cannot be resized, and evicting it would throw its role away: give "
     "another pod its labels and evict it, or lower maxAllowed",
     Reason.OWNER_UNKNOWN: "see whether the owner exists and whether it can be scaled",

@@ -83,7 +83,7 @@ class QueueCursor:
 
     def __init__(self, queue: ActionQueue) -> None:
         self.budget = queue.budget
-        self._queue = queue
+        self.queue = queue
         self._steps = list(queue.steps)
         self._vpas_evicted: set[str] = set()
         self._closed: set[NamespacedName] = set()
@@ -100,22 +100,20 @@ class QueueCursor:
                 return step
         return None
 
-    def has_still_room(self, step: QueueStep, now: Mapping[str, Pod]) -> bool:
-        """Count again which pods are up; tell whether the slot of a step is still there.
-
-        Args:
-            step: the one that is to be taken now.
-            now: the pods of the namespace by name.
-        """
-        planned = self._queue.budget
+    def recount(self, now: Mapping[str, Pod]) -> None:
+        """Count again which pods are up; `now` are the pods of the namespace by name."""
+        planned = self.queue.budget
         stopped, unready = went_down(
-            (pod for pod in self._queue.undisturbed if pod.uid not in self._taken), now
+            (pod for pod in self.queue.undisturbed if pod.uid not in self._taken), now
         )
         self.budget = replace(
             self.budget, running=planned.running - stopped, ready=planned.ready - unready
         )
-        for vpa, pods in self._queue.roles.items():
+        for vpa, pods in self.queue.roles.items():
             self._roles[vpa] = {pod.uid for pod in pods if still_has_role(pod, now)}
+
+    def still_fits(self, step: QueueStep) -> bool:
+        """Whether a step that took its slot may keep it after a recount."""
         return not self._is_last_of_role(step) and step.fits(step.counted(self.budget, -1))
 
     def came_to_nothing(self, step: QueueStep) -> None:
@@ -158,7 +156,7 @@ class QueueCursor:
         budget, names = self.budget, list(self._taken.values())
         up = budget.running if step.is_broken else budget.ready
         message = (
-            f"{self._queue.owner} wants {budget.desired} pods, {up} are up, "
+            f"{self.queue.owner} wants {budget.desired} pods, {up} are up, "
             f"{budget.tolerated or 'at most one'} may be down"
         )
         if names:
@@ -175,7 +173,7 @@ class QueueCursor:
             return self._stopped[vpa]
         if not self._closed.isdisjoint(step.pdbs):
             return Reason.PDB_BLOCKED, "its PodDisruptionBudget refused another pod"
-        if vpa in self._queue.unproven and vpa in self._vpas_evicted:
+        if vpa in self.queue.unproven and vpa in self._vpas_evicted:
             return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
         return LAST_OF_ROLE if self._is_last_of_role(step) else None
 

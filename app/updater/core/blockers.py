@@ -5,7 +5,7 @@ out in the order of need: ends of boosts, then resizes, then evictions. The bloc
 
   an eviction requirement that is not met   evictions, and resizes that restart
   an unknown owner                          all of pods on a node, but ends without a restart
-  fewer pods than `minReplicas`             evictions and resizes that need a slot, on a node
+  fewer pods than `minReplicas`             evictions and resizes that restart, on a node
   a rollout                                 evictions and resizes that restart, on a node
   the last of a role                        evictions
   a webhook that gives no sign of life      evictions
@@ -232,10 +232,8 @@ class OwnerChecks:
         if proposal.revert_reason is not None or not assessed.pod.node:
             return None
         blocker = self._unknown_owner()
-        if proposal.needs_slot:
-            blocker = blocker or self._too_few(assessed.vpa)
         if proposal.is_disruptive:
-            blocker = blocker or self._rollout(assessed)
+            blocker = blocker or self._too_few(assessed.vpa) or self._rollout(assessed)
         return blocker
 
     def _eviction_blocker(self, assessed: Assessment, unmet: str) -> Why | None:

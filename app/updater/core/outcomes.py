@@ -118,6 +118,15 @@ def evicts_instead(kind: RefusalKind) -> bool:
     return kind in (RefusalKind.HOPELESS, RefusalKind.INFEASIBLE)
 
 
+class OutcomeKind(StrEnum):
+    """What is known of a call."""
+
+    ACCEPTED = "accepted"
+    REFUSED = "refused"
+    UNCONFIRMED = "unconfirmed"  # not answered: it may have been carried out all the same
+    CONFIRMED_LATER = "confirmed later"  # not answered, and then seen to be carried out
+
+
 @dataclass(frozen=True, slots=True)
 class Outcome:
     """A call that was made for a pod, and what came of it."""
@@ -127,14 +136,14 @@ class Outcome:
     at: datetime
     error: ClusterError | None = None  # None: accepted
     generation: int = 0  # of the pod as it was returned, 0 if it did not say
-    # There was no answer: with an error it may have been carried out all the same, without one
-    # it was, as was seen later.
     is_unanswered: bool = False
 
     @property
-    def is_unconfirmed(self) -> bool:
-        """Whether it is unknown what came of it."""
-        return self.is_unanswered and self.error is not None
+    def kind(self) -> OutcomeKind:
+        """What is known of it."""
+        if self.error is None:
+            return OutcomeKind.CONFIRMED_LATER if self.is_unanswered else OutcomeKind.ACCEPTED
+        return OutcomeKind.UNCONFIRMED if self.is_unanswered else OutcomeKind.REFUSED
 
     @property
     def action(self) -> Action:
@@ -201,7 +210,7 @@ class _MemoryUpdate:
         error, is_eviction = outcome.error, outcome.action is Action.EVICT
         if error is not None:
             (self._not_evicted if is_eviction else self._not_resized)(outcome, error)
-        if error is None or outcome.is_unanswered:
+        if outcome.kind is not OutcomeKind.REFUSED:
             (self._evicted if is_eviction else self._resized)(outcome)
 
     def _of(self, outcome: Outcome) -> PodMemory:
@@ -214,13 +223,14 @@ class _MemoryUpdate:
     # --- evictions
 
     def _evicted(self, outcome: Outcome) -> None:
-        if not outcome.is_unconfirmed:
+        is_unconfirmed = outcome.kind is OutcomeKind.UNCONFIRMED
+        if not is_unconfirmed:
             for pdb in _pdb_keys(outcome):
                 self._pauses.pop(pdb, None)
-            if outcome.is_unanswered:  # all else was learnt while it was unconfirmed
-                return
+        if outcome.kind is OutcomeKind.CONFIRMED_LATER:  # the rest was learnt when it was made
+            return
         remembered, step = self._of(outcome), outcome.step
-        pause = remembered.pause if outcome.is_unconfirmed else None
+        pause = remembered.pause if is_unconfirmed else None
         self._keep(outcome, replace(remembered, evicted=outcome.at, pause=pause))
         self._breakers = self._breakers.after_eviction(
             outcome.queue.namespace, step.pod.uid, self._rules, outcome.at
@@ -269,7 +279,7 @@ class _MemoryUpdate:
     def _resized(self, outcome: Outcome) -> None:
         resized = Resized(outcome.at, outcome.generation, outcome.step.pod.resource_version)
         remembered = replace(self._of(outcome), resized=resized)
-        if not outcome.is_unconfirmed:
+        if outcome.kind is not OutcomeKind.UNCONFIRMED:
             remembered = replace(remembered, pause=None, resizing_since=None)
             if outcome.action is Action.UNBOOST:
                 remembered = remembered.after_unboost(outcome.at)
@@ -303,7 +313,7 @@ def needs_trial(step: QueueStep, rules: UpdateRules) -> bool:
     return rules.prove is Prove.DRY_RUN and step.decision.needs_proof and step.is_eviction
 
 
-def is_useless(step: QueueStep, created: Pod | None) -> bool:
+def came_back_unchanged(step: QueueStep, created: Pod | None) -> bool:
     """Whether a pod created on trial is as its template is; None, a refusal, tells nothing."""
     numbers = step.decision.numbers
     if created is None or numbers is None:

@@ -30,7 +30,7 @@ class Pace:
     idle: int = 0  # rounds in a row that did nothing
 
     def after_round(
-        self, reasons: Collection[Reason], *, webhook_is_healthy: bool, has_acted: bool
+        self, reasons: Collection[str], *, webhook_is_healthy: bool, has_acted: bool
     ) -> Pace:
         """Return the pace after a round.
 

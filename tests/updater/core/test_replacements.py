@@ -16,7 +16,13 @@ from app.model.workloads import read_workload
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, ProofKey
-from app.updater.core.outcomes import Outcome, after_useless_trial, is_useless, learn, needs_trial
+from app.updater.core.outcomes import (
+    Outcome,
+    after_useless_trial,
+    came_back_unchanged,
+    learn,
+    needs_trial,
+)
 from app.updater.core.plan import Plan, PlanOptions, plan
 from app.updater.core.proof import Breaker, Breakers, Outage, Proof, ProofVersion
 from app.updater.core.rules import Prove, UpdateRules
@@ -480,16 +486,16 @@ def test_who_needs_a_trial() -> None:
         (None, False),
     ],
 )
-def test_is_useless(pod: Pod | None, expected: bool) -> None:
+def test_came_back_unchanged(pod: Pod | None, expected: bool) -> None:
     """It helps if what is recommended comes back; a boost may add cpu to it."""
-    assert is_useless(planned()[1], pod) is expected
+    assert came_back_unchanged(planned()[1], pod) is expected
 
 
 def test_without_numbers_there_is_nothing_to_judge() -> None:
     """Nobody knows what to expect."""
     _, step = planned()
     bare = replace(step, decision=replace(step.decision, numbers=None))
-    assert not is_useless(bare, created("1"))
+    assert not came_back_unchanged(bare, created("1"))
 
 
 def test_a_useless_trial_stops_the_workload() -> None:

@@ -11,6 +11,7 @@ import pytest
 from app.model.fields import Json
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, Resized
+from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.cases import cases
 from tests.updater.core.resizes import (
@@ -26,10 +27,13 @@ from tests.updater.core.resizes import (
     waits,
 )
 from tests.updater.core.scenes import (
+    DEFERRED,
     EVICTED,
     IN_PROGRESS,
     MINUTE,
+    NO_SLOT,
     NOW,
+    OURS,
     REMEMBERED,
     RESIZED,
     TOO_FEW,
@@ -68,25 +72,88 @@ def test_resizes_take_places(
     assert found.count(Action.WAIT) == len(pods) - expected
 
 
+@pytest.mark.parametrize("rules", [UNPROVEN, OURS, SKIPS])
 @pytest.mark.parametrize("mode", [EITHER, ONLY])
-def test_a_single_pod_is_left_alone(mode: str) -> None:
-    """Unless its VPA says that one is enough."""
-    assert scene([POD], mode).told() == TOO_FEW
-    assert scene([POD], mode, min_replicas=1).told() == RESIZED
+@cases(
+    "pod told",
+    {
+        "nothing restarts": (POD, RESIZED),
+        "only another resource would restart": (
+            running(container("app", "200m/100Mi", resize={"cpu": "RestartContainer"})),
+            RESIZED,
+        ),
+        "a container restarts": (running(RESTARTS), TOO_FEW),
+        "one of two containers restarts": (
+            running(RESTARTS, container("second", "100m/100Mi")),
+            TOO_FEW,
+        ),
+    },
+)
+def test_a_single_pod_is_resized_unless_that_restarts_it(
+    pod: Json, told: tuple[Action, Reason], mode: str, rules: UpdateRules
+) -> None:
+    """A resize that restarts no container passes `minReplicas`; no eviction takes its place."""
+    found = scene([pod], mode, rules=rules)
+    assert found.told() == told
+    assert not found.decision().may_evict_instead
+
+
+@pytest.mark.parametrize(
+    ("unready", "rules", "told"),
+    [
+        (5 * MINUTE, UNPROVEN, NO_SLOT),
+        (5 * MINUTE, SKIPS, RESIZED),
+        (11 * MINUTE, UNPROVEN, RESIZED),
+    ],
+)
+def test_a_single_pod_that_is_not_ready_is_resized_when_it_counts_as_broken(
+    unready: timedelta, rules: UpdateRules, told: tuple[Action, Reason]
+) -> None:
+    """The budget stands as for any other workload, unless resizes skip it."""
+    assert scene([running(SMALL, ready=False, age=unready)], rules=rules).told() == told
+
+
+@pytest.mark.parametrize("mode", [EITHER, ONLY])
+@pytest.mark.parametrize("item", [SMALL, RESTARTS])
+def test_with_enough_replicas_restarts_and_evictions_pass_too(item: Json, mode: str) -> None:
+    """Where the VPA says that one pod is enough."""
+    found = scene([running(item)], mode, min_replicas=1).decision()
+    assert (found.action, found.reason) == RESIZED
+    assert found.may_evict_instead is (mode == EITHER)
+
+
+@cases(
+    "pod told",
+    {
+        "deferred": (waits("Pending", "Deferred", ago=MINUTE), DEFERRED),
+        "deferred for too long": (waits("Pending", "Deferred", ago=6 * MINUTE), TOO_FEW),
+        "failing": (waits("InProgress", "Error", ago=MINUTE), TOO_FEW),
+        "infeasible": (waits("Pending", "Infeasible"), (Action.RESIZE, Reason.RESIZE_INFEASIBLE)),
+    },
+)
+def test_a_single_pod_that_the_node_does_not_resize_stays(
+    pod: Json, told: tuple[Action, Reason]
+) -> None:
+    """The eviction that would follow is held back by `minReplicas`; a hopeless one is reverted."""
+    assert scene([pod]).told() == told
+
+
+def test_nor_is_a_single_pod_evicted_whose_node_refused_as_much_before() -> None:
+    """The eviction instead waits for more replicas."""
+    assert remembering(scene([POD]), "200m/200Mi").told() == TOO_FEW
+
+
+def test_min_replicas_does_not_lift_the_budget() -> None:
+    """Of four pods where ten are required half are resized at once, and none is evicted."""
+    found = scene(several(POD, 4), min_replicas=10)
+    assert found.count(Action.RESIZE) == 2
+    assert found.decisions()["web-3"].reason is Reason.BUDGET_EXHAUSTED
 
 
 def test_resizes_without_restart_can_skip_the_budget() -> None:
-    """By flag; an eviction instead stays out of the question for a single pod."""
-    found = scene([POD], rules=SKIPS).decision()
-    assert (found.action, found.may_evict_instead) == (Action.RESIZE, False)
+    """By flag."""
     many = scene(several(POD, 5), rules=replace(SKIPS, eviction_tolerance=0.1))
     assert many.count(Action.RESIZE) == 5
-
-
-def test_restarts_never_skip_min_replicas() -> None:
-    """Not even when resizes skip the budget."""
-    pod = running(RESTARTS)
-    assert scene([pod], rules=SKIPS).told() == TOO_FEW
 
 
 def test_restarts_take_places_even_so() -> None:

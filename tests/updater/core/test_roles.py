@@ -326,7 +326,8 @@ def test_a_last_look_at_the_role(change: Mapping[str, object], expected: bool) -
     step = walk.next()
     assert step is not None
     after = make.snapshot(STUCK, with_metadata(SECOND, **change), *REST)
-    assert walk.has_still_room(step, after.of("default").pods) is expected
+    walk.recount(after.of("default").pods)
+    assert walk.still_fits(step) is expected
 
 
 def test_a_role_whose_pods_are_gone() -> None:
@@ -334,4 +335,5 @@ def test_a_role_whose_pods_are_gone() -> None:
     walk = two_leaders(STUCK, SECOND)
     step = walk.next()
     assert step is not None
-    assert not walk.has_still_room(step, make.snapshot(STUCK).of("default").pods)
+    walk.recount(make.snapshot(STUCK).of("default").pods)
+    assert not walk.still_fits(step)
