@@ -19,7 +19,6 @@ from app.recommender.core.rules import (
     CapRules,
     EstimatorRules,
     FormatRules,
-    PublishRules,
     RecommenderRules,
     ResourceRules,
 )
@@ -100,7 +99,6 @@ def _model_rules(settings: RecommenderSettings) -> RecommenderRules:
             max_allowed_cpu=caps.max_cpu,
             max_allowed_memory=caps.max_memory,
         ),
-        publish=PublishRules(least_vpas=loop.update_workers),
         memory_saver=loop.memory_saver,
         per_vpa_config=FeatureGate.PER_VPA_CONFIG in loop.gates,
         cpu_startup_boost=FeatureGate.CPU_STARTUP_BOOST in loop.gates,

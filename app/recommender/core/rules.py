@@ -96,7 +96,6 @@ class PublishRules:
     checkpoint_pause: timedelta = timedelta(minutes=5)
     checkpoint_age: timedelta = timedelta(minutes=15)
     open_windows: int = 512  # running peaks told in one checkpoint
-    least_vpas: int = 10  # whose checkpoints are written in any case
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,7 +108,7 @@ class RecommenderRules:
     format: FormatRules = field(default_factory=FormatRules)
     caps: CapRules = field(default_factory=CapRules)
     publish: PublishRules = field(default_factory=PublishRules)
-    memory_saver: bool = False  # forget pods that no VPA matches
+    memory_saver: bool = False  # upstream's model skips pods that no VPA selects
     per_vpa_config: bool = False  # gate PerVPAConfig
     cpu_startup_boost: bool = False  # gate CPUStartupBoost
     expects_past: bool = False  # what VPAs used before is told later, by `learn_past`

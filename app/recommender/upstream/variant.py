@@ -37,7 +37,7 @@ def as_upstream(rules: RecommenderRules) -> RecommenderRules:
     return replace(
         rules,
         estimator=replace(rules.estimator, omit_unsampled=False, stale_after=None),
-        publish=replace(_EVERY_TICK, least_vpas=rules.publish.least_vpas),
+        publish=_EVERY_TICK,
     )
 
 
