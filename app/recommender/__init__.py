@@ -49,6 +49,6 @@ Must never happen:
 - An object at which our code fails keeps another one from being handled; it is counted as skipped.
 - Anything here waits longer for a call than until the process has to end.
 
-`replay` has a `Recommender` of its own kind, without threads: its clock is set, recorded objects
-take the place of the cluster, and a writer puts values into them.
+`replay` drives the same `Recommender` without threads. Its clock is set; feed, usage, checkpoints,
+writer and report, which every `Recommender` is given, are its own and work on recorded objects.
 """

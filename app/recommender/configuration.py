@@ -7,12 +7,11 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
-from app.kube.limits_reached import LimitsReached
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate
 from app.model.snapshot import Snapshot
-from app.ports import Clock, Cluster, Owners
-from app.recommender.core.model import RecommenderModel
+from app.ports import Clock, Owners
+from app.recommender.checkpoint_store import CheckpointSource
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.rules import (
     AggregationRules,
@@ -29,6 +28,7 @@ from app.recommender.flags import (
 )
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.past_reader import PastReader
+from app.recommender.report import RoundReport
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.usage_feed import UsageSource
 from app.recommender.variants import OURS, Variant
@@ -57,14 +57,13 @@ class RoundRules:
 class RecommenderContext:
     """The rest of the process, as far as a recommender uses it."""
 
-    cluster: Cluster
     snapshot: Callable[[], Snapshot]
     owners: Owners
     usage: UsageSource
+    checkpoints: CheckpointSource
     clock: Clock
     metrics: RecommenderMetrics
-    limits: LimitsReached
-    show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
+    report: RoundReport
     past: PastReader | None = None  # instead of checkpoints
     server_now: Callable[[], datetime | None] = lambda: None  # the time by the API server's clock
 

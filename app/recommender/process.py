@@ -30,6 +30,7 @@ from app.recommender.api import (
     add_recommendation_metrics,
     recommendations_app,
 )
+from app.recommender.checkpoint_store import ClusterCheckpoints
 from app.recommender.configuration import (
     RecommenderContext,
     RoundRules,
@@ -43,7 +44,7 @@ from app.recommender.flags import RecommenderSettings
 from app.recommender.leader_loop import LeaderLoop
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
 from app.recommender.past_reader import PastReader
-from app.recommender.recommender import RecentChanges, Recommender
+from app.recommender.recommender import RecentChanges, Recommender, begin_term
 from app.recommender.report import RecommenderReport
 from app.recommender.usage_feed import PodMetricsUsage, UsageSource
 from app.recommender.variants import Variant
@@ -87,7 +88,7 @@ class Process:
         clock, namespace = place.clock, settings.scope.namespace
         # Watches, writes, the Lease, questions and look-ups do not wait for one another.
         self._clusters = [place.connect(settings.cluster) for _ in range(5)]
-        watched, written, leased, asked, looked = self._clusters
+        watched, self._written, leased, asked, looked = self._clusters
         self._recent = RecentChanges()
         self._mirror = place.mirror(watched, _sources(namespace))
         self._mirror.listen(self._note_pods)
@@ -100,10 +101,13 @@ class Process:
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         self._limit_metrics = LimitMetrics(registry)
         metrics = RecommenderMetrics(registry)
-        self._report = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
+        self._limits = LimitsReached(log, clock)
+        self._report = RecommenderReport(
+            metrics, QualityMetrics(registry), self._snapshot, self._limits, clock
+        )
         self._rules, self._clock = round_rules(settings), clock
         self._past = past_loop(settings, self._rules, place, metrics)
-        self._context = self._round_context(settings, written, metrics)
+        self._context = self._round_context(settings, metrics)
         elected = election(settings.election, leased, clock)
         self._is_elected = settings.election.is_on
         self._leadership: Leadership = elected if self._is_elected else Unopposed()
@@ -128,19 +132,18 @@ class Process:
         )
 
     def _round_context(
-        self, settings: RecommenderSettings, written: Connection, metrics: RecommenderMetrics
+        self, settings: RecommenderSettings, metrics: RecommenderMetrics
     ) -> RecommenderContext:
         return RecommenderContext(
-            cluster=written,
             snapshot=self._snapshot,
             owners=self._owners,
-            usage=usage_source(settings, self._rules.variant, self._clock, written),
+            usage=usage_source(settings, self._rules.variant, self._clock, self._written),
+            checkpoints=ClusterCheckpoints(self._written, self._rules.namespace),
             clock=self._clock,
             metrics=metrics,
-            limits=LimitsReached(log, self._clock),
-            show=self._report.show,
+            report=self._report,
             past=self._past.reader if self._past is not None else None,
-            server_now=written.server_now,
+            server_now=self._written.server_now,
         )
 
     def _application(
@@ -175,7 +178,7 @@ class Process:
         """Return all numbers, with how old our knowledge is now."""
         for resource, seconds in watch_ages(self._mirror, self._clock).items():
             self._numbers.watch_age(resource, seconds)
-        self._limit_metrics.show([self._owners.limits.counts(), self._context.limits.counts()])
+        self._limit_metrics.show([self._owners.limits.counts(), self._limits.counts()])
         return render(registry)
 
     def _vpas(self) -> Iterator[Vpa]:
@@ -222,7 +225,7 @@ class Process:
         self._report.begin()
         if self._past is not None:
             self._past.reader.begin(self._clock.now())
-        return Recommender(self._rules, self._context, self._recent, may_continue)
+        return begin_term(self._written, self._rules, self._context, self._recent, may_continue)
 
     def _snapshot(self) -> Snapshot:
         return self._mirror.snapshot
@@ -241,7 +244,7 @@ class Process:
     def _note_events(self, changes: Sequence[Delta], _whole: bool) -> None:
         for one in changes:
             if one.object is not None and not self._recent.note_event(one.object):
-                self._context.limits.reached("size of an event")
+                self._limits.reached("size of an event")
 
 
 class PastLoop:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import logging
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
-from typing import Final
+from typing import Final, Protocol
 
+from app.kube.limits_reached import LimitsReached
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
@@ -19,9 +20,15 @@ from app.recommender.core.estimation import VpaDerivation
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import VpaKey
-from app.recommender.metrics import QualityMetrics, RecommenderMetrics, ResourcesSource
+from app.recommender.metrics import (
+    QualityMetrics,
+    RecommenderMetrics,
+    ResourcesSource,
+    state_labels,
+)
 
 log = logging.getLogger("recommender.metrics")
+rounds_log = logging.getLogger("recommender.rounds")
 vpas_log = logging.getLogger("recommender.vpas")
 skipped_log = logging.getLogger("recommender.skipped")
 
@@ -32,6 +39,19 @@ _MOST_AT_ONCE: Final = 5  # skipped objects, with all that is known of the error
 _MOST_REMEMBERED: Final = 10_000
 
 
+class RoundReport(Protocol):
+    """What is told of a model and its rounds."""
+
+    def show(self, model: RecommenderModel) -> None:
+        """Show what became of everything since the last time; this never stops a round."""
+
+    def count(self, model: RecommenderModel, vpas: Iterable[Vpa]) -> None:
+        """Show, at the end of a round, how many VPAs there are of each state."""
+
+    def refuse(self, problem: str) -> None:
+        """Tell of a checkpoint that cannot be used."""
+
+
 class RecommenderReport:
     """What one process shows, whichever model it has."""
 
@@ -40,17 +60,23 @@ class RecommenderReport:
         metrics: RecommenderMetrics,
         quality: QualityMetrics,
         snapshot: Callable[[], Snapshot],
+        limits: LimitsReached,
+        clock: Clock,
     ) -> None:
         self.derivations = _NOTHING
         self._metrics = metrics
         self._quality = quality
         self._snapshot = snapshot
+        self._limits = limits
+        self._clock = clock
+        self._unrecommended = UnrecommendedVpas(clock)
         self._fates: Mapping[str, int] = {}  # of the present model
         self._pods: Mapping[str, Mapping[str, Pod]] = {}  # by namespace, as last looked at
 
     def begin(self) -> None:
         """Show nothing of a new model yet; what the last one showed is out of date."""
         self.derivations, self._fates = _NOTHING, {}
+        self._unrecommended = UnrecommendedVpas(self._clock)
 
     def show(self, model: RecommenderModel) -> None:
         """Show what became of everything since the last time; this never stops a round."""
@@ -62,6 +88,23 @@ class RecommenderReport:
             self._show_looks()
         except Exception:
             log.exception("numbers are not shown")
+
+    def count(self, model: RecommenderModel, vpas: Iterable[Vpa]) -> None:
+        """Show how many VPAs there are of each state, and which have had none for long."""
+        self._metrics.aggregates(model.row_count)
+        for key, times in model.crowded().items():
+            self._limits.reached("containers of a VPA", times, vpa="/".join(key))
+        found, states = list(vpas), list[tuple[str, ...]]()
+        for vpa in found:
+            with model.skipped.guard("VPA", vpa.namespace, vpa.name):
+                states.append(state_labels(vpa))
+        self._metrics.vpas(states)
+        self._unrecommended.look(found)
+
+    def refuse(self, problem: str) -> None:
+        """Log and count a checkpoint that cannot be used."""
+        rounds_log.warning("checkpoint not used", extra={"problem": problem})
+        self._metrics.checkpoint_refused()
 
     def _show_fates(self, model: RecommenderModel) -> None:
         before, self._fates = self._fates, model.tally.counts()

@@ -6,6 +6,7 @@ import gc
 
 from prometheus_client import CollectorRegistry
 
+from app.kube.limits_reached import LimitsReached
 from app.model.snapshot import Snapshot
 from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.core.membership import MOST_ROWS
@@ -13,7 +14,7 @@ from app.recommender.core.model import Model
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import read_metrics
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
-from app.recommender.report import RecommenderReport
+from app.recommender.report import RecommenderReport, log
 from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
 from tests import make
@@ -35,7 +36,11 @@ class Churn:
         metrics = RecommenderMetrics(self.registry)
         self.snapshot = make.snapshot()
         self.report = RecommenderReport(
-            metrics, QualityMetrics(self.registry), lambda: self.snapshot
+            metrics,
+            QualityMetrics(self.registry),
+            lambda: self.snapshot,
+            LimitsReached(log, self.clock),
+            self.clock,
         )
 
     def changed(self, number: int) -> Snapshot:
@@ -58,6 +63,7 @@ class Churn:
         """Go through a round of a recommender."""
         now, self.snapshot = self.clock.now(), self.changed(number)
         self.feed.tell_vpas(self.snapshot, now)
+        self.feed.tell_gone_vpas(self.snapshot, now)
         self.feed.tell_gone_pods(self.snapshot)
         self.feed.tell_pods(self.snapshot, now)
         self.model.restore([], now)

@@ -315,4 +315,4 @@ def test_the_leader_is_read_from_the_lease(
     desk.apply({**kind, "metadata": name, "spec": {"holderIdentity": holder}})
     if error is not None:
         desk.faults.order(Fault(error, "get", LEASES, times=1))
-    assert lease_holder(parse(RecommenderSettings, (), {}), desk.around.cluster) == leader
+    assert lease_holder(parse(RecommenderSettings, (), {}), desk.cluster) == leader

@@ -39,7 +39,7 @@ class Desk(Shown):
         self.problem = ""
         self.namespace = namespace
         super().__init__()
-        self.authorities = Authorities(self.around.cluster)
+        self.authorities = Authorities(self.cluster)
         reviews = AccessReviews(cast("Cluster", self.authorities), self.sandbox.clock)
         self.app = self.application(Guard(reviews if is_guarded else None))
 
