@@ -73,7 +73,7 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
     loop, history, scope = settings.loop, settings.history, settings.scope
     variant = UPSTREAM if settings.likeness.parity is ParityWith.UPSTREAM else OURS
     return RoundRules(
-        model_rules=variant.tuned(_model_rules(settings)),
+        model_rules=variant.adjust_rules(_model_rules(settings)),
         variant=variant,
         interval_seconds=loop.interval.total_seconds(),
         namespace=scope.namespace,

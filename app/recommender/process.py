@@ -295,7 +295,7 @@ def past_loop(
     """Return what reads the past, if it is read at all."""
     if not has_past(settings):
         return None
-    return PastLoop(settings, rules.variant.history, place, metrics)
+    return PastLoop(settings, rules.variant.past_reading, place, metrics)
 
 
 def usage_source(
@@ -304,7 +304,7 @@ def usage_source(
     """Return where usage is read."""
     flags, loop = settings.external_metrics, settings.loop
     if not flags.is_on:
-        return PodMetricsUsage(cluster, settings.scope.namespace, variant.usage)
+        return PodMetricsUsage(cluster, settings.scope.namespace, variant.most_usage)
     rules = ExternalRules(
         flags.cpu_metric, flags.memory_metric, settings.prometheus.container_name_label
     )
@@ -312,7 +312,7 @@ def usage_source(
         usage_log.warning("no external metric is named, so no usage will be read")
     seconds = loop.interval.total_seconds()
     return variant.external_usage(
-        cluster, rules, variant.usage, clock, loop.update_workers, seconds
+        cluster, rules, variant.most_usage, clock, loop.update_workers, seconds
     )
 
 

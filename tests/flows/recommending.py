@@ -130,7 +130,7 @@ class Replica:
                 prometheus,
                 past_rules(settings),
                 self.clock,
-                reading=self.rules.variant.history,
+                reading=self.rules.variant.past_reading,
             )
         metrics = RecommenderMetrics(self.registry)
         self._report = RecommenderReport(

@@ -12,8 +12,8 @@ from app.model.errors import ClusterError
 from app.ports import Cluster, Resource
 from app.recommender.checkpoint_store import ClusterCheckpoints
 from app.recommender.configuration import RecommenderContext, RoundRules
+from app.recommender.core.estimation import MOST
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.usage import UsageLimits
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
 from app.recommender.recommender import RecentChanges, Recommender, begin_term
 from app.recommender.report import RecommenderReport
@@ -51,7 +51,7 @@ class Scene(RecommendedCluster):
         self.around = RecommenderContext(
             snapshot=lambda: snapshot_of(self.sandbox),
             owners=NoOwners(),
-            usage=PodMetricsUsage(self.cluster, "", UsageLimits()),
+            usage=PodMetricsUsage(self.cluster, "", MOST),
             checkpoints=ClusterCheckpoints(self.cluster, ""),
             clock=self.clock,
             metrics=metrics,

@@ -78,7 +78,7 @@ class Churn:
             }
             for pod in self.snapshot.of("default").pods.values()
         ]
-        self.model.usage(read_metrics({"items": items}).batch, now)
+        self.model.usage(read_metrics({"items": items}), now)
         self.model.tick(now)
         self.model.checkpoints(now, 300)
         self.model.abandoned()

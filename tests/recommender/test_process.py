@@ -227,7 +227,9 @@ def test_reading_in_the_background() -> None:
             "--vpa-object-namespace=shop",
             "--history-length=12h",
         )
-        reading = PastLoop(told, OURS.history, place := LiveRuntime(), RecommenderMetrics(registry))
+        reading = PastLoop(
+            told, OURS.past_reading, place := LiveRuntime(), RecommenderMetrics(registry)
+        )
         reading.reader.begin(place.clock.now())
         reading.start()
         assert eventually(reading.reader.is_settled)

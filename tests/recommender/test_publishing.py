@@ -241,7 +241,9 @@ def test_what_there_was_no_time_for_comes_first(
     caplog.set_level("INFO")
     scene = crowded()
     delay(scene, 7, lambda call: call.subresource == "status")
-    rules = RoundRules(variant.tuned(RecommenderRules()), variant, threads=1, checkpoint_seconds=0)
+    rules = RoundRules(
+        variant.adjust_rules(RecommenderRules()), variant, threads=1, checkpoint_seconds=0
+    )
     slow = scene.started(rules=rules)
     slow.round(scene.sandbox.clock.now())
     scene.watched.before = lambda _call: None
@@ -278,7 +280,7 @@ def test_some_checkpoints_are_written_in_any_case(variant: Variant) -> None:
         scene.apply(deployment(f"d-{number}", *both, load=LOAD), vpa(f"d-{number}"))
     scene.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
     scene.sandbox.advance(60)
-    rules = variant.tuned(RecommenderRules())
+    rules = variant.adjust_rules(RecommenderRules())
     rounds = RoundRules(rules, variant, threads=2, checkpoint_seconds=0)
     recommender = scene.started(rules=rounds)
     scene.rounds(1, recommender)

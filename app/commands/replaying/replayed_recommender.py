@@ -30,7 +30,7 @@ from app.recommender.core.oom import OomRecord
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import PodKey
-from app.recommender.core.usage import Metrics, UsageBatch
+from app.recommender.core.usage import UsageBatch
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.recommender import RecentChanges, Recommender
 from app.recommender.usage_feed import UsageRequest
@@ -68,11 +68,11 @@ class RecordedSource:
     def __init__(self) -> None:
         self.batch = UsageBatch.of([])
 
-    def read(self, request: UsageRequest) -> Iterator[Metrics]:
+    def read(self, request: UsageRequest) -> Iterator[UsageBatch]:
         """Yield the batch if there is anything in it."""
         del request
         if len(self.batch):
-            yield Metrics(self.batch, [])
+            yield self.batch
 
 
 class RecordedCheckpoints:
@@ -168,13 +168,12 @@ class ValueWriter:
         self._objects = objects
         self._feed = feed
         self._clock = clock
-        # By name alone, whosever they are, and each of them in each round.
-        self._overwrites = not rules.variant.budgets_checkpoints
+        self._variant = rules.variant
 
     @property
     def wants_checkpoints(self) -> bool:
-        """Whether the next round does not overwrite them unseen."""
-        return self.is_watched or not self._overwrites
+        """Whether they are not just overwritten unseen, by the next round that writes all."""
+        return self.is_watched or self._variant.budgets_checkpoints
 
     def publish(self, publications: Sequence[Publication]) -> None:
         """Write statuses."""
@@ -186,7 +185,7 @@ class ValueWriter:
     def store(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Write checkpoints."""
         for one in checkpoints:
-            if not self._objects.store(one, by_name=self._overwrites):
+            if not self._objects.store(one, by_name=self._variant.checkpoints_by_name):
                 self._feed.model.not_stored(one)
 
     def drop(

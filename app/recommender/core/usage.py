@@ -51,6 +51,7 @@ class UsageBatch:
     times: Times  # the end of the window that was measured
     windows_ns: Times  # over how long cpu usage is averaged; 0 if not known
     unreadable: int = 0  # pods and containers that are not among them
+    problems: Sequence[str] = ()  # sentences about what is left out
 
     def __len__(self) -> int:
         return len(self.containers)
@@ -78,24 +79,9 @@ class PastUsage:
     refused_points: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class UsageLimits:
-    """What amounts can be."""
-
-    absent: int = ABSENT  # stands for what is not told
-    most: float = MOST  # greater amounts cannot be
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """A list of pod metrics, read."""
-
-    batch: UsageBatch
-    problems: list[str]  # sentences that name the item
-
-
 @dataclass(slots=True)
 class _Columns:
+    most: float  # greater amounts cannot be
     containers: list[tuple[str, str, str]] = field(default_factory=list)
     cpu: list[int] = field(default_factory=list)
     memory: list[int] = field(default_factory=list)
@@ -103,7 +89,6 @@ class _Columns:
     windows: list[int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     unreadable: int = 0
-    limits: UsageLimits = UsageLimits()
 
     def refuse(self, item: Object, error: BadObject) -> None:
         """Leave out what cannot be read."""
@@ -112,10 +97,10 @@ class _Columns:
 
 
 def read_metrics(
-    body: Object, limits: UsageLimits | None = None, *, skipped: SkippedObjects | None = None
-) -> Metrics:
-    """Read `items` of a PodMetricsList."""
-    columns = _Columns(limits=limits or UsageLimits())
+    body: Object, most: float = MOST, *, skipped: SkippedObjects | None = None
+) -> UsageBatch:
+    """Read `items` of a PodMetricsList; greater amounts than the most cannot be."""
+    columns = _Columns(most)
     skipped = skipped or SkippedObjects()
     for item in objects_at(body, "items", ""):
         with skipped.guard("usage", item, name=_name):
@@ -123,15 +108,15 @@ def read_metrics(
                 _read_pod(item, columns)
             except BadObject as error:
                 columns.refuse(item, error)
-    batch = UsageBatch(
+    return UsageBatch(
         columns.containers,
         np.array(columns.cpu, dtype=np.int64),
         np.array(columns.memory, dtype=np.int64),
         np.array(columns.times, dtype=np.int64),
         np.array(columns.windows, dtype=np.int64),
         columns.unreadable,
+        columns.problems,
     )
-    return Metrics(batch, columns.problems)
 
 
 def _read_pod(item: Object, columns: _Columns) -> None:
@@ -169,13 +154,13 @@ def _amount(
 ) -> int:
     """Return an amount in whole units, rounded up."""
     if value is None:
-        return columns.limits.absent
+        return ABSENT
     try:
         found = read(value)
     except BadObject as error:
         problem = str(error)
     else:
-        if 0 <= found <= columns.limits.most:
+        if 0 <= found <= columns.most:
             return min(found, _GREATEST)
         problem = f"{str(value)[:_SHOWN]} is {'negative' if found < 0 else 'too much'}"
     columns.problems.append(f"metrics of {'/'.join(container)}: {resource}: {problem}")

@@ -303,6 +303,15 @@ def test_init_containers_do_not_count() -> None:
     assert scene.model.tally.unknown == 1
 
 
+def test_what_is_not_told_counts_as_nothing_used() -> None:
+    """A sample of memory alone is one of no CPU too."""
+    scene = begun()
+    scene.use(memory=GI)
+    loop(scene, 1)
+
+    assert (scene.model.tally.cpu, scene.model.tally.memory) == (1, 1)
+
+
 def test_memory_saver() -> None:
     """Pods that no VPA selects are skipped, also when they have changed."""
     scene = scene_of(replace(RULES, memory_saver=True))
