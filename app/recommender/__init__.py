@@ -32,7 +32,7 @@ leading, the model is dropped without being stored.
 A round goes through these steps, always in this order:
 
     look (VPAs, pods that went, pods, checkpoints of new VPAs, what was heard of)
-    -> usage -> statuses -> checkpoints -> deleted checkpoints -> report
+    -> usage -> statuses -> show -> checkpoints -> deleted checkpoints -> count
 
 Between rounds, and before each write of a round, what was heard of is told to the model, and the
 statuses that this makes urgent are written first. A step whose calls fail costs itself alone: the

@@ -6,11 +6,12 @@ have moved far enough or the VPA's turn comes: every VPA has its own phase in th
 so turns are spread evenly. Overlapping selectors are refused at admission; pods that slip through
 feed all VPAs that claim them, and a condition says which VPA comes first.
 
-"Nothing was learned" is not "nothing is needed". Until the history of a VPA has been read its
+"Nothing was learned" is not "nothing is needed". Until the checkpoints of a VPA have been read its
 recommendation stays whole; after that, a resource of which no sample was ever counted here keeps
-what stands; and a VPA for which there is no container at all keeps everything until its history
-would have expired. Where something stood already and what it rested on is not known, because it is
-still to come or could not be read, amounts are not lowered for a day.
+what stands; and a VPA for which there was no container yet keeps everything for as long as history
+lives without samples, from when this model first saw it. Where something stood already and what it
+rested on is not known, because it is still to come or could not be read, amounts are not lowered
+for a day.
 """
 
 from __future__ import annotations
@@ -216,7 +217,7 @@ def retained(
     published = stands.recommendation or ()
     if not published:
         return tuple(computed)
-    if tracked.awaits_history or _is_fresh(tracked, rows, now):
+    if tracked.awaits_history or _never_had_rows(tracked, rows, now):
         return published
     entries = {entry.container: entry for entry in computed}
     for old in published:
@@ -232,8 +233,8 @@ def retained(
     return tuple(entries[name] for name in sorted(entries))
 
 
-def _is_fresh(tracked: TrackedVpa, rows: RowTable, now: datetime) -> bool:
-    """Whether no container of a VPA was ever known here, and its usual expiry is yet to come."""
+def _never_had_rows(tracked: TrackedVpa, rows: RowTable, now: datetime) -> bool:
+    """Whether no container of a VPA was known yet, and history would not have expired since."""
     return not tracked.had_rows and nanoseconds(now) - tracked.entered_ns < rows.usual_expiry_ns
 
 
