@@ -13,12 +13,11 @@ from datetime import timedelta
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.model.errors import BadObject
 from app.model.fields import Object, labels_at, object_at, objects_at, text_at, texts_at
 from app.recommender.core.estimation import MOST
-from app.recommender.core.histograms import Amounts
+from app.recommender.core.histograms import Amounts, Flags, Floats
 from app.recommender.core.usage import ABSENT
 
 _TEXT: Final = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`"
@@ -30,8 +29,6 @@ _BARE: Final = re.compile(
 )
 
 _MOST_TOLD: Final = 5  # sentences
-
-Numbers = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,12 +156,12 @@ def label(series: Series, name: str) -> str:
     return found
 
 
-def amounts(values: Numbers, scale: float) -> Amounts:
+def amounts(values: Floats, scale: float) -> Amounts:
     """Return values as whole amounts, cut off; ABSENT for those that cannot be."""
     return bent(values, scale, np.isfinite(values) & (values >= 0.0))
 
 
-def bent(values: Numbers, scale: float, can_be: NDArray[np.bool_]) -> Amounts:
+def bent(values: Floats, scale: float, can_be: Flags) -> Amounts:
     """Return values as whole amounts between zero and the most; ABSENT for those left out."""
     whole = np.clip(np.clip(np.where(can_be, values, 0.0), 0.0, MOST) * scale, 0.0, MOST)
     return np.where(can_be, whole.astype(np.int64), ABSENT)

@@ -25,11 +25,10 @@ import numpy as np
 
 from app.model.errors import BadObject
 from app.model.fields import Object
-from app.recommender.core.histograms import Amounts, Indexes
+from app.recommender.core.histograms import Amounts, Floats, Indexes
 from app.recommender.core.moments import nanoseconds, span
 from app.recommender.core.promql import (
     Flaws,
-    Numbers,
     PastRules,
     Series,
     amounts,
@@ -171,7 +170,7 @@ class Reading:
     def _series(self, body: Object) -> Iterator[Series]:
         return read_series(body, self.flaws)
 
-    def _amounts(self, values: Numbers, scale: float) -> Amounts:
+    def _amounts(self, values: Floats, scale: float) -> Amounts:
         return amounts(values, scale)
 
     # --- inside
@@ -236,7 +235,7 @@ class Reading:
         )
         return self._lines.setdefault(key, len(self._lines))
 
-    def _put(self, lines: Indexes, times: Numbers, values: Numbers) -> None:
+    def _put(self, lines: Indexes, times: Floats, values: Floats) -> None:
         """Put amounts in their places; where several series have one, the highest counts."""
         found = self._amounts(values, _MILLICORES if self._stage is ReadingStage.CPU else 1.0)
         columns = np.rint((times - self._start.timestamp()) / self._step.total_seconds())

@@ -23,7 +23,6 @@ from datetime import datetime
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.model.quantity import Quantities, Quantity
 from app.model.vpa import ContainerRecommendation, Recommendation
@@ -34,7 +33,7 @@ from app.recommender.core.estimation import (
     estimate_rows,
     rows_in_use,
 )
-from app.recommender.core.histograms import Flags, Rows
+from app.recommender.core.histograms import Bits, Flags, Rows
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import DAY, GOLDEN, MINUTE, UNSET, nanoseconds, span
 from app.recommender.core.quality import Quality
@@ -54,8 +53,6 @@ from app.recommender.core.status import (
 from app.recommender.core.tables import LOWER, MEMORY_COLUMNS, TARGET, UPPER, RowTable
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedVpa
-
-Levels = NDArray[np.int8]
 
 _TARGETS: Final = (TARGET, MEMORY_COLUMNS + TARGET)
 _BOUNDS: Final = (LOWER, UPPER, MEMORY_COLUMNS + LOWER, MEMORY_COLUMNS + UPPER)
@@ -106,7 +103,7 @@ class StatusSelector:
         members.vpa_table.is_urgent[lines] = False
         return [one for one in found if one is not None]
 
-    def _levels(self, estimation: Estimation) -> Levels:
+    def _levels(self, estimation: Estimation) -> Bits:
         """Return for each VPA how much its numbers have moved since they were last compared."""
         rows, amounts = self._members.rows, estimation.amounts
         before = rows.compared[estimation.rows]

@@ -21,7 +21,7 @@ from app.model.fields import Json, Object, labels_at, object_at, objects_at, tex
 from app.model.pods import Pod
 from app.model.quantity import Quantity
 from app.recommender.core.estimation import MOST
-from app.recommender.core.histograms import Amounts, Times
+from app.recommender.core.histograms import Amounts, Spans, Times
 from app.recommender.core.moments import nanoseconds, span
 from app.recommender.core.rules import CPU, MEMORY
 from app.recommender.core.skipped import SkippedObjects
@@ -49,7 +49,7 @@ class UsageBatch:
     cpu_millicores: Amounts  # or ABSENT or REFUSED
     memory_bytes: Amounts  # or ABSENT or REFUSED
     times: Times  # the end of the window that was measured
-    windows_ns: Times  # over how long cpu usage is averaged; 0 if not known
+    windows_ns: Spans  # over how long cpu usage is averaged; 0 if not known
     unreadable: int = 0  # pods and containers that are not among them
     problems: Sequence[str] = ()  # sentences about what is left out
 

@@ -16,8 +16,8 @@ import numpy as np
 
 from app.model.fields import Json, Object, objects_at
 from app.model.pods import Pod
-from app.recommender.core.histograms import Amounts
-from app.recommender.core.promql import Numbers, PastRules, Series, answer, bent, series_of
+from app.recommender.core.histograms import Amounts, Floats
+from app.recommender.core.promql import PastRules, Series, answer, bent, series_of
 from app.recommender.core.reading import Reading
 from app.recommender.core.usage import (
     ExternalQuestion,
@@ -90,7 +90,7 @@ class ReadingOnce(Reading):
         kind, items = answer(body, ("matrix",), self.flaws)
         return (series_of(item, kind, index) for index, item in enumerate(items))
 
-    def _amounts(self, values: Numbers, scale: float) -> Amounts:
+    def _amounts(self, values: Floats, scale: float) -> Amounts:
         return bent(values, scale, ~np.isnan(values))
 
     @contextmanager
