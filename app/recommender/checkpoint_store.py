@@ -1,7 +1,7 @@
 """The checkpoints of a cluster: lists them, finds orphans, and writes them.
 
 Strategy: orphans are found only with complete lists, of checkpoints first and then of VPAs. What
-is no readable checkpoint stays: it cannot be told that it is an orphan.
+is no readable checkpoint stays: whether it is an orphan is not known.
 """
 
 from __future__ import annotations

@@ -302,7 +302,7 @@ class RecommenderElection(LeaderElection):
 
 @dataclass(frozen=True, slots=True)
 class RecommenderSettings:
-    """All that the recommender can be told."""
+    """All settings of the recommender."""
 
     loop: RoundFlags
     access: PortAccess

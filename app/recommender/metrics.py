@@ -74,8 +74,8 @@ class ResourcesSource(StrEnum):
     SPEC = "Pod.Spec.Containers"
 
 
-# What is told of VPAs even where there are none.
-_ALWAYS_TOLD: Final = tuple(
+# What is shown of VPAs even where there are none.
+_ALWAYS_SHOWN: Final = tuple(
     product(UpdateMode, _TRUTH.values(), _VERSIONS, _TRUTH.values(), _TRUTH.values())
 )
 
@@ -143,10 +143,10 @@ class RecommenderMetrics:
         self._resources = lru_cache(resources.labels)
 
     def vpas(self, states: Iterable[tuple[str, ...]]) -> None:
-        """Tell how many VPAs have the same labels, and no more what was told before."""
+        """Show how many VPAs have the same labels, in place of what was shown before."""
         counts = Tally(states)
         self._objects.clear()
-        for labels in {*_ALWAYS_TOLD, *counts}:
+        for labels in {*_ALWAYS_SHOWN, *counts}:
             self._objects.labels(*labels).set(counts[labels])
 
     def first_recommendation(self, seconds: float) -> None:
@@ -175,7 +175,7 @@ class RecommenderMetrics:
         self._resources(source).inc(times)
 
     def overlaps(self, pods: Mapping[str, int]) -> None:
-        """Tell how many pods of each namespace overlap, and no more what was told before."""
+        """Show how many pods of each namespace overlap, in place of what was shown before."""
         self._overlapping.clear()
         for namespace, count in pods.items():
             self._overlapping.labels(namespace).set(count)

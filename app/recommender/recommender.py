@@ -115,7 +115,7 @@ class Recommender:
         self._writer = writer
         self._skipped = SkippedReport(context.metrics)
         self._has_looked = self._is_restored = False
-        self._refused: dict[str, set[str]] = {}  # what was told of checkpoints, by namespace
+        self._refused: dict[str, set[str]] = {}  # sentences about checkpoints, by namespace
         self._took: dict[RoundPhase, float] = {}  # seconds, in the last round
         self._samples = 0  # of the last round
         self._due = self._sampled = self._tidied = clock.monotonic()
@@ -159,7 +159,7 @@ class Recommender:
                 self._drop_orphans()
         self._write(until_ended=True)
         self._context.report.count(self.model, (one.vpa for one in self._feed.vpas.values()))
-        self._skipped.tell(self.model.skipped)
+        self._skipped.log(self.model.skipped)
         self.finished = clock.monotonic()
         self._context.metrics.step(RoundPhase.TOTAL, self.finished - began)
         extra = {
@@ -189,7 +189,7 @@ class Recommender:
         self._writer.publish_urgent(self._news())
         self._write(until_ended=True)
         self._context.report.show(self.model)
-        self._skipped.tell(self.model.skipped)
+        self._skipped.log(self.model.skipped)
 
     def look(self, now: datetime) -> None:
         """Tell the model all that there is."""
@@ -266,8 +266,8 @@ class Recommender:
             with self.model.skipped.guard("checkpoint", item, name=_shown):
                 found += self._read(item, lost, refused)
         kept = {} if namespaces is None else self._refused
-        told = {key: one for key, one in kept.items() if key not in (namespaces or ())}
-        self._refused = told | refused  # nothing of checkpoints that are gone
+        others = {key: one for key, one in kept.items() if key not in (namespaces or ())}
+        self._refused = others | refused  # nothing of checkpoints that are gone
         return found
 
     def _read(
@@ -282,12 +282,12 @@ class Recommender:
             problem = f"checkpoint {_shown(item)}: {error}"
         namespace = _shown(item).partition("/")[0]
         refused.setdefault(namespace, set()).add(problem)
-        if problem not in self._refused.get(namespace, ()):  # else it was told of
+        if problem not in self._refused.get(namespace, ()):  # else it was reported
             self._context.report.refuse(problem)
         return ()
 
     def _sample(self, now: datetime) -> int:
-        """Read usage; return how many containers were told of."""
+        """Read usage; return of how many containers."""
         self._sampled = self._context.clock.monotonic()
         with self._timed(RoundPhase.LOAD_METRICS):
             return self._usage.read(self._context.snapshot(), self._may_continue, now)

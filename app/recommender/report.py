@@ -40,7 +40,7 @@ _MOST_REMEMBERED: Final = 10_000
 
 
 class RoundReport(Protocol):
-    """What is told of a model and its rounds."""
+    """What is reported of a model and its rounds."""
 
     def show(self, model: RecommenderModel) -> None:
         """Show what became of everything since the last time; this never stops a round."""
@@ -49,7 +49,7 @@ class RoundReport(Protocol):
         """Show, at the end of a round, how many VPAs there are of each state."""
 
     def refuse(self, problem: str) -> None:
-        """Tell of a checkpoint that cannot be used."""
+        """Report a checkpoint that cannot be used."""
 
 
 class RecommenderReport:
@@ -137,9 +137,9 @@ class RecommenderReport:
 
 def _sources(pods: Iterable[Pod]) -> Iterable[ResourcesSource]:
     for pod in pods:
-        told = {status.name for status in pod.statuses if status.resources is not None}
+        reported = {status.name for status in pod.statuses if status.resources is not None}
         for container in pod.containers:
-            yield ResourcesSource.STATUS if container.name in told else ResourcesSource.SPEC
+            yield ResourcesSource.STATUS if container.name in reported else ResourcesSource.SPEC
 
 
 class UnrecommendedVpas:
@@ -147,10 +147,10 @@ class UnrecommendedVpas:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._since: dict[VpaKey, float] = {}  # or since it was last told
+        self._since: dict[VpaKey, float] = {}  # or since that was last logged
 
     def look(self, vpas: Iterable[Vpa]) -> None:
-        """Tell in one line who has had none for half an hour, and again after another one."""
+        """Log in one line who has had none for half an hour, and again after another one."""
         now = self._clock.monotonic()
         without = ((one.namespace, one.name) for one in vpas if not one.recommendation)
         self._since = {key: self._since.get(key, now) for key in without}
@@ -164,21 +164,21 @@ class UnrecommendedVpas:
 
 
 class SkippedReport:
-    """Remembers what was told."""
+    """Logs skipped objects, each of them once."""
 
     def __init__(self, metrics: RecommenderMetrics) -> None:
         self._metrics = metrics
-        self._told: dict[tuple[str, str], None] = {}
+        self._logged: dict[tuple[str, str], None] = {}
 
-    def tell(self, skipped: SkippedObjects) -> None:
+    def log(self, skipped: SkippedObjects) -> None:
         """Log and count what was left out since the last time."""
         found = skipped.taken()
         self._metrics.left_out(len(found))
         keys = {(one.kind, one.name): one for one in found}
-        new = [one for key, one in keys.items() if key not in self._told]
+        new = [one for key, one in keys.items() if key not in self._logged]
         for one in new[:_MOST_AT_ONCE]:
             extra = {"kind": one.kind, "object": one.name, "of": len(new)}
             skipped_log.error("left out, by a defect of ours", exc_info=one.error, extra=extra)
-        if len(self._told) > _MOST_REMEMBERED:
-            self._told.clear()
-        self._told.update(dict.fromkeys(keys))
+        if len(self._logged) > _MOST_REMEMBERED:
+            self._logged.clear()
+        self._logged.update(dict.fromkeys(keys))

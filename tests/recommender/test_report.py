@@ -305,7 +305,7 @@ def test_many(caplog: pytest.LogCaptureFixture) -> None:
         for one in range(20):
             with skipped.guard("share", str(one)):
                 raise ZeroDivisionError
-        left_out.tell(skipped)
+        left_out.log(skipped)
 
     assert [one.__dict__["of"] for one in caplog.records] == [20] * 5
     assert registry.get_sample_value(COUNT) == 40

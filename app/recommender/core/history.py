@@ -167,15 +167,15 @@ class StoredHistory:
     ) -> tuple[Bank, defaultdict[int, list[OpenWindow]]]:
         """Return the memory histograms without running peaks, and those by row."""
         memory = self._members.rows.memory.copy(rows)
-        told = self._open(rows, now_ns)
+        open_windows = self._open(rows, now_ns)
         position = {row: index for index, row in enumerate(rows.tolist())}
-        pairs = [(position[row], window) for row, windows in told.items() for window in windows]
+        pairs = [(position[row], one) for row, found in open_windows.items() for one in found]
         if pairs:
             peaks = np.array([max(one.usage_bytes, one.oom_bytes) for _, one in pairs])
             ends = np.array([one.end_ns for _, one in pairs])
             positions = np.array([index for index, _ in pairs])
             memory.subtract(positions, MEMORY_GRID.bucket(peaks), ends, PEAK_WEIGHT)
-        return memory, told
+        return memory, open_windows
 
     def _open(self, rows: Rows, now_ns: int) -> defaultdict[int, list[OpenWindow]]:
         """Return the running intervals by row, the highest peaks first, up to a limit.

@@ -28,7 +28,7 @@ _BARE: Final = re.compile(
     re.ASCII,
 )
 
-_MOST_TOLD: Final = 5  # sentences
+_MOST_SENTENCES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +59,12 @@ class PastRules:
 
 
 def cpu_query(rules: PastRules, namespace: str = "") -> str:
-    """Return the query for the CPU usage of all containers, of one namespace if told."""
+    """Return the query for the CPU usage of all containers, of one namespace if named."""
     return f"rate({rules.cpu_metric}{_selector(rules, namespace)}[{rules.resolution.text}])"
 
 
 def memory_query(rules: PastRules, namespace: str = "") -> str:
-    """Return the query for the memory usage of all containers, of one namespace if told."""
+    """Return the query for the memory usage of all containers, of one namespace if named."""
     return rules.memory_metric + _selector(rules, namespace)
 
 
@@ -105,12 +105,12 @@ class Flaws:
 
     series: int = 0
     points: int = 0
-    told: list[str] = field(default_factory=list)  # the first few, as sentences
+    sentences: list[str] = field(default_factory=list)  # the first few
 
-    def tell(self, sentence: str) -> None:
+    def note(self, sentence: str) -> None:
         """Keep a sentence, if there are few."""
-        if len(self.told) < _MOST_TOLD:
-            self.told.append(sentence)
+        if len(self.sentences) < _MOST_SENTENCES:
+            self.sentences.append(sentence)
 
 
 def read_series(body: Object, flaws: Flaws) -> Iterator[Series]:
@@ -125,7 +125,7 @@ def read_series(body: Object, flaws: Flaws) -> Iterator[Series]:
             yield series_of(item, kind, index)
         except BadObject as error:
             flaws.series += 1
-            flaws.tell(str(error))
+            flaws.note(str(error))
 
 
 def answer(body: Object, kinds: Collection[str], flaws: Flaws) -> tuple[str, Sequence[Object]]:
@@ -139,7 +139,7 @@ def answer(body: Object, kinds: Collection[str], flaws: Flaws) -> tuple[str, Seq
     if kind not in kinds:
         raise BadObject("data.resultType", f'expected "matrix", found "{kind[:40]}"')
     for warning in texts_at(body, "warnings", "") or ():
-        flaws.tell(f"Prometheus warns: {warning}")
+        flaws.note(f"Prometheus warns: {warning}")
     return kind, objects_at(data, "result", "data")
 
 

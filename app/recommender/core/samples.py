@@ -85,8 +85,8 @@ class Windows(ColumnTable):
         self.usage[rolled] = 0
         self.oom[rolled] = 0
         self.ends[streams] = ends
-        told = self.oom if is_oom else self.usage
-        told[streams] = np.maximum(told[streams], amounts)
+        peaks = self.oom if is_oom else self.usage
+        peaks[streams] = np.maximum(peaks[streams], amounts)
         return Peaks(replaced, old, new, ends)
 
 

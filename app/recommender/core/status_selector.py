@@ -1,7 +1,7 @@
 """Which statuses are worth a write, and what they say.
 
 Strategy: arrays tell which VPAs may have something to say; only for those a status is made and
-compared with the one that stands. A target that changed is told at once. Bounds wait until they
+compared with the one that stands. A target that changed is written at once. Bounds wait until they
 have moved far enough or the VPA's turn comes: every VPA has its own phase in the refresh cycle,
 so turns are spread evenly. Overlapping selectors are refused at admission; pods that slip through
 feed all VPAs that claim them, and a condition says which VPA comes first.
@@ -58,7 +58,7 @@ _TARGETS: Final = (TARGET, MEMORY_COLUMNS + TARGET)
 _BOUNDS: Final = (LOWER, UPPER, MEMORY_COLUMNS + LOWER, MEMORY_COLUMNS + UPPER)
 
 _NO_CAP: Final = Cap()
-_LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be that is told of
+_LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be
 
 
 class StatusSelector:
@@ -145,10 +145,10 @@ class StatusSelector:
         if waits or found is Difference.NONE:
             return None
         killed = bool(table.is_urgent[line])
-        told = publication(tracked.observed, new, stands, found, killed=killed)
+        made = publication(tracked.observed, new, stands, found, killed=killed)
         tracked.sent, tracked.sent_for = new, tracked.observed
         table.published_ns[line] = nanoseconds(now)
-        return told
+        return made
 
     def _status(
         self,

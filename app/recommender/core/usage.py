@@ -28,8 +28,8 @@ from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.tracked import OVER
 
-ABSENT: Final = -1  # this resource was not told
-REFUSED: Final = -2  # this resource was told, but cannot be
+ABSENT: Final = -1  # no amount of this resource is given
+REFUSED: Final = -2  # an amount is given, but cannot be
 
 ContainerKey = tuple[str, str, str]  # namespace, pod, container
 
@@ -193,7 +193,7 @@ def _time(item: Object) -> int:
 
 @lru_cache(_REMEMBERED)
 def _window(text: str) -> int:
-    """Return how long cpu usage was averaged, 0 where it is not told."""
+    """Return how long cpu usage was averaged, 0 where that is not given."""
     try:
         return max(span(parse_duration(text)), 0)
     except BadObject:
@@ -209,7 +209,7 @@ def _name(item: Object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExternalRules:
-    """Which metrics tell of usage, and which of their labels names the container."""
+    """Which metrics are usage, and which of their labels names the container."""
 
     cpu_metric: str = ""
     memory_metric: str = ""
@@ -217,7 +217,7 @@ class ExternalRules:
 
     @property
     def metrics(self) -> list[tuple[str, str]]:
-        """The resources that are told of, and by which metric."""
+        """The resources that have a metric, and which."""
         named = ((CPU, self.cpu_metric), (MEMORY, self.memory_metric))
         return [(resource, metric) for resource, metric in named if metric]
 
@@ -289,7 +289,7 @@ def named_values(answer: Object, rules: ExternalRules) -> Iterator[tuple[str, Ob
 
 
 def usage_item(question: ExternalQuestion, containers: list[Json], value: Object) -> Json:
-    """Return what is told of containers as `metrics.k8s.io` lists it, at the time of a value."""
+    """Return usage of containers as `metrics.k8s.io` lists it, at the time of a value."""
     window = value.get("window")
     return {
         "metadata": {"namespace": question.namespace, "name": question.pod},

@@ -34,12 +34,12 @@ def pod_items(
 ) -> list[Json]:
     """Return one item for each pod, at the time of the first value of its last answer."""
     found: dict[tuple[str, str], Json] = {}
-    for question, told in answers:
+    for question, body in answers:
         containers = found.get((question.namespace, question.pod), {}).get("containers", [])
         usage = {one["name"]: one["usage"] for one in containers}
-        for name, value in named_values(told, rules):
+        for name, value in named_values(body, rules):
             usage.setdefault(name, {})[question.resource] = value.get("value")
-        values = objects_at(told, "items", "")
+        values = objects_at(body, "items", "")
         if values:
             by_name = [{"name": name, "usage": used} for name, used in usage.items()]
             found[question.namespace, question.pod] = usage_item(question, by_name, values[0])
