@@ -140,7 +140,7 @@ def tick(model: Model, body: bytes, now: datetime) -> Tick:
     times = [time.process_time()]
     parsed = orjson.loads(body)
     times.append(time.process_time())
-    batch = read_metrics(parsed).batch
+    batch = read_metrics(parsed)
     times.append(time.process_time())
     model.usage(batch)
     times.append(time.process_time())

@@ -130,7 +130,7 @@ def _history(path: Path | None, rules: RoundRules, bar: Bar) -> RecordedHistory:
         raise BadSetting("no events given: name a file with --events, or - to read them")
     shown = _shown(path)
     read = lines(str(path), partial(bar.show, "reading"))
-    history = read_history(read, shown, rules.variant.usage)
+    history = read_history(read, shown, rules.variant.most_usage)
     bar.clear()
     _tell(history.problems)
     if history.problems and history.skipped == history.lines:

@@ -32,7 +32,7 @@ leading, the model is dropped without being stored.
 A round goes through these steps, always in this order:
 
     look (VPAs, pods that went, pods, checkpoints of new VPAs, what was heard of)
-    -> usage -> statuses -> checkpoints -> deleted checkpoints -> report
+    -> usage -> statuses -> show -> checkpoints -> deleted checkpoints -> count
 
 Between rounds, and before each write of a round, what was heard of is told to the model, and the
 statuses that this makes urgent are written first. A step whose calls fail costs itself alone: the
@@ -49,6 +49,6 @@ Must never happen:
 - An object at which our code fails keeps another one from being handled; it is counted as skipped.
 - Anything here waits longer for a call than until the process has to end.
 
-`replay` has a `Recommender` of its own kind, without threads: its clock is set, recorded objects
-take the place of the cluster, and a writer puts values into them.
+`replay` drives the same `Recommender` without threads. Its clock is set; feed, usage, checkpoints,
+writer and report, which every `Recommender` is given, are its own and work on recorded objects.
 """

@@ -65,8 +65,8 @@ class ContainerPreview:
     is_boosted: bool
     story: Json | None  # each resource from what it had to what it gets, if a VPA sizes the pod
 
-    def told(self, recommendation: Json | None, *, explains: bool) -> Json:
-        """Return it as JSON, with what the VPA recommends for the container."""
+    def to_json(self, recommendation: Json | None, *, explains: bool) -> Json:
+        """Return JSON, with what the VPA recommends for the container."""
         found = {
             "container": self.name,
             "now": self.now,
@@ -137,8 +137,8 @@ class Recommendations:
         self.guard.admit(caller, "get", namespace, name, PODS)  # it is read with our own rights
         snapshot, derivations = self._known(namespace, explains)
         pod = self._preview(namespace, name, snapshot)
-        told = self._explained([pod.vpa], derivations, explains)[0] if pod.vpa is not None else {}
-        entries = {entry["container"]: entry for entry in told.get("containers", ())}
+        found = self._explained([pod.vpa], derivations, explains)[0] if pod.vpa is not None else {}
+        entries = {entry["container"]: entry for entry in found.get("containers", ())}
         return {
             "namespace": namespace,
             "name": name,
@@ -147,9 +147,9 @@ class Recommendations:
             "owner": pod.owner,
             "vpa": pod.vpa.name if pod.vpa is not None else "",
             "containers": [
-                one.told(entries.get(one.name), explains=explains) for one in pod.containers
+                one.to_json(entries.get(one.name), explains=explains) for one in pod.containers
             ],
-            "computedAt": told.get("computedAt"),
+            "computedAt": found.get("computedAt"),
         }
 
     def _preview(self, namespace: str, name: str, snapshot: Snapshot) -> PodPreview:

@@ -1,7 +1,7 @@
 """The checkpoints of a cluster: lists them, finds orphans, and writes them.
 
 Strategy: orphans are found only with complete lists, of checkpoints first and then of VPAs. What
-is no readable checkpoint stays: it cannot be told that it is an orphan.
+is no readable checkpoint stays: whether it is an orphan is not known.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 from app.model.errors import BadObject, Conflict, Invalid, NotFound
 from app.model.fields import Object, object_at, text_at
@@ -27,42 +27,65 @@ class CheckpointName(NamedTuple):
     uid: str = ""  # if it is known
 
 
-class ClusterCheckpoints:
-    """Checkpoints of a cluster, or of one of its namespaces."""
+class CheckpointSource(Protocol):
+    """Where checkpoints are read, as long as that may go on."""
 
-    def __init__(self, cluster: Cluster, namespace: str, may_continue: Callable[[], bool]) -> None:
-        self._cluster = cluster
-        self._namespace = namespace
-        self._may_continue = may_continue
-
-    def items(self, namespaces: Collection[str] | None = None) -> Iterator[Object]:
-        """Yield all checkpoints, or those of some namespaces.
+    def items(
+        self, namespaces: Collection[str] | None, may_continue: Callable[[], bool]
+    ) -> Iterable[Object]:
+        """Return all checkpoints, or those of some namespaces.
 
         Raises:
             ClusterError: not all of them could be read.
         """
-        places = [self._namespace] if namespaces is None else sorted(namespaces)
-        return chain.from_iterable(self._items(CHECKPOINTS, place) for place in places)
+        ...
 
-    def orphans(self, kept_namespaces: Collection[str]) -> list[CheckpointName]:
+    def orphans(
+        self, kept_namespaces: Collection[str], may_continue: Callable[[], bool]
+    ) -> list[CheckpointName]:
         """Return the checkpoints whose VPA does not exist, but those in some namespaces.
 
         Raises:
             ClusterError: checkpoints or VPAs could not be read.
             BadObject: a VPA has no name.
         """
+        ...
+
+
+class ClusterCheckpoints:
+    """Checkpoints of a cluster, or of one of its namespaces."""
+
+    def __init__(self, cluster: Cluster, namespace: str) -> None:
+        self._cluster = cluster
+        self._namespace = namespace
+
+    def items(
+        self, namespaces: Collection[str] | None, may_continue: Callable[[], bool]
+    ) -> Iterable[Object]:
+        """Yield checkpoints as they are read."""
+        places = [self._namespace] if namespaces is None else sorted(namespaces)
+        return chain.from_iterable(
+            self._items(CHECKPOINTS, place, may_continue) for place in places
+        )
+
+    def orphans(
+        self, kept_namespaces: Collection[str], may_continue: Callable[[], bool]
+    ) -> list[CheckpointName]:
+        """Return the checkpoints whose VPA does not exist, but those in some namespaces."""
         # In this order: the VPA of a checkpoint that is there already is in the second list.
-        owned = list(identities(self._items(CHECKPOINTS, self._namespace)))
-        vpas = {name_of(item) for item in self._items(VPAS, self._namespace)}
+        owned = list(identities(self._items(CHECKPOINTS, self._namespace, may_continue)))
+        vpas = {name_of(item) for item in self._items(VPAS, self._namespace, may_continue)}
         uids = {(one.namespace, one.name): uid for one, uid in owned}
         found = orphans((one for one, _ in owned), vpas, kept_namespaces=kept_namespaces)
         return [
             CheckpointName(one.namespace, one.name, uids[one.namespace, one.name]) for one in found
         ]
 
-    def _items(self, resource: Resource, namespace: str) -> Iterator[Json]:
-        pages = listed(self._cluster, resource, namespace, self._may_continue)
-        for page in leavable(pages, self._may_continue):
+    def _items(
+        self, resource: Resource, namespace: str, may_continue: Callable[[], bool]
+    ) -> Iterator[Json]:
+        pages = listed(self._cluster, resource, namespace, may_continue)
+        for page in leavable(pages, may_continue):
             yield from page
 
 

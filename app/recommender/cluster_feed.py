@@ -11,8 +11,8 @@ one is waited for, and namespaces take turns in that, another one first each tim
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
@@ -25,7 +25,7 @@ from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from app.ports import Clock, Owners
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.targets import ObservedVpa, VpaKey, handles
-from app.recommender.core.tracked import NO_OWNER
+from app.recommender.core.tracked import NO_OWNER, PodKey
 from app.recommender.variants import OURS, Variant
 from app.sizing.matching import LookupNeeded, MatchReason, topmost
 
@@ -54,7 +54,7 @@ class ClusterFeed:
         ignored_namespaces: frozenset[str] = frozenset(),
         variant: Variant = OURS,
     ) -> None:
-        self._model = model
+        self.model = model
         self._owners = owners
         self._clock = clock
         self._ignored = ignored_namespaces
@@ -72,84 +72,62 @@ class ClusterFeed:
         """The VPAs that the model knows."""
         return self._vpas
 
-    def tell_vpas(
-        self, snapshot: Snapshot, now: datetime, only: Collection[str] | None = None
-    ) -> None:
-        """Tell of VPAs that came, changed and went, in all namespaces or in some."""
+    def tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
+        """Tell of VPAs that came and changed."""
         self._begin(self._seconds)
         self._spare_seconds = self._seconds
         self._looks += 1
-        seen, late = set[VpaKey](), dict[str, list[tuple[Vpa, NamespaceView]]]()
-        for namespace, view in _views(snapshot, only):
-            mine = [vpa for vpa in view.vpas.values() if self._handles(vpa)]
-            seen.update((vpa.namespace, vpa.name) for vpa in mine)
-            for vpa in mine:
+        late = dict[str, list[tuple[Vpa, NamespaceView]]]()
+        for namespace, view in snapshot.namespaces.items():
+            for vpa in filter(self._handles, view.vpas.values()):
                 if not self._guarded_vpa(vpa, view, now, waits=False):
                     late.setdefault(namespace, []).append((vpa, view))
         for vpa, view in in_turns(late, self._looks):
             self._guarded_vpa(vpa, view, now)
-        for key in self._late.keys() - seen:
-            del self._late[key]
-        for key in self._vpas.keys() - seen:
-            if only is None or key[0] in only:
-                self._lose_vpa(key, now)
 
-    def tell_gone_pods(self, snapshot: Snapshot, only: Collection[str] | None = None) -> None:
+    def tell_gone_vpas(self, snapshot: Snapshot, now: datetime) -> None:
+        """Tell of VPAs that went, or that another recommender serves now."""
+        for key in [*self._late, *self._vpas]:
+            vpa = snapshot.of(key[0]).vpas.get(key[1])
+            if vpa is None or not self._handles(vpa):
+                self._late.pop(key, None)
+                if key in self._vpas:
+                    self._lose_vpa(key, now)
+
+    def tell_gone_pods(self, snapshot: Snapshot) -> None:
         """Tell of pods that went."""
-        for namespace in list(self._places) if only is None else only:
-            place, pods = self._places.get(namespace), snapshot.of(namespace).pods
-            for name in place.told.keys() - pods.keys() if place is not None else ():
+        for namespace, place in list(self._places.items()):
+            for name in place.told.keys() - snapshot.of(namespace).pods.keys():
                 self._lose_pod(namespace, name)
             if namespace not in snapshot.namespaces:
-                self._places.pop(namespace, None)
+                del self._places[namespace]
 
-    def tell_pods(
-        self, snapshot: Snapshot, now: datetime, only: Collection[str] | None = None
-    ) -> None:
+    def tell_pods(self, snapshot: Snapshot, now: datetime) -> None:
         """Tell of pods that came and changed."""
         late = dict[str, list[tuple[Pod, _Place]]]()
-        for namespace, view in _views(snapshot, only):
+        for namespace, view in snapshot.namespaces.items():
             place = self._place(namespace, view)
             for pod in view.pods.values():
                 is_told = True
-                with self._model.skipped.guard("pod", namespace, pod.name):
+                with self.model.skipped.guard("pod", namespace, pod.name):
                     is_told = self._tell_pod(pod, place, now, waits=False)
                 if not is_told:
                     late.setdefault(namespace, []).append((pod, place))
         for pod, place in in_turns(late, self._looks):
-            with self._model.skipped.guard("pod", pod.namespace, pod.name):
+            with self.model.skipped.guard("pod", pod.namespace, pod.name):
                 self._tell_pod(pod, place, now)
 
-    def tell_some_vpas(self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime) -> None:
-        """Tell of some VPAs that changed or went; only ReplayedRecommender does."""
-        self._begin(self._seconds)
-        for key in keys:
-            view = snapshot.of(key[0])
-            vpa = view.vpas.get(key[1])
-            if vpa is not None and self._handles(vpa):
-                self._guarded_vpa(vpa, view, now)
-            elif key in self._vpas:
-                self._lose_vpa(key, now)
-
-    def tell_status(self, vpa: Vpa, now: datetime) -> None:
-        """Tell of a known VPA whose status alone changed; only ReplayedRecommender does."""
-        found = replace(self._vpas[vpa.namespace, vpa.name], vpa=vpa)
-        self._vpas[found.key] = found
-        self._model.vpa_seen(found, now)
-
-    def tell_some_pods(
-        self, snapshot: Snapshot, keys: Iterable[VpaKey], now: datetime, *, anywhere: bool = False
-    ) -> None:
-        """Tell of some pods that changed or went, in namespaces that are known, or anywhere.
+    def tell_some_pods(self, snapshot: Snapshot, keys: Iterable[PodKey], now: datetime) -> None:
+        """Tell of some pods that changed or went, in namespaces that are known.
 
         From one `tell_vpas` to the next, no more time in all is spent on that than on one round's
-        look-ups. Only ReplayedRecommender asks for `anywhere`.
+        look-ups.
         """
         began = self._clock.monotonic()
         self._begin(self._spare_seconds)
         for namespace, name in keys:
-            with self._model.skipped.guard("pod", namespace, name):
-                if namespace not in self._places and not anywhere:
+            with self.model.skipped.guard("pod", namespace, name):
+                if namespace not in self._places:
                     continue  # its VPAs come first, with the next look
                 view = snapshot.of(namespace)
                 place = self._place(namespace, view)
@@ -164,13 +142,13 @@ class ClusterFeed:
         self._until = self._clock.monotonic() + seconds
 
     def _handles(self, vpa: Vpa) -> bool:
-        return vpa.namespace not in self._ignored and handles(vpa, self._model.rules.name)
+        return vpa.namespace not in self._ignored and handles(vpa, self.model.rules.name)
 
     def _guarded_vpa(
         self, vpa: Vpa, view: NamespaceView, now: datetime, *, waits: bool = True
     ) -> bool:
         """Tell of a VPA, unless that has to wait; return whether it need not be told again."""
-        with self._model.skipped.guard("VPA", vpa.namespace, vpa.name):
+        with self.model.skipped.guard("VPA", vpa.namespace, vpa.name):
             found = self._resolved(vpa, view, waits=waits)
             if found is None:
                 return False
@@ -179,21 +157,21 @@ class ClusterFeed:
 
     def _lose_vpa(self, key: VpaKey, now: datetime) -> None:
         del self._vpas[key]
-        with self._model.skipped.guard("VPA", *key):
-            self._model.vpa_gone(key, now)
+        with self.model.skipped.guard("VPA", *key):
+            self.model.vpa_gone(key, now)
 
     def _lose_pod(self, namespace: str, name: str) -> None:
         del self._places[namespace].told[name]
-        self._model.pod_gone(namespace, name)
+        self.model.pod_gone(namespace, name)
 
     def _tell_vpa(self, found: ObservedVpa, now: datetime) -> None:
         if self._is_late(found) or _is_same(found, self._vpas.get(found.key)):
             return
         self._vpas[found.key] = found
         try:
-            self._model.vpa_seen(found, now)
+            self.model.vpa_seen(found, now)
         except Exception:
-            self._model.vpa_gone(found.key, now)  # half known, it would be said to have no pods
+            self.model.vpa_gone(found.key, now)  # half known, it would be said to have no pods
             raise
 
     def _is_late(self, found: ObservedVpa) -> bool:
@@ -222,7 +200,7 @@ class ClusterFeed:
         before = place.told.get(pod.name)
         if before is None or before[0] is not pod or before[1] != top:
             place.told[pod.name] = (pod, top)
-            self._model.pod_seen(pod, now, top=top)
+            self.model.pod_seen(pod, now, top=top)
         return True
 
     def _resolved(self, vpa: Vpa, view: NamespaceView, *, waits: bool) -> ObservedVpa | None:
@@ -274,9 +252,3 @@ def _is_same(found: ObservedVpa, before: ObservedVpa | None) -> bool:
         and found.problem == before.problem
         and found.selector == before.selector
     )
-
-
-def _views(snapshot: Snapshot, only: Collection[str] | None) -> Iterable[tuple[str, NamespaceView]]:
-    if only is None:
-        return snapshot.namespaces.items()
-    return ((namespace, snapshot.of(namespace)) for namespace in only)

@@ -7,19 +7,17 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from typing import Final
 
-from app.kube.lookup_limits import LimitReached
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate
 from app.model.snapshot import Snapshot
-from app.ports import Clock, Cluster, Owners
-from app.recommender.core.model import RecommenderModel
+from app.ports import Clock, Owners
+from app.recommender.checkpoint_store import CheckpointSource
 from app.recommender.core.promql import PastRules, Span
 from app.recommender.core.rules import (
     AggregationRules,
     CapRules,
     EstimatorRules,
     FormatRules,
-    PublishRules,
     RecommenderRules,
     ResourceRules,
 )
@@ -30,6 +28,7 @@ from app.recommender.flags import (
 )
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.past_reader import PastReader
+from app.recommender.report import RoundReport
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.usage_feed import UsageSource
 from app.recommender.variants import OURS, Variant
@@ -58,15 +57,13 @@ class RoundRules:
 class RecommenderContext:
     """The rest of the process, as far as a recommender uses it."""
 
-    cluster: Cluster
     snapshot: Callable[[], Snapshot]
     owners: Owners
     usage: UsageSource
+    checkpoints: CheckpointSource
     clock: Clock
     metrics: RecommenderMetrics
-    reached: LimitReached
-    cluster_for_writes: Callable[[], Cluster]  # they end before another may lead
-    show: Callable[[RecommenderModel], None] = lambda _model: None  # what became of the model
+    report: RoundReport
     past: PastReader | None = None  # instead of checkpoints
     server_now: Callable[[], datetime | None] = lambda: None  # the time by the API server's clock
 
@@ -76,7 +73,7 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
     loop, history, scope = settings.loop, settings.history, settings.scope
     variant = UPSTREAM if settings.likeness.parity is ParityWith.UPSTREAM else OURS
     return RoundRules(
-        model_rules=variant.tuned(_model_rules(settings)),
+        model_rules=variant.adjust_rules(_model_rules(settings)),
         variant=variant,
         interval_seconds=loop.interval.total_seconds(),
         namespace=scope.namespace,
@@ -101,7 +98,6 @@ def _model_rules(settings: RecommenderSettings) -> RecommenderRules:
             max_allowed_cpu=caps.max_cpu,
             max_allowed_memory=caps.max_memory,
         ),
-        publish=PublishRules(least_vpas=loop.update_workers),
         memory_saver=loop.memory_saver,
         per_vpa_config=FeatureGate.PER_VPA_CONFIG in loop.gates,
         cpu_startup_boost=FeatureGate.CPU_STARTUP_BOOST in loop.gates,

@@ -63,7 +63,14 @@ class RoundFlags:
         int, Flag("update-worker-count", whole(1), "10", "VPAs that are written at the same time")
     ]
     memory_saver: Annotated[
-        bool, Flag("memory-saver", SWITCH, "false", "follow only pods that a VPA asks for")
+        bool,
+        Flag(
+            "memory-saver",
+            SWITCH,
+            "false",
+            "with --parity=upstream: skip pods that no VPA selects; else such pods never have a "
+            "history",
+        ),
     ]
     address: Annotated[
         ListenAddress, Flag("address", ADDRESS, ":8942", "where metrics and health are served")
@@ -295,7 +302,7 @@ class RecommenderElection(LeaderElection):
 
 @dataclass(frozen=True, slots=True)
 class RecommenderSettings:
-    """All that the recommender can be told."""
+    """All settings of the recommender."""
 
     loop: RoundFlags
     access: PortAccess

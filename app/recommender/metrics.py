@@ -16,11 +16,12 @@ from itertools import product
 from typing import Final
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.model.update_modes import UpdateMode
 from app.model.vpa import ContainerRecommendation, Vpa
+from app.recommender.core.histograms import Flags, Floats
 from app.recommender.core.rules import CPU, MEMORY
 from app.recommender.core.status import ConditionType
 from app.runtime.metric_families import (
@@ -40,7 +41,6 @@ _TRUTH: Final = {True: "true", False: "false"}
 
 _VERSIONS: Final = ("v1beta1", "v1beta2", "v1")
 
-Numbers = NDArray[np.float64]
 
 RECOMMENDATION: Final = "plumbline_recommendation"
 RECOMMENDATION_LABELS: Final = ("namespace", "vpa", "container", "resource", "bound")
@@ -74,8 +74,8 @@ class ResourcesSource(StrEnum):
     SPEC = "Pod.Spec.Containers"
 
 
-# What is told of VPAs even where there are none.
-_ALWAYS_TOLD: Final = tuple(
+# What is shown of VPAs even where there are none.
+_ALWAYS_SHOWN: Final = tuple(
     product(UpdateMode, _TRUTH.values(), _VERSIONS, _TRUTH.values(), _TRUTH.values())
 )
 
@@ -143,10 +143,10 @@ class RecommenderMetrics:
         self._resources = lru_cache(resources.labels)
 
     def vpas(self, states: Iterable[tuple[str, ...]]) -> None:
-        """Tell how many VPAs have the same labels, and no more what was told before."""
+        """Show how many VPAs have the same labels, in place of what was shown before."""
         counts = Tally(states)
         self._objects.clear()
-        for labels in {*_ALWAYS_TOLD, *counts}:
+        for labels in {*_ALWAYS_SHOWN, *counts}:
             self._objects.labels(*labels).set(counts[labels])
 
     def first_recommendation(self, seconds: float) -> None:
@@ -175,7 +175,7 @@ class RecommenderMetrics:
         self._resources(source).inc(times)
 
     def overlaps(self, pods: Mapping[str, int]) -> None:
-        """Tell how many pods of each namespace overlap, and no more what was told before."""
+        """Show how many pods of each namespace overlap, in place of what was shown before."""
         self._overlapping.clear()
         for namespace, count in pods.items():
             self._overlapping.labels(namespace).set(count)
@@ -309,7 +309,7 @@ class QualityMetrics:
         labels = (mode, resource, str(size_log2(pods)))
         _observe(self._changes, RELATIVE, labels, new[known] / old[known] - 1)
 
-    def _relate(self, labels: tuple[str, ...], used: Numbers, recommended: Numbers) -> None:
+    def _relate(self, labels: tuple[str, ...], used: Floats, recommended: Floats) -> None:
         known = recommended > 0
         found, asked = used[known], recommended[known]
         with np.errstate(over="ignore"):  # of next to nothing
@@ -318,16 +318,16 @@ class QualityMetrics:
             self._missing.labels(*labels).inc(missing)
 
 
-def _column(amounts: ArrayLike) -> Numbers:
+def _column(amounts: ArrayLike) -> Floats:
     return np.atleast_1d(np.asarray(amounts, dtype=np.float64))
 
 
-def _by_truth(flags: NDArray[np.bool_]) -> Iterable[tuple[str, NDArray[np.bool_]]]:
+def _by_truth(flags: Flags) -> Iterable[tuple[str, Flags]]:
     return ((_TRUTH[True], flags), (_TRUTH[False], ~flags))
 
 
 def _observe(
-    histogram: Histogram, bounds: Buckets, labels: tuple[str, ...], values: Numbers
+    histogram: Histogram, bounds: Buckets, labels: tuple[str, ...], values: Floats
 ) -> None:
     """Observe many values at once; without any, the series does not come to be."""
     if not len(values):

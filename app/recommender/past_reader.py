@@ -192,8 +192,8 @@ class PastReader:
             "seconds": round(self._clock.monotonic() - (wish.began or 0.0), 3),
         }
         log.info("history read", extra=extra)
-        if flaws.told:
-            counts = {"series": flaws.series, "points": flaws.points, "problems": flaws.told}
+        if flaws.sentences:
+            counts = {"series": flaws.series, "points": flaws.points, "problems": flaws.sentences}
             log.warning("history read with flaws", extra=counts)
         if not usage.containers:
             query = cpu_query(self._rules, wish.namespace)

@@ -29,6 +29,7 @@ from app.recommender.api import (
     add_recommendation_metrics,
     recommendations_app,
 )
+from app.recommender.checkpoint_store import ClusterCheckpoints
 from app.recommender.configuration import (
     RecommenderContext,
     RoundRules,
@@ -43,7 +44,7 @@ from app.recommender.flags import RecommenderSettings
 from app.recommender.leader_loop import LeaderLoop
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
 from app.recommender.past_reader import PastReader
-from app.recommender.recommender import RecentChanges, Recommender
+from app.recommender.recommender import RecentChanges, Recommender, begin_term
 from app.recommender.report import RecommenderReport
 from app.recommender.usage_feed import PodMetricsUsage, UsageSource
 from app.recommender.variants import Variant
@@ -87,7 +88,7 @@ class Process:
         clock, namespace = place.clock, settings.scope.namespace
         # Watches, writes, the Lease, questions and look-ups do not wait for one another.
         self._clusters = [place.connect(settings.cluster) for _ in range(5)]
-        watched, written, leased, asked, looked = self._clusters
+        watched, self._written, leased, asked, looked = self._clusters
         self._recent = RecentChanges()
         self._mirror = place.mirror(watched, _sources(namespace))
         self._mirror.listen(self._note_pods)
@@ -100,10 +101,12 @@ class Process:
         )
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         metrics = RecommenderMetrics(registry)
-        self._report = RecommenderReport(metrics, QualityMetrics(registry), self._snapshot)
+        self._report = RecommenderReport(
+            metrics, QualityMetrics(registry), self._snapshot, self._limits.reached, clock
+        )
         self._rules, self._clock = round_rules(settings), clock
         self._past = past_loop(settings, self._rules, place, metrics)
-        self._context = self._round_context(settings, written, metrics)
+        self._context = self._round_context(settings, metrics)
         elected = election(settings.election, leased, clock)
         self._is_elected = settings.election.is_on
         self._leadership: Leadership = elected if self._is_elected else Unopposed()
@@ -128,20 +131,18 @@ class Process:
         )
 
     def _round_context(
-        self, settings: RecommenderSettings, written: Connection, metrics: RecommenderMetrics
+        self, settings: RecommenderSettings, metrics: RecommenderMetrics
     ) -> RecommenderContext:
         return RecommenderContext(
-            cluster=written,
             snapshot=self._snapshot,
             owners=self._owners,
-            usage=usage_source(settings, self._rules.variant, self._clock, written),
+            usage=usage_source(settings, self._rules.variant, self._clock, self._written),
+            checkpoints=ClusterCheckpoints(self._written, self._rules.namespace),
             clock=self._clock,
             metrics=metrics,
-            reached=self._limits.reached,
-            cluster_for_writes=lambda: written.until(self._leadership.calls_end_at),
-            show=self._report.show,
+            report=self._report,
             past=self._past.reader if self._past is not None else None,
-            server_now=written.server_now,
+            server_now=self._written.server_now,
         )
 
     def _application(
@@ -223,7 +224,12 @@ class Process:
         self._report.begin()
         if self._past is not None:
             self._past.reader.begin(self._clock.now())
-        return Recommender(self._rules, self._context, self._recent, may_continue)
+        return begin_term(
+            self._cluster_for_writes, self._rules, self._context, self._recent, may_continue
+        )
+
+    def _cluster_for_writes(self) -> Cluster:
+        return self._written.until(self._leadership.calls_end_at)
 
     def _snapshot(self) -> Snapshot:
         return self._mirror.snapshot
@@ -293,7 +299,7 @@ def past_loop(
     """Return what reads the past, if it is read at all."""
     if not has_past(settings):
         return None
-    return PastLoop(settings, rules.variant.history, place, metrics)
+    return PastLoop(settings, rules.variant.past_reading, place, metrics)
 
 
 def usage_source(
@@ -302,7 +308,7 @@ def usage_source(
     """Return where usage is read."""
     flags, loop = settings.external_metrics, settings.loop
     if not flags.is_on:
-        return PodMetricsUsage(cluster, settings.scope.namespace, variant.usage)
+        return PodMetricsUsage(cluster, settings.scope.namespace, variant.most_usage)
     rules = ExternalRules(
         flags.cpu_metric, flags.memory_metric, settings.prometheus.container_name_label
     )
@@ -310,7 +316,7 @@ def usage_source(
         usage_log.warning("no external metric is named, so no usage will be read")
     seconds = loop.interval.total_seconds()
     return variant.external_usage(
-        cluster, rules, variant.usage, clock, loop.update_workers, seconds
+        cluster, rules, variant.most_usage, clock, loop.update_workers, seconds
     )
 
 

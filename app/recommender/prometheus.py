@@ -1,6 +1,6 @@
 """Asks a Prometheus, or whatever speaks like one, over HTTP.
 
-Strategy: every failure becomes an error of `app.model.errors`, told without any secret. A token
+Strategy: every failure becomes an error of `app.model.errors`, without any secret. A token
 or password in a file is read again for each question, for such files change. Questions are
 posted; a server that does not take that is asked with GET from then on. An answer has a deadline
 as a whole and may not be larger than memory can bear: status 413 then says so, as 504 says that
@@ -84,16 +84,16 @@ class PrometheusServer:
 
     def query_range(self, query: str, start: datetime, end: datetime, step: timedelta) -> Json:
         """Return the answer to a query over a time, both ends included."""
-        told = {"query": query, "start": _seconds(start), "end": _seconds(end)}
-        return self._ask("query_range", told | {"step": f"{step.total_seconds():.3f}"})
+        params = {"query": query, "start": _seconds(start), "end": _seconds(end)}
+        return self._ask("query_range", params | {"step": f"{step.total_seconds():.3f}"})
 
-    def _ask(self, verb: str, told: Mapping[str, str]) -> Json:
+    def _ask(self, verb: str, params: Mapping[str, str]) -> Json:
         call = f"{self._name}: {verb}"
-        told = {**told, "timeout": f"{self._access.timeout_seconds:.3f}"}
-        status, headers, body = self._sent(call, verb, told)
+        params = {**params, "timeout": f"{self._access.timeout_seconds:.3f}"}
+        status, headers, body = self._sent(call, verb, params)
         if status in _NO_POST and self._method == "POST":
             self._method = "GET"
-            status, headers, body = self._sent(call, verb, told)
+            status, headers, body = self._sent(call, verb, params)
         found = _read(body)
         if status == httpx.codes.OK and found is None:
             raise Unavailable(f"{call}: the answer is no JSON object")
@@ -102,7 +102,7 @@ class PrometheusServer:
         return found
 
     def _sent(
-        self, call: str, verb: str, told: Mapping[str, str]
+        self, call: str, verb: str, params: Mapping[str, str]
     ) -> tuple[int, httpx.Headers, bytes]:
         url = self._root.copy_with(path=f"{self._root.path.rstrip('/')}/api/v1/{verb}")
         posts = self._method == "POST"
@@ -111,8 +111,8 @@ class PrometheusServer:
             self._method,
             url,
             headers=self._authorization(call),
-            data=told if posts else None,
-            params=None if posts else told,
+            data=params if posts else None,
+            params=None if posts else params,
         )
         began = time.monotonic()
         with _translated(call):
@@ -204,8 +204,8 @@ def _seconds(moment: datetime) -> str:
 def _refusal(call: str, status: int, body: Json, retry_after: str) -> ClusterError:
     """Return the error for an answer that tells of one."""
     kind, text = str(body.get("errorType") or ""), str(body.get("error") or "")
-    told = {"message": text or f"HTTP status {status}", "reason": kind}
-    return translate(call, _TIMED_OUT if kind == "timeout" else status, told, retry_after)
+    found = {"message": text or f"HTTP status {status}", "reason": kind}
+    return translate(call, _TIMED_OUT if kind == "timeout" else status, found, retry_after)
 
 
 @contextmanager

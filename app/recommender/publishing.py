@@ -2,7 +2,8 @@
 
 Strategy: statuses and checkpoints of a round stand in one queue. One thread owns it and hands
 each write to a thread that is free, so that a slow write delays only writes of the same object.
-Before each write urgent statuses are queued first, and replace queued statuses of the same VPA.
+Before each write the caller may queue urgent statuses, which go first, and replace queued statuses
+of the same VPA.
 A write whose time was over before its turn came, or that was no longer allowed by then, is put
 off, which is no failure; it is the first that is written in the next round. So is one that would
 have to wait for `--kube-api-qps` until another replica may lead.
@@ -12,7 +13,7 @@ from __future__ import annotations
 
 import logging
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from math import inf
 from queue import SimpleQueue
 
 from app.model.errors import ClusterError, NotFound, TooLate
-from app.ports import CHECKPOINTS, VPAS, Clock, Ref
+from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Ref
 from app.recommender.checkpoint_store import CheckpointName
 from app.recommender.configuration import RecommenderContext, RoundRules
 from app.recommender.core.checkpoints import Checkpoint
@@ -133,63 +134,67 @@ class WriteQueue:
 class Publisher:
     """Writes for one model, which is told what was not written."""
 
+    wants_checkpoints = True
+
     def __init__(
         self,
+        cluster_for_writes: Callable[[], Cluster],  # asked for each call
         context: RecommenderContext,
         rules: RoundRules,
         model: RecommenderModel,
         vpas: Mapping[VpaKey, ObservedVpa],  # those that the model knows
         may_continue: Callable[[], bool],
-        between_writes: Callable[[], Sequence[Publication]],  # returns urgent statuses
     ) -> None:
+        self._cluster_for_writes = cluster_for_writes
         self._context = context
         self._rules = rules
         self._model = model
         self._vpas = vpas
-        self._between_writes = between_writes
         self._queue = WriteQueue(context.clock, rules.threads, may_continue)
         self._late: dict[VpaKey, None] = {}  # whose status was put off, the longest wait first
         self._fates = Counter[tuple[Written, Fate]]()
 
     def publish(self, publications: Sequence[Publication]) -> None:
-        """Begin to write statuses, first those that were put off, in their order."""
+        """Queue statuses, first those that were put off, in their order."""
         new = {_key(one): one for one in publications}
         late = [new.pop(key) for key in self._late if key in new]
         self._late = {}
         self._queue.add(self._statuses([*late, *new.values()]))
-        self._drain(until_ended=False)
+
+    def publish_urgent(self, publications: Sequence[Publication]) -> None:
+        """Queue statuses before all other writes."""
+        self._queue.add(self._statuses(reversed(publications)), urgent=True)
 
     def store(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Begin to write checkpoints, those of the first VPAs however long it takes."""
+        """Queue checkpoints, those of the first VPAs however long it takes."""
         count = _length_of_vpas(checkpoints, self._rules.threads)
         until = self._after(self._rules.checkpoint_seconds)
         self._queue.add(self._checkpoint(one, inf) for one in checkpoints[:count])
         self._queue.add(self._checkpoint(one, until) for one in checkpoints[count:])
-        self._drain(until_ended=False)
 
-    def drop(self, names: Iterable[CheckpointName]) -> list[CheckpointName]:
-        """Delete checkpoints, and finish; return those that were not deleted."""
-        kept: list[CheckpointName] = []
+    def drop(
+        self, names: Iterable[CheckpointName], kept: Callable[[CheckpointName], object]
+    ) -> None:
+        """Queue deletions of checkpoints; `kept` is called with those that were not deleted."""
         until = self._after(self._rules.checkpoint_seconds)
 
         def ended(one: CheckpointName, fate: Fate) -> None:
             if fate is not Fate.WRITTEN:
-                kept.append(one)
+                kept(one)
 
         for one in names:
             target = (CHECKPOINTS.kind, one.namespace, one.name)
             delete = partial(self._delete, one)
             self._queue.add([QueuedWrite(target, delete, partial(ended, one), until)])
-        self.finish()
-        return kept
 
-    def finish(self) -> None:
-        """Write what is urgent, and return when all writes have ended.
-
-        Before each write it calls `between_writes`, which may read usage.
-        """
-        self._drain(until_ended=True)
-        self._queue.rest()
+    def write(self, *, until_ended: bool) -> Iterator[None]:
+        """Make writes until all have begun, or ended; yield before each of them and at the end."""
+        yield
+        while self._queue.is_busy if until_ended else self._queue.is_waiting:
+            self._queue.step()
+            yield
+        if until_ended:
+            self._queue.rest()
 
     def flush(
         self, checkpoints: Sequence[Checkpoint], seconds: float, may_finish: Callable[[], bool]
@@ -215,17 +220,6 @@ class Publisher:
             "put_off": sum(fates[kind, Fate.PUT_OFF] for kind in Written),
         }
 
-    def _drain(self, *, until_ended: bool) -> None:
-        """Work until all writes have begun, or ended; before each of them comes what is urgent."""
-        self._queue_urgent()
-        while self._queue.is_busy if until_ended else self._queue.is_waiting:
-            self._queue.step()
-            self._queue_urgent()
-
-    def _queue_urgent(self) -> None:
-        if news := self._between_writes():
-            self._queue.add(self._statuses(reversed(news)), urgent=True)
-
     def _after(self, seconds: float) -> float:
         return self._context.clock.monotonic() + seconds
 
@@ -244,16 +238,16 @@ class Publisher:
         return QueuedWrite(target, partial(self._put, one), partial(self._stored, one), until)
 
     def _put(self, one: Checkpoint) -> None:
-        self._rules.variant.put_checkpoint(self._context.cluster_for_writes(), one)
+        self._rules.variant.put_checkpoint(self._cluster_for_writes(), one)
 
     def _patch(self, one: Publication) -> None:
         ref = Ref(VPAS, one.namespace, one.name, subresource="status")
-        self._context.cluster_for_writes().patch(ref, status_patch(one.status))
+        self._cluster_for_writes().patch(ref, status_patch(one.status))
 
     def _delete(self, one: CheckpointName) -> None:
         with suppress(NotFound):  # it was gone already
             ref = Ref(CHECKPOINTS, one.namespace, one.name)
-            self._context.cluster_for_writes().delete(ref, uid=one.uid)
+            self._cluster_for_writes().delete(ref, uid=one.uid)
 
     # --- what became of it
 

@@ -18,21 +18,17 @@ from typing import Any, Final, Protocol
 
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object
-from app.recommender.checkpoint_store import (
-    CheckpointName,
-    ClusterCheckpoints,
-    identities,
-    name_of,
-)
+from app.ports import Cluster
+from app.recommender.checkpoint_store import CheckpointName, identities, name_of
 from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.configuration import RecommenderContext, RoundRules
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
 from app.recommender.core.oom import reduced
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
-from app.recommender.metrics import RoundPhase, state_labels
+from app.recommender.metrics import RoundPhase
 from app.recommender.publishing import Publisher
-from app.recommender.report import SkippedReport, UnrecommendedVpas
+from app.recommender.report import SkippedReport
 from app.recommender.usage_feed import UsageFeed
 
 log = logging.getLogger("recommender.rounds")
@@ -47,20 +43,26 @@ _ROW_MINUTES: Final = 60  # in which every row may be written once
 class RoundWriter(Protocol):
     """Where a recommender's statuses and checkpoints go."""
 
+    @property
+    def wants_checkpoints(self) -> bool:
+        """Whether checkpoints of this round are to be written."""
+
     def publish(self, publications: Sequence[Publication]) -> None:
-        """Write statuses."""
+        """Queue statuses."""
+
+    def publish_urgent(self, publications: Sequence[Publication]) -> None:
+        """Queue statuses before all other writes."""
 
     def store(self, checkpoints: Sequence[Checkpoint]) -> None:
-        """Write checkpoints."""
+        """Queue checkpoints."""
 
-    def drop(self, names: Iterable[CheckpointName]) -> list[CheckpointName]:
-        """Delete checkpoints; return those that were not deleted."""
+    def drop(
+        self, names: Iterable[CheckpointName], kept: Callable[[CheckpointName], object]
+    ) -> None:
+        """Queue deletions of checkpoints; `kept` is called with those that were not deleted."""
 
-    def finish(self) -> None:
-        """Write what is urgent, and return when all writes have ended.
-
-        Before each write it calls `between_writes`, which may read usage.
-        """
+    def write(self, *, until_ended: bool) -> Iterable[None]:
+        """Make writes until all have begun, or ended; yield where urgent ones may be queued."""
 
     def flush(
         self, checkpoints: Sequence[Checkpoint], seconds: float, may_finish: Callable[[], bool]
@@ -97,28 +99,23 @@ class Recommender:
         rules: RoundRules,
         context: RecommenderContext,
         recent: RecentChanges,
+        feed: ClusterFeed,
+        writer: RoundWriter,
         may_continue: Callable[[], bool] = lambda: True,  # we still lead, and are not stopping
     ) -> None:
-        self.model = rules.variant.make_model(rules.model_rules)
+        self.model = feed.model
         self._rules = rules
         self._context = context
         self._recent = recent
         self._may_continue = may_continue
         clock = context.clock
         self._variant = variant = rules.variant
-        self._feed = ClusterFeed(
-            self.model, context.owners, clock, rules.ignored_namespaces, variant
-        )
-        vpas = self._feed.vpas
-        self._usage = UsageFeed(self.model, vpas, context.usage, context.metrics, context.past)
-        self._publisher: RoundWriter = Publisher(
-            context, rules, self.model, vpas, may_continue, self._between_writes
-        )
-        self._checkpoints = ClusterCheckpoints(context.cluster, rules.namespace, may_continue)
-        self._unrecommended = UnrecommendedVpas(clock)
+        self._feed = feed
+        self._usage = UsageFeed(self.model, feed.vpas, context.usage, context.metrics, context.past)
+        self._writer = writer
         self._skipped = SkippedReport(context.metrics)
         self._has_looked = self._is_restored = False
-        self._refused: dict[str, set[str]] = {}  # what was told of checkpoints, by namespace
+        self._refused: dict[str, set[str]] = {}  # sentences about checkpoints, by namespace
         self._took: dict[RoundPhase, float] = {}  # seconds, in the last round
         self._samples = 0  # of the last round
         self._due = self._sampled = self._tidied = clock.monotonic()
@@ -150,25 +147,26 @@ class Recommender:
         self._samples = self._sample(now)
         with self._timed(RoundPhase.UPDATE_VPAS):
             server_now = self._server_now(now)
-            self._publisher.publish(self.model.tick(now, expiry_now=server_now))
-        self._context.show(self.model)
+            self._writer.publish(self.model.tick(now, expiry_now=server_now))
+            self._write(until_ended=False)
+        self._context.report.show(self.model)
         if self._rules.keeps_checkpoints:
             with self._timed(RoundPhase.MAINTAIN_CHECKPOINTS):
                 self._store(now)
-                self._publisher.finish()
+                self._write(until_ended=True)
             with self._timed(RoundPhase.GARBAGE_COLLECT):
                 self._drop_abandoned()
                 self._drop_orphans()
-        self._publisher.finish()
-        self._count()
-        self._skipped.tell(self.model.skipped)
+        self._write(until_ended=True)
+        self._context.report.count(self.model, (one.vpa for one in self._feed.vpas.values()))
+        self._skipped.log(self.model.skipped)
         self.finished = clock.monotonic()
         self._context.metrics.step(RoundPhase.TOTAL, self.finished - began)
         extra = {
             "vpas": len(self._feed.vpas),
             "histories": self.model.row_count,
             "samples": self._samples,
-            **self._publisher.take_counts(),
+            **self._writer.take_counts(),
             "seconds": round(self.finished - began, 3),
             "steps": {str(step): round(seconds, 3) for step, seconds in self._took.items()},
             "tally": self.model.tally.counts(),
@@ -181,39 +179,36 @@ class Recommender:
         if not (keeps and self._is_restored):
             return
         due = self.model.checkpoints(now, None)
-        stored = self._publisher.flush(due, seconds, may_finish)
+        stored = self._writer.flush(due, seconds, may_finish)
         log.info("history flushed", extra={"stored": stored, "not_stored": len(due) - stored})
 
     # --- hearing
 
     def publish_urgent(self) -> None:
         """Count and publish what was heard of between rounds."""
-        self._publisher.finish()
-        self._context.show(self.model)
-        self._skipped.tell(self.model.skipped)
+        self._writer.publish_urgent(self._news())
+        self._write(until_ended=True)
+        self._context.report.show(self.model)
+        self._skipped.log(self.model.skipped)
 
     def look(self, now: datetime) -> None:
         """Tell the model all that there is."""
         self._has_looked = True
-        snapshot, only = self._context.snapshot(), self._changed_namespaces()
+        snapshot = self._context.snapshot()
         with self._timed(RoundPhase.LOAD_VPAS):
-            self._feed.tell_vpas(snapshot, now, only)
+            self._feed.tell_vpas(snapshot, now)
+            self._feed.tell_gone_vpas(snapshot, now)
         with self._timed(RoundPhase.DELETE_REMOVED_PODS):
-            self._feed.tell_gone_pods(snapshot, only)
+            self._feed.tell_gone_pods(snapshot)
         with self._timed(RoundPhase.LOAD_PODS):
-            self._feed.tell_pods(snapshot, now, only)
-            self._restore(now)
+            self._feed.tell_pods(snapshot, now)
+            self.restore(now)
             self._catch_up(now)
-
-    def _changed_namespaces(self) -> Collection[str] | None:
-        """Return where anything may have changed since the last look, None for everywhere.
-
-        Overridden by ReplayedRecommender.
-        """
-        return None
 
     def _catch_up(self, now: datetime) -> None:
         """Tell the model what was heard of; nothing is published with that."""
+        if not self._recent:
+            return
         pods = dict.fromkeys(_drained(self._recent.pods))
         self._feed.tell_some_pods(self._context.snapshot(), pods, now)
         for event in list(_drained(self._recent.events)):
@@ -232,7 +227,7 @@ class Recommender:
             log.warning("our clock differs from the API server's", extra=extra)
         return server_now
 
-    def _restore(self, now: datetime) -> None:
+    def restore(self, now: datetime) -> None:
         """Read checkpoints for VPAs that came; what cannot be read now is read in a later round.
 
         They are from the future only by both clocks, ours and the API server's.
@@ -258,15 +253,7 @@ class Recommender:
             self._is_restored = True
         self._usage.miss(waiting)
         for problem in problems:
-            self._refuse(problem)
-
-    def _stored(self, namespaces: Collection[str] | None) -> Iterable[Object]:
-        """Return the checkpoints of some namespaces, or of all; ReplayedRecommender overrides it.
-
-        Raises:
-            ClusterError: not all of them could be read.
-        """
-        return self._checkpoints.items(namespaces)
+            self._context.report.refuse(problem)
 
     def _readable(self, namespaces: Collection[str] | None, lost: set[VpaKey]) -> list[Checkpoint]:
         """Return the checkpoints that can be read; note whose the others are.
@@ -275,12 +262,12 @@ class Recommender:
             ClusterError: not all of them could be read.
         """
         found, refused = list[Checkpoint](), dict[str, set[str]]()
-        for item in self._stored(namespaces):
+        for item in self._context.checkpoints.items(namespaces, self._may_continue):
             with self.model.skipped.guard("checkpoint", item, name=_shown):
                 found += self._read(item, lost, refused)
         kept = {} if namespaces is None else self._refused
-        told = {key: one for key, one in kept.items() if key not in (namespaces or ())}
-        self._refused = told | refused  # nothing of checkpoints that are gone
+        others = {key: one for key, one in kept.items() if key not in (namespaces or ())}
+        self._refused = others | refused  # nothing of checkpoints that are gone
         return found
 
     def _read(
@@ -295,16 +282,12 @@ class Recommender:
             problem = f"checkpoint {_shown(item)}: {error}"
         namespace = _shown(item).partition("/")[0]
         refused.setdefault(namespace, set()).add(problem)
-        if problem not in self._refused.get(namespace, ()):  # else it was told of
-            self._refuse(problem)
+        if problem not in self._refused.get(namespace, ()):  # else it was reported
+            self._context.report.refuse(problem)
         return ()
 
-    def _refuse(self, problem: str) -> None:
-        log.warning("checkpoint not used", extra={"problem": problem})
-        self._context.metrics.checkpoint_refused()
-
     def _sample(self, now: datetime) -> int:
-        """Read usage; return how many containers were told of."""
+        """Read usage; return of how many containers."""
         self._sampled = self._context.clock.monotonic()
         with self._timed(RoundPhase.LOAD_METRICS):
             return self._usage.read(self._context.snapshot(), self._may_continue, now)
@@ -312,21 +295,25 @@ class Recommender:
     # --- writing
 
     def _store(self, now: datetime) -> None:
-        """Write the most urgent checkpoints, or all of them as time allows."""
-        if not self._is_restored:
+        """Queue the most urgent checkpoints, or all of them as time allows."""
+        if not (self._is_restored and self._writer.wants_checkpoints):
             return
         budget = None
         if self._variant.budgets_checkpoints:
             least = self._rules.checkpoints_per_minute
             per_minute = max(least, self.model.row_count // _ROW_MINUTES)
             budget = max(int(per_minute * self._rules.interval_seconds / 60), self._rules.threads)
-        self._publisher.store(self.model.checkpoints(now, budget))
+        self._writer.store(self.model.checkpoints(now, budget))
 
-    def _between_writes(self) -> Sequence[Publication]:
-        """Read usage that is due, and catch up; return the statuses that kills made urgent."""
-        self._sample_meanwhile()
-        if not (self._recent and self._is_restored):
-            return ()
+    def _write(self, *, until_ended: bool) -> None:
+        """Make writes until all have begun, or ended; usage that is due and kills come between."""
+        for _ in self._writer.write(until_ended=until_ended):
+            self._sample_meanwhile()
+            if self._recent and self._is_restored:
+                self._writer.publish_urgent(self._news())
+
+    def _news(self) -> Sequence[Publication]:
+        """Catch up; return the statuses that kills made urgent."""
         now = self._context.clock.now()
         self._catch_up(now)
         return self.model.urgent(now)
@@ -341,9 +328,9 @@ class Recommender:
             self._samples += self._sample(clock.now())
 
     def _drop_abandoned(self) -> None:
-        names = [CheckpointName(*one) for one in self.model.abandoned()]
-        for kept in self._publisher.drop(names):
-            self.model.not_dropped(kept.namespace, kept.name)
+        if names := [CheckpointName(*one) for one in self.model.abandoned()]:
+            self._writer.drop(names, lambda one: self.model.not_dropped(one.namespace, one.name))
+            self._write(until_ended=True)
 
     def _drop_orphans(self) -> None:
         """Delete checkpoints of VPAs that do not exist; a list that fails deletes nothing."""
@@ -351,30 +338,19 @@ class Recommender:
         if clock.monotonic() - self._tidied < self._rules.orphans_seconds:
             return
         try:
-            names = self._orphans()
+            names = self._context.checkpoints.orphans(
+                self._rules.ignored_namespaces, self._may_continue
+            )
         except (ClusterError, BadObject) as error:
             log.warning("orphaned checkpoints not looked for", extra={"error": str(error)})
             return
-        if not self._publisher.drop(names):
+        kept = list[CheckpointName]()
+        self._writer.drop(names, kept.append)
+        self._write(until_ended=True)
+        if not kept:
             self._tidied = clock.monotonic()
 
-    def _orphans(self) -> list[CheckpointName]:  # Overridden by ReplayedRecommender.
-        return self._checkpoints.orphans(self._rules.ignored_namespaces)
-
     # --- inside
-
-    def _count(self) -> None:
-        """Show how many VPAs there are of each state."""
-        self._context.metrics.aggregates(self.model.row_count)
-        for (limit, whose), times in self.model.limits_reached().items():
-            self._context.reached(limit, times, whose=whose)
-        vpas = [one.vpa for one in self._feed.vpas.values()]
-        states = list[tuple[str, ...]]()
-        for vpa in vpas:
-            with self.model.skipped.guard("VPA", vpa.namespace, vpa.name):
-                states.append(state_labels(vpa))
-        self._context.metrics.vpas(states)
-        self._unrecommended.look(vpas)
 
     @contextmanager
     def _timed(self, step: RoundPhase) -> Iterator[None]:
@@ -382,6 +358,20 @@ class Recommender:
         yield
         self._took[step] = self._context.clock.monotonic() - began
         self._context.metrics.step(step, self._took[step])
+
+
+def begin_term(
+    cluster_for_writes: Callable[[], Cluster],  # calls end before another may lead
+    rules: RoundRules,
+    context: RecommenderContext,
+    recent: RecentChanges,
+    may_continue: Callable[[], bool] = lambda: True,
+) -> Recommender:
+    """Return a recommender with a new model, which writes into a cluster."""
+    variant, model = rules.variant, rules.variant.make_model(rules.model_rules)
+    feed = ClusterFeed(model, context.owners, context.clock, rules.ignored_namespaces, variant)
+    writer = Publisher(cluster_for_writes, context, rules, model, feed.vpas, may_continue)
+    return Recommender(rules, context, recent, feed, writer, may_continue)
 
 
 def _drained(queue: deque[Any]) -> Iterator[Any]:

@@ -28,8 +28,7 @@ from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import (
     ExternalQuestion,
     ExternalRules,
-    Metrics,
-    UsageLimits,
+    UsageBatch,
     external_items,
     external_questions,
     read_metrics,
@@ -59,7 +58,7 @@ class UsageRequest:
 class UsageSource(Protocol):
     """Where usage is read."""
 
-    def read(self, request: UsageRequest) -> Iterator[Metrics]:
+    def read(self, request: UsageRequest) -> Iterator[UsageBatch]:
         """Yield usage, at least that of the pods of the VPAs, page by page.
 
         Raises:
@@ -69,29 +68,29 @@ class UsageSource(Protocol):
 
 
 def read_pages(
-    pages: Iterator[Sequence[Object]], limits: UsageLimits, request: UsageRequest
-) -> Iterator[Metrics]:
+    pages: Iterator[Sequence[Object]], most: float, request: UsageRequest
+) -> Iterator[UsageBatch]:
     """Yield the usage of pages of items; a page that does not come is given up with leadership.
 
     Raises:
         ClusterError: not everything could be read; what could has been yielded.
     """
     for page in leavable(pages, request.may_continue):
-        yield read_metrics({"items": page}, limits, skipped=request.skipped)
+        yield read_metrics({"items": page}, most, skipped=request.skipped)
 
 
 class PodMetricsUsage:
     """Usage of all pods, from `metrics.k8s.io`."""
 
-    def __init__(self, cluster: Cluster, namespace: str, limits: UsageLimits) -> None:
+    def __init__(self, cluster: Cluster, namespace: str, most: float) -> None:
         self._cluster = cluster
         self._namespace = namespace
-        self._limits = limits
+        self._most = most  # greater amounts cannot be
 
-    def read(self, request: UsageRequest) -> Iterator[Metrics]:
+    def read(self, request: UsageRequest) -> Iterator[UsageBatch]:
         """Yield the usage of each page."""
         pages = listed(self._cluster, POD_METRICS, self._namespace, request.may_continue)
-        return read_pages(pages, self._limits, request)
+        return read_pages(pages, self._most, request)
 
 
 class ExternalUsage:
@@ -101,21 +100,21 @@ class ExternalUsage:
         self,
         cluster: Cluster,
         rules: ExternalRules,
-        limits: UsageLimits,
+        most: float,
         clock: Clock,
         threads: int,
         seconds: float,
     ) -> None:
         self._cluster = cluster
         self._rules = rules
-        self._limits = limits
+        self._most = most  # greater amounts cannot be
         self._clock = clock
         self._threads = threads
         self._seconds = seconds
 
-    def read(self, request: UsageRequest) -> Iterator[Metrics]:
+    def read(self, request: UsageRequest) -> Iterator[UsageBatch]:
         """Yield the usage of all pods as one page."""
-        return read_pages(self._pages(request), self._limits, request)
+        return read_pages(self._pages(request), self._most, request)
 
     def _pages(self, request: UsageRequest) -> Iterator[Sequence[Object]]:
         """Yield items as `metrics.k8s.io` lists them.
@@ -217,10 +216,10 @@ class UsageFeed:
         request = UsageRequest(self._vpas.values(), snapshot, may_continue, self._model.skipped)
         count, problems, error = 0, list[str](), ""
         try:
-            for found in self._source.read(request):
-                self._model.usage(found.batch, now)
-                count += len(found.batch)
-                problems += found.problems
+            for batch in self._source.read(request):
+                self._model.usage(batch, now)
+                count += len(batch)
+                problems += batch.problems
         except (ClusterError, BadObject) as caught:
             error = str(caught)
             log.warning("usage not read", extra={"error": error, "samples": count})

@@ -18,12 +18,12 @@ from app.model.workloads import LookedUp
 from app.ports import Cluster
 from app.recommender.checkpoint_store import put_checkpoint
 from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.estimation import MOST
 from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.oom import OomRecord, evicted
 from app.recommender.core.reading import Reading
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ResolvedTarget, resolve_target
-from app.recommender.core.usage import UsageLimits
 from app.recommender.usage_feed import ExternalUsage
 from app.sizing.matching import LookupNeeded
 
@@ -36,12 +36,13 @@ class Variant:
     """One way to recommend."""
 
     make_model: Callable[[RecommenderRules], RecommenderModel]
-    tuned: Callable[[RecommenderRules], RecommenderRules]  # what flags ask for, as it is heeded
-    usage: UsageLimits
+    adjust_rules: Callable[[RecommenderRules], RecommenderRules]  # from those that flags ask for
+    most_usage: float  # millicores or bytes; greater amounts are refused
     external_usage: type[ExternalUsage]
-    history: type[Reading]
+    past_reading: type[Reading]
     evicted: Callable[[Object], list[OomRecord]]  # the containers that an event blames
     put_checkpoint: Callable[[Cluster, Checkpoint], None]
+    checkpoints_by_name: bool  # so one may overwrite that of another container
     budgets_checkpoints: bool  # a round writes the most urgent ones, else all as time allows
     flushes_checkpoints: bool  # what changed is stored before the end
     resolve: Resolve
@@ -52,12 +53,13 @@ class Variant:
 
 OURS: Final = Variant(
     make_model=Model,
-    tuned=lambda rules: rules,
-    usage=UsageLimits(),
+    adjust_rules=lambda rules: rules,
+    most_usage=MOST,
     external_usage=ExternalUsage,
-    history=Reading,
+    past_reading=Reading,
     evicted=partial(evicted, share_resource=True),
     put_checkpoint=put_checkpoint,
+    checkpoints_by_name=False,
     budgets_checkpoints=True,
     flushes_checkpoints=True,
     resolve=resolve_target,

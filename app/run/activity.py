@@ -252,7 +252,7 @@ class ActivityFeed:
 
 def _usage_by_pod(items: Sequence[Object]) -> Usage:
     """Return what pods use; a container of which nothing can be read uses nothing."""
-    batch = read_metrics({"items": items}).batch
+    batch = read_metrics({"items": items})
     found: dict[tuple[str, str], Used] = {}
     amounts = zip(batch.cpu_millicores.tolist(), batch.memory_bytes.tolist(), strict=True)
     for (namespace, pod, _), (cpu, memory) in zip(batch.containers, amounts, strict=True):

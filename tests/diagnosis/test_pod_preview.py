@@ -222,7 +222,7 @@ class Odd:
 def test_a_broken_limit_range_is_left_out(desk: Desk) -> None:
     """As the webhook leaves it out; the others hold, on whichever page they are."""
     around = desk.around
-    cluster = cast("Cluster", Odd(around.cluster))
+    cluster = cast("Cluster", Odd(desk.cluster))
     preview = PodPreviewer(cluster, around.owners, around.clock, FeatureGates())
     name = pods_in(desk.sandbox)[0]["metadata"]["name"]
     (container,) = preview("default", name, snapshot_of(desk.sandbox)).containers
@@ -242,7 +242,7 @@ class Broken(Odd):
 def test_an_unreadable_pod_is_named() -> None:
     """With the field that cannot be read."""
     desk = Desk()
-    desk.authorities._cluster = cast("Cluster", Broken(desk.around.cluster))
+    desk.authorities._cluster = cast("Cluster", Broken(desk.cluster))
     answer = desk.ask("/v1/namespaces/default/pods/web-0")
     assert answer.status_code == 500
     assert answer.json()["object"] == "Pod default/web-0"

@@ -7,7 +7,6 @@ SIGTERM, or killed.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,13 +21,15 @@ from app.model.errors import BadObject, ClusterError
 from app.model.quantity import Quantity
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import CHECKPOINTS, EVENTS, LEASES, VPAS, Cluster, Json, Prometheus, Ref, Resource
+from app.recommender.checkpoint_store import ClusterCheckpoints
 from app.recommender.configuration import RecommenderContext, past_rules, round_rules
 from app.recommender.flags import RecommenderSettings
 from app.recommender.leader_loop import LeaderLoop
-from app.recommender.metrics import RecommenderMetrics
+from app.recommender.metrics import QualityMetrics, RecommenderMetrics
 from app.recommender.past_reader import PastReader
 from app.recommender.process import usage_source
-from app.recommender.recommender import RecentChanges, Recommender
+from app.recommender.recommender import RecentChanges, Recommender, begin_term
+from app.recommender.report import RecommenderReport
 from app.runtime.election import Campaign, Election, ElectionRules, Leadership, Unopposed
 from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
@@ -39,8 +40,6 @@ from tests.reached_limits import ReachedLimits
 from tests.sandbox.worlds import container, deployment, snapshot_of
 from tests.sandbox_objects import events_in
 from tests.updater.stage import Call, NoOwners, Watched
-
-log = logging.getLogger("recommender.rounds")
 
 _WATCH_SECONDS = 0.1
 BIG = {"cpu": "4", "memory": "8Gi"}  # limits
@@ -128,17 +127,24 @@ class Replica:
                 prometheus,
                 past_rules(settings),
                 self.clock,
-                reading=self.rules.variant.history,
+                reading=self.rules.variant.past_reading,
             )
-        self._around = RecommenderContext(
-            self._cluster,
+        metrics = RecommenderMetrics(self.registry)
+        self._report = RecommenderReport(
+            metrics,
+            QualityMetrics(self.registry),
             lambda: self._shown,
-            NoOwners(),
-            usage_source(settings, self.rules.variant, self.clock, self._cluster),
-            self.clock,
-            RecommenderMetrics(self.registry),
             ReachedLimits(),
-            lambda: self._cluster,
+            self.clock,
+        )
+        self._around = RecommenderContext(
+            snapshot=lambda: self._shown,
+            owners=NoOwners(),
+            usage=usage_source(settings, self.rules.variant, self.clock, self._cluster),
+            checkpoints=ClusterCheckpoints(self._cluster, self.rules.namespace),
+            clock=self.clock,
+            metrics=metrics,
+            report=self._report,
             past=self.past,
         )
         self.election = Election(self._cluster, _ELECTION, name, self.clock)
@@ -197,7 +203,10 @@ class Replica:
     def _begin(self, may_continue: Callable[[], bool]) -> Recommender:
         if self.past is not None:
             self.past.begin(self.clock.now())
-        self.begun.append(Recommender(self.rules, self._around, self._heard, may_continue))
+        self._report.begin()
+        self.begun.append(
+            begin_term(lambda: self._cluster, self.rules, self._around, self._heard, may_continue)
+        )
         return self.begun[-1]
 
     def _note(self, _collection: str, change: StoredChange) -> None:

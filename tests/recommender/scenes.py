@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import cast
 
 from prometheus_client import CollectorRegistry
 
 from app.model.errors import ClusterError
 from app.ports import Cluster, Resource
+from app.recommender.checkpoint_store import ClusterCheckpoints
 from app.recommender.configuration import RecommenderContext, RoundRules
+from app.recommender.core.estimation import MOST
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.usage import UsageLimits
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
-from app.recommender.recommender import RecentChanges, Recommender
+from app.recommender.recommender import RecentChanges, Recommender, begin_term
 from app.recommender.report import RecommenderReport
 from app.recommender.usage_feed import PodMetricsUsage
 from app.runtime.exposition import render
@@ -31,30 +31,43 @@ LOAD = "cpu: constant 0.2, memory: constant 150Mi, noise: 0"
 class Scene(RecommendedCluster):
     """A cluster with one Deployment and its VPA, and a recommender beside it."""
 
+    rules = RoundRules(RecommenderRules())
+
     def __init__(self) -> None:
         super().__init__()
         self.faults = Faults()
         self.heard = RecentChanges()
         self.registry = CollectorRegistry()
         self.watched = Watched(self.faults.before(self.sandbox.cluster))
-        cluster = cast("Cluster", self.watched)
-        self.around = RecommenderContext(
-            cluster,
+        self.cluster = cast("Cluster", self.watched)
+        metrics = RecommenderMetrics(self.registry)
+        self.showing = RecommenderReport(
+            metrics,
+            QualityMetrics(self.registry),
             lambda: snapshot_of(self.sandbox),
-            NoOwners(),
-            PodMetricsUsage(cluster, "", UsageLimits()),
-            self.clock,
-            RecommenderMetrics(self.registry),
             ReachedLimits(),
-            lambda: cluster,
+            self.clock,
+        )
+        self.around = RecommenderContext(
+            snapshot=lambda: snapshot_of(self.sandbox),
+            owners=NoOwners(),
+            usage=PodMetricsUsage(self.cluster, "", MOST),
+            checkpoints=ClusterCheckpoints(self.cluster, ""),
+            clock=self.clock,
+            metrics=metrics,
+            report=self.showing,
         )
         self.apply(deployment("web", load=LOAD), vpa())
         self.recommender = self.started()
         self.sandbox.advance(60)
 
-    def started(self, may_continue: Callable[[], bool] = lambda: True) -> Recommender:
+    def started(
+        self, may_continue: Callable[[], bool] = lambda: True, *, rules: RoundRules | None = None
+    ) -> Recommender:
         """Return a new recommender that knows nothing yet."""
-        return Recommender(RoundRules(RecommenderRules()), self.around, self.heard, may_continue)
+        self.showing.begin()
+        rules = rules or self.rules
+        return begin_term(lambda: self.cluster, rules, self.around, self.heard, may_continue)
 
     def rounds(self, count: int, recommender: Recommender | None = None) -> None:
         """Go through rounds, a minute after each."""
@@ -68,21 +81,9 @@ class Scene(RecommendedCluster):
 
 
 class Shown(Scene):
-    """A cluster with a recommender that shows itself."""
+    """A cluster with a recommender that compares usage with what it recommends."""
 
-    def started(self, *_: object) -> Recommender:
-        """Return a new recommender."""
-        around = self.around
-        quality = QualityMetrics(self.registry)
-        self.showing = RecommenderReport(around.metrics, quality, around.snapshot)
-        return self.again()
-
-    def again(self) -> Recommender:
-        """Return a new recommender of the same process."""
-        self.showing.begin()
-        shown = replace(self.around, show=self.showing.show)
-        rules = RoundRules(RecommenderRules(gathers_quality=True))
-        return Recommender(rules, shown, self.heard)
+    rules = RoundRules(RecommenderRules(gathers_quality=True))
 
     def number(self, name: str, **labels: str) -> float:
         """Return the sum of a metric's samples with some labels."""

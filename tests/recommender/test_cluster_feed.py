@@ -66,7 +66,9 @@ class Scene:
 
     def look(self, snapshot: Snapshot | None = None) -> list[str]:
         """Look, a minute after the last time; return the problems of the VPAs that are told of."""
-        self.lookout.tell_vpas(self.snapshot if snapshot is None else snapshot, NOW)
+        found = self.snapshot if snapshot is None else snapshot
+        self.lookout.tell_vpas(found, NOW)
+        self.lookout.tell_gone_vpas(found, NOW)
         self.clock.advance(60)
         return [one.problem for one in self.lookout.vpas.values()]
 

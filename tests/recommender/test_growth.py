@@ -17,6 +17,7 @@ from app.recommender.report import RecommenderReport
 from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
 from tests import make
+from tests.reached_limits import ReachedLimits
 from tests.updater.stage import NoOwners
 
 PODS = 50  # of a round
@@ -35,7 +36,11 @@ class Churn:
         metrics = RecommenderMetrics(self.registry)
         self.snapshot = make.snapshot()
         self.report = RecommenderReport(
-            metrics, QualityMetrics(self.registry), lambda: self.snapshot
+            metrics,
+            QualityMetrics(self.registry),
+            lambda: self.snapshot,
+            ReachedLimits(),
+            self.clock,
         )
 
     def changed(self, number: int) -> Snapshot:
@@ -58,6 +63,7 @@ class Churn:
         """Go through a round of a recommender."""
         now, self.snapshot = self.clock.now(), self.changed(number)
         self.feed.tell_vpas(self.snapshot, now)
+        self.feed.tell_gone_vpas(self.snapshot, now)
         self.feed.tell_gone_pods(self.snapshot)
         self.feed.tell_pods(self.snapshot, now)
         self.model.restore([], now)
@@ -72,7 +78,7 @@ class Churn:
             }
             for pod in self.snapshot.of("default").pods.values()
         ]
-        self.model.usage(read_metrics({"items": items}).batch, now)
+        self.model.usage(read_metrics({"items": items}), now)
         self.model.tick(now)
         self.model.checkpoints(now, 300)
         self.model.abandoned()

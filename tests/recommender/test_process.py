@@ -271,7 +271,9 @@ def test_reading_in_the_background() -> None:
             "--vpa-object-namespace=shop",
             "--history-length=12h",
         )
-        reading = PastLoop(told, OURS.history, place := LiveRuntime(), RecommenderMetrics(registry))
+        reading = PastLoop(
+            told, OURS.past_reading, place := LiveRuntime(), RecommenderMetrics(registry)
+        )
         reading.reader.begin(place.clock.now())
         reading.start()
         assert eventually(reading.reader.is_settled)
@@ -361,4 +363,4 @@ def test_the_leader_is_read_from_the_lease(
     desk.apply({**kind, "metadata": name, "spec": {"holderIdentity": holder}})
     if error is not None:
         desk.faults.order(Fault(error, "get", LEASES, times=1))
-    assert lease_holder(parse(RecommenderSettings, (), {}), desk.around.cluster) == leader
+    assert lease_holder(parse(RecommenderSettings, (), {}), desk.cluster) == leader

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from threading import Event
 
@@ -10,12 +10,12 @@ import pytest
 
 from app.model.errors import TooLate, Unavailable
 from app.model.quantity import Quantity
+from app.model.vpa import Vpa
 from app.ports import CHECKPOINTS, VPAS, Json, Ref
 from app.recommender.configuration import RoundRules
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.publishing import Fate, QueuedWrite, WriteQueue
-from app.recommender.recommender import Recommender
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS, Variant
 from app.sandbox.clock import SteppedClock
@@ -213,15 +213,29 @@ def test_a_slow_write_holds_nobody_up() -> None:
     assert len(set(statuses(scene))) == CROWD + 2
 
 
+class BrokenOnce:
+    """A report that fails the first time."""
+
+    def __init__(self) -> None:
+        self._defects = [ZeroDivisionError()]
+
+    def show(self, model: RecommenderModel) -> None:
+        """Fail, or do nothing."""
+        del model
+        if self._defects:
+            raise self._defects.pop()
+
+    def count(self, model: RecommenderModel, vpas: Iterable[Vpa]) -> None:
+        """Do nothing."""
+
+    def refuse(self, problem: str) -> None:
+        """Do nothing."""
+
+
 def test_the_vpa_of_a_write_may_be_gone_when_it_ends() -> None:
     """A round that a defect ended leaves writes to the next one, which goes through."""
-    scene, defects = Scene(), [ZeroDivisionError()]
-
-    def fail(_model: RecommenderModel) -> None:
-        if defects:
-            raise defects.pop()
-
-    scene.around = replace(scene.around, show=fail)
+    scene = Scene()
+    scene.around = replace(scene.around, report=BrokenOnce())
     recommender = scene.started()
     with pytest.raises(ZeroDivisionError):
         recommender.round(scene.clock.now())
@@ -240,8 +254,10 @@ def test_what_there_was_no_time_for_comes_first(
     caplog.set_level("INFO")
     scene = crowded()
     delay(scene, 7, lambda call: call.subresource == "status")
-    rules = RoundRules(variant.tuned(RecommenderRules()), variant, threads=1, checkpoint_seconds=0)
-    slow = Recommender(rules, scene.around, scene.heard)
+    rules = RoundRules(
+        variant.adjust_rules(RecommenderRules()), variant, threads=1, checkpoint_seconds=0
+    )
+    slow = scene.started(rules=rules)
     slow.round(scene.sandbox.clock.now())
     scene.watched.before = lambda _call: None
     done, every = statuses(scene), {"web", "zoo", *(f"vpa-{n:03}" for n in range(CROWD))}
@@ -261,7 +277,7 @@ def test_nobody_waits_for_ever() -> None:
     """However slow writes are, a status is not put off again for one that waits less long."""
     scene = crowded()
     delay(scene, 25, lambda call: call.subresource == "status")
-    slow = Recommender(RoundRules(RecommenderRules(), threads=1), scene.around, scene.heard)
+    slow = scene.started(rules=RoundRules(RecommenderRules(), threads=1))
     for _ in range(CROWD):
         slow.round(scene.sandbox.clock.now())
     first = statuses(scene)[: CROWD + 2]
@@ -277,9 +293,9 @@ def test_some_checkpoints_are_written_in_any_case(variant: Variant) -> None:
         scene.apply(deployment(f"d-{number}", *both, load=LOAD), vpa(f"d-{number}"))
     scene.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
     scene.sandbox.advance(60)
-    rules = variant.tuned(RecommenderRules())
+    rules = variant.adjust_rules(RecommenderRules())
     rounds = RoundRules(rules, variant, threads=2, checkpoint_seconds=0)
-    recommender = Recommender(rounds, scene.around, scene.heard)
+    recommender = scene.started(rules=rounds)
     scene.rounds(1, recommender)
     assert len(scene.checkpoints()) == 4
     assert len({name.rpartition("-")[0] for name in scene.checkpoints()}) == 2
@@ -357,7 +373,7 @@ def test_orphans_go_although_writing_took_all_its_time() -> None:
     scene.sandbox.advance(60)
     delay(scene, 61, lambda call: call.verb == "create")
     rounds = RoundRules(RecommenderRules(), orphans_seconds=0)
-    scene.rounds(1, Recommender(rounds, scene.around, scene.heard))
+    scene.rounds(1, scene.started(rules=rounds))
     assert set(scene.checkpoints()) == {"web-app"}
 
 

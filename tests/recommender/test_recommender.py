@@ -68,8 +68,7 @@ class SlowToTake:
 
 def test_usage_is_read_while_writes_go_on(scene: Scene) -> None:
     """A round that writes for longer than an interval misses no usage."""
-    slow = cast("Cluster", SlowToTake(scene.around.cluster, scene.sandbox))
-    scene.around = replace(scene.around, cluster_for_writes=lambda: slow)
+    scene.cluster = cast("Cluster", SlowToTake(scene.cluster, scene.sandbox))
     recommender = scene.started()
     scene.rounds(1, recommender)
 

@@ -13,18 +13,17 @@ from app.model.kinds import Condition
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.vpa import ContainerRecommendation, Vpa, read_vpa
 from app.ports import VPAS, Cluster, Json
-from app.recommender.configuration import RoundRules
 from app.recommender.core.model import Model
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics, ResourcesSource
-from app.recommender.recommender import Recommender
 from app.recommender.report import RecommenderReport, SkippedReport, UnrecommendedVpas
 from app.runtime.exposition import render
 from app.sandbox.clock import SteppedClock
 from tests import make
 from tests.cluster.numbers import total
 from tests.flows.recommending import vpa
+from tests.reached_limits import ReachedLimits
 from tests.recommender.scenes import LOAD, Scene, Shown
 from tests.sandbox.worlds import deployment, snapshot_of
 from tests.sandbox_objects import pods_in
@@ -63,7 +62,7 @@ def test_samples_are_counted_by_fate(scene: Shown) -> None:
     """What became of samples adds up over the models that a process has had."""
     pods = len(pods_in(scene.sandbox))
     scene.rounds(2)
-    scene.rounds(1, scene.again())
+    scene.rounds(1, scene.started())
 
     assert scene.number("vpa_recommender_samples_total", fate="cpu") == 3 * pods
 
@@ -85,18 +84,18 @@ def test_derivations_are_swapped(scene: Shown) -> None:
     assert first[KEY].containers == ("app",)
     scene.rounds(1)
     assert scene.showing.derivations is not first
-    scene.again()
+    scene.started()
 
     assert scene.showing.derivations == {}
 
 
 def test_they_are_there_before_history_is_stored(scene: Shown) -> None:
     """Nobody has to wait for checkpoints to learn why."""
-    watched = Watched(scene.around.cluster)
+    watched = Watched(scene.cluster)
     seen: dict[str, object] = {}
     watched.before = lambda call: seen.setdefault(call.name, scene.showing.derivations)
-    scene.around = replace(scene.around, cluster_for_writes=lambda: cast("Cluster", watched))
-    scene.rounds(1, scene.again())
+    scene.cluster = cast("Cluster", watched)
+    scene.rounds(1, scene.started())
 
     assert seen["web-app"] == scene.showing.derivations != {}
 
@@ -113,8 +112,13 @@ def test_looks_at_resources_are_counted() -> None:
         make.pod_json(make.container_json("app"), name="b"),
     ]
     known = make.snapshot(*items)
+    clock = SteppedClock()
     showing = RecommenderReport(
-        RecommenderMetrics(registry), QualityMetrics(registry), lambda: known
+        RecommenderMetrics(registry),
+        QualityMetrics(registry),
+        lambda: known,
+        ReachedLimits(),
+        clock,
     )
 
     def looks() -> tuple[float, float]:
@@ -251,8 +255,10 @@ class Story:
             scene.apply(deployment(name, load=LOAD), vpa(name))
         scene.sandbox.advance(60)
         self._shows: Callable[[Snapshot], Snapshot] = lambda found: found
-        around = replace(scene.around, snapshot=lambda: self._shows(snapshot_of(scene.sandbox)))
-        recommender = Recommender(RoundRules(RecommenderRules()), around, scene.heard)
+        scene.around = replace(
+            scene.around, snapshot=lambda: self._shows(snapshot_of(scene.sandbox))
+        )
+        recommender = scene.started()
         scene.rounds(sound_rounds, recommender)
         self.before = self.statuses()
         if sound_rounds < _ROUNDS:
@@ -299,7 +305,7 @@ def test_many(caplog: pytest.LogCaptureFixture) -> None:
         for one in range(20):
             with skipped.guard("share", str(one)):
                 raise ZeroDivisionError
-        left_out.tell(skipped)
+        left_out.log(skipped)
 
     assert [one.__dict__["of"] for one in caplog.records] == [20] * 5
     assert registry.get_sample_value(COUNT) == 40

@@ -9,9 +9,10 @@ from app.model.errors import ClusterError, NotFound, PlumblineError, Unavailable
 from app.model.selectors import Selector
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.ports import Json
+from app.recommender.core.estimation import MOST
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
-from app.recommender.core.usage import ExternalRules, UsageLimits
+from app.recommender.core.usage import ExternalRules
 from app.recommender.upstream.sources import ExternalUsageWhole
 from app.recommender.usage_feed import ExternalUsage, UsageRequest
 from tests import make
@@ -65,12 +66,12 @@ def usage(
     skipped: SkippedObjects | None = None,
 ) -> tuple[list[str], str]:
     """Return the pods whose usage is read, once for each container, and why there is no more."""
-    source = kind(metrics, rules, UsageLimits(), metrics.clock, threads, seconds)
+    source = kind(metrics, rules, MOST, metrics.clock, threads, seconds)
     request = UsageRequest([VPA], snapshot, lambda: True, skipped or SkippedObjects())
     found: list[str] = []
     try:
         for page in source.read(request):
-            found += [pod for _, pod, _ in page.batch.containers]
+            found += [pod for _, pod, _ in page.containers]
     except PlumblineError as error:
         return sorted(found), str(error)
     return sorted(found), ""

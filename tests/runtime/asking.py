@@ -40,7 +40,7 @@ class Desk(Shown):
         self.problem = ""
         self.namespace = namespace
         super().__init__()
-        self.authorities = Authorities(self.around.cluster)
+        self.authorities = Authorities(self.cluster)
         reviews = AccessReviews(
             cast("Cluster", self.authorities), self.sandbox.clock, ReachedLimits()
         )

@@ -57,7 +57,7 @@ class Replay:
         objects: RecordedObjects,
         rules: RoundRules,
         schedule: ReplaySchedule,
-        told: Callable[[float], None] = lambda _share: None,
+        progress: Callable[[float], None] = lambda _share: None,
     ) -> None:
         self.tally: Counter[str] = Counter()  # what became of samples and kills
         self.problems: list[str] = []  # sentences about what could not be used
@@ -65,7 +65,7 @@ class Replay:
         self._objects = objects
         self._rules = rules
         self._schedule = schedule
-        self._told = told
+        self._progress = progress
         self._recommender: ReplayedRecommender | None = None
         self._early: list[OomRecord] = []  # kills that were not handed on yet
         self._next = 0  # of the happenings
@@ -142,7 +142,7 @@ class Replay:
             is_watched = self._is_watched(time_ns)
             self._recommender.play_round(batch, moment(time_ns), is_watched=is_watched)
         self._ticked_ns, self._tick_ns = time_ns, time_ns + self._schedule.interval
-        self._told(self._share(time_ns))
+        self._progress(self._share(time_ns))
         return self._look(time_ns) if self._schedule.every_tick else None
 
     def _is_watched(self, time_ns: int) -> bool:

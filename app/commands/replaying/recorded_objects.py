@@ -102,6 +102,11 @@ class RecordedObjects:
             self._owners = RecordedCluster(customs)
         return self._owners.find(lookup, deadline_seconds)
 
+    def take_changed(self) -> list[str]:
+        """Return, once, the namespaces in which workloads changed."""
+        changed, self.changed = list(self.changed), {}
+        return changed
+
     def events(self, now: datetime) -> Iterator[Object]:
         """Yield the events that an API server would still have."""
         for came, item in self._events.values():

@@ -23,10 +23,11 @@ from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.fields import Object, optional_object, text_at, time_at, wrong_type
 from app.model.quantity import Quantity
-from app.recommender.core.histograms import Times
+from app.recommender.core.estimation import MOST
+from app.recommender.core.histograms import Amounts, Indexes, Spans, Times
 from app.recommender.core.moments import DAY, moment, nanoseconds, span
 from app.recommender.core.oom import OomRecord
-from app.recommender.core.usage import ABSENT, REFUSED, UsageBatch, UsageLimits
+from app.recommender.core.usage import ABSENT, REFUSED, UsageBatch
 
 T = TypeVar("T")
 
@@ -59,11 +60,11 @@ class RecordedUsage:
 
     names: list[Name]
     seen: Times
-    which: Times  # index into the names
-    cpu: Times  # as in UsageBatch, and so on
-    memory: Times
+    which: Indexes  # index into the names
+    cpu: Amounts  # as in UsageBatch, and so on
+    memory: Amounts
     times: Times
-    windows: Times
+    windows: Spans
 
     def between(self, first: int, last: int) -> UsageBatch:
         """Return the samples from one line on and before another."""
@@ -105,11 +106,9 @@ class RecordedHistory:
         return (min(ends), max(ends)) if ends else None
 
 
-def read_history(
-    lines: Iterable[bytes], shown: str, limits: UsageLimits | None = None
-) -> RecordedHistory:
-    """Read events; `shown` names the file in sentences."""
-    reader = _Reader(shown, most=(limits or UsageLimits()).most)
+def read_history(lines: Iterable[bytes], shown: str, most: float = MOST) -> RecordedHistory:
+    """Read events; `shown` names the file in sentences, greater amounts than the most cannot be."""
+    reader = _Reader(shown, most)
     try:
         for line in lines:
             reader.number += 1

@@ -1,9 +1,9 @@
 """A recommender beside recorded objects: hears of each change at its moment, and writes values.
 
-Strategy: it is the process's own `Recommender` on a clock that is set. What it writes goes into
-the store at once, without threads or JSON, and is told to it as a change. What depends on
-controllers is resolved again before the clock moves on, so that all that happens in one moment is
-seen together.
+Strategy: it is the process's own `Recommender` on a clock that is set; what it reads from and
+writes into stands here. A write goes into the store at once, without threads or JSON, and a status
+is told to the model as a change. What depends on controllers is resolved again before the clock
+moves on, so that all that happens in one moment is seen together.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import cast
 
 from prometheus_client import CollectorRegistry
 
@@ -19,7 +18,8 @@ from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.commands.replaying.recorded_objects import RecordedObjects
 from app.model.fields import Object
 from app.model.pods import ContainerStatus
-from app.ports import Cluster
+from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
 from app.recommender.checkpoint_store import CheckpointName
 from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.configuration import RecommenderContext, RoundRules
@@ -27,13 +27,13 @@ from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.history import orphans
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.oom import OomRecord
-from app.recommender.core.rules import RecommenderLimit
 from app.recommender.core.status import Publication
-from app.recommender.core.usage import Metrics, UsageBatch
+from app.recommender.core.targets import VpaKey
+from app.recommender.core.tracked import PodKey
+from app.recommender.core.usage import UsageBatch
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.recommender import RecentChanges, Recommender
 from app.recommender.usage_feed import UsageRequest
-from app.runtime.limit_report import LimitReport
 
 _NO_LIMIT = 10**12  # of checkpoints in a minute; nothing here takes time
 _ABOVE_SECONDS = 1e-6  # orphans are looked for after more than the interval
@@ -44,6 +44,7 @@ class ReplayClock:
 
     def __init__(self, now: datetime) -> None:
         self._start = self._now = now
+        self._seconds = 0.0
 
     def now(self) -> datetime:
         """Return the time of the replay."""
@@ -51,14 +52,14 @@ class ReplayClock:
 
     def monotonic(self) -> float:
         """Return the seconds since the recommender began."""
-        return (self._now - self._start).total_seconds()
+        return self._seconds
 
     def wait(self, seconds: float) -> None:
         """Do nothing: nothing here takes time."""
 
     def set(self, now: datetime) -> None:
         """Move on."""
-        self._now = now
+        self._now, self._seconds = now, (now - self._start).total_seconds()
 
 
 class RecordedSource:
@@ -67,49 +68,137 @@ class RecordedSource:
     def __init__(self) -> None:
         self.batch = UsageBatch.of([])
 
-    def read(self, request: UsageRequest) -> Iterator[Metrics]:
+    def read(self, request: UsageRequest) -> Iterator[UsageBatch]:
         """Yield the batch if there is anything in it."""
         del request
         if len(self.batch):
-            yield Metrics(self.batch, [])
+            yield self.batch
+
+
+class RecordedCheckpoints:
+    """The checkpoints of the store, of all namespaces or of one."""
+
+    def __init__(self, objects: RecordedObjects, namespace: str) -> None:
+        self._objects = objects
+        self._namespace = namespace
+
+    def items(
+        self, namespaces: Collection[str] | None, may_continue: Callable[[], bool]
+    ) -> Iterable[Object]:
+        """Yield all of them: some would be no faster to find."""
+        del namespaces, may_continue
+        return map(to_json, self._objects.checkpoints.values())
+
+    def orphans(
+        self, kept_namespaces: Collection[str], may_continue: Callable[[], bool]
+    ) -> list[CheckpointName]:
+        """Return the checkpoints whose VPA does not exist, but those in some namespaces."""
+        del may_continue
+        vpas = {(one.namespace, one.name) for one in self._objects.vpas()}
+        stored = self._objects.checkpoints.values()
+        return [
+            CheckpointName(one.namespace, one.name)
+            for one in orphans(stored, vpas, kept_namespaces=kept_namespaces)
+            if self._namespace in ("", one.namespace)
+        ]
+
+
+class RecordedFeed(ClusterFeed):
+    """Tells of what is known to have changed: comparing all each time would take too long."""
+
+    def __init__(
+        self,
+        model: RecommenderModel,
+        objects: RecordedObjects,
+        clock: ReplayClock,
+        rules: RoundRules,
+    ) -> None:
+        super().__init__(model, objects, clock, rules.ignored_namespaces, rules.variant)
+        self._objects = objects
+        self._changed: list[str] = []  # namespaces in which workloads changed before this look
+
+    def tell_vpas(self, snapshot: Snapshot, now: datetime) -> None:
+        """Tell of VPAs where workloads changed."""
+        self._changed = self._objects.take_changed()
+        super().tell_vpas(self._where_changed(snapshot), now)
+
+    def tell_gone_vpas(self, snapshot: Snapshot, now: datetime) -> None:
+        """Do nothing: this was told at once."""
+
+    def tell_gone_pods(self, snapshot: Snapshot) -> None:
+        """Do nothing: this was told at once."""
+
+    def tell_pods(self, snapshot: Snapshot, now: datetime) -> None:
+        """Tell of pods where workloads changed."""
+        super().tell_pods(self._where_changed(snapshot), now)
+
+    def tell_vpa(self, snapshot: Snapshot, key: VpaKey, now: datetime) -> None:
+        """Tell of a VPA that came, changed or went."""
+        self._begin(self._seconds)
+        view = snapshot.of(key[0])
+        vpa = view.vpas.get(key[1])
+        if vpa is not None and self._handles(vpa):
+            self._guarded_vpa(vpa, view, now)
+        elif key in self._vpas:
+            self._lose_vpa(key, now)
+
+    def tell_status(self, vpa: Vpa, now: datetime) -> None:
+        """Tell of a known VPA whose status alone changed."""
+        found = replace(self._vpas[vpa.namespace, vpa.name], vpa=vpa)
+        self._vpas[found.key] = found
+        self.model.vpa_seen(found, now)
+
+    def tell_pod(self, snapshot: Snapshot, key: PodKey, now: datetime) -> None:
+        """Tell of a pod that came, changed or went, also in a namespace that is new."""
+        if key[0] not in self._places:
+            self._place(key[0], snapshot.of(key[0]))
+        self.tell_some_pods(snapshot, [key], now)
+
+    def _where_changed(self, snapshot: Snapshot) -> Snapshot:
+        return Snapshot({namespace: snapshot.of(namespace) for namespace in self._changed})
 
 
 class ValueWriter:
     """Writes values into the store at once, and tells the feed of statuses that it wrote."""
 
     def __init__(
-        self,
-        objects: RecordedObjects,
-        model: RecommenderModel,
-        feed: ClusterFeed,
-        clock: ReplayClock,
-        *,
-        overwrites: bool,
+        self, objects: RecordedObjects, feed: RecordedFeed, clock: ReplayClock, rules: RoundRules
     ) -> None:
+        self.is_watched = True  # whether anything sees what this round stores
         self._objects = objects
-        self._model = model
         self._feed = feed
         self._clock = clock
-        self._overwrites = overwrites  # checkpoints by name alone, whosever they are
+        self._variant = rules.variant
+
+    @property
+    def wants_checkpoints(self) -> bool:
+        """Whether they are not just overwritten unseen, by the next round that writes all."""
+        return self.is_watched or self._variant.budgets_checkpoints
 
     def publish(self, publications: Sequence[Publication]) -> None:
         """Write statuses."""
         for one in publications:
             self._feed.tell_status(self._objects.publish(one), self._clock.now())
 
+    publish_urgent = publish
+
     def store(self, checkpoints: Sequence[Checkpoint]) -> None:
         """Write checkpoints."""
         for one in checkpoints:
-            if not self._objects.store(one, by_name=self._overwrites):
-                self._model.not_stored(one)
+            if not self._objects.store(one, by_name=self._variant.checkpoints_by_name):
+                self._feed.model.not_stored(one)
 
-    def drop(self, names: Iterable[CheckpointName]) -> list[CheckpointName]:
+    def drop(
+        self, names: Iterable[CheckpointName], kept: Callable[[CheckpointName], object]
+    ) -> None:
         """Delete checkpoints."""
+        del kept
         self._objects.drop_checkpoints((one.namespace, one.name) for one in names)
-        return []
 
-    def finish(self) -> None:
-        """Do nothing: no write takes time, and nothing is heard of meanwhile."""
+    def write(self, *, until_ended: bool) -> Iterable[None]:
+        """Do nothing: all is written, and nothing is heard of meanwhile."""
+        del until_ended
+        return ()
 
     def flush(
         self, checkpoints: Sequence[Checkpoint], seconds: float, may_finish: Callable[[], bool]
@@ -124,30 +213,47 @@ class ValueWriter:
         return {}
 
 
-class ReplayedRecommender(Recommender):
+class ReplayReport:
+    """Keeps what cannot be used; no metric is looked at."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []  # sentences
+
+    def show(self, model: RecommenderModel) -> None:
+        """Do nothing."""
+
+    def count(self, model: RecommenderModel, vpas: Iterable[Vpa]) -> None:
+        """Do nothing."""
+
+    def refuse(self, problem: str) -> None:
+        """Keep a sentence about a checkpoint."""
+        self.problems.append(problem)
+
+
+class ReplayedRecommender:
     """One term of a recommender, from its start on checkpoints to its end."""
 
     def __init__(self, objects: RecordedObjects, rules: RoundRules, now: datetime) -> None:
-        self.problems: list[str] = []  # sentences about checkpoints that cannot be used
+        rules, report = _replayed(rules), ReplayReport()
+        self.model = rules.variant.make_model(rules.model_rules)
+        self.problems = report.problems
         self._objects = objects
-        self._clock = ReplayClock(now)
+        self._namespace = rules.namespace
+        self._clock = clock = ReplayClock(now)
         self._source = RecordedSource()
+        self._recent = RecentChanges()
+        self._feed = RecordedFeed(self.model, objects, clock, rules)
+        self._writer = ValueWriter(objects, self._feed, clock, rules)
         context = RecommenderContext(
-            cluster=cast("Cluster", objects),
-            cluster_for_writes=lambda: cast("Cluster", objects),
-            snapshot=lambda: objects.snapshot(rules.namespace),
+            snapshot=self._snapshot,
             owners=objects,
             usage=self._source,
-            clock=self._clock,
+            checkpoints=RecordedCheckpoints(objects, rules.namespace),
+            clock=clock,
             metrics=RecommenderMetrics(CollectorRegistry()),
-            reached=LimitReport(None, RecommenderLimit, self._clock.monotonic).reached,
+            report=report,
         )
-        super().__init__(_replayed(rules), context, RecentChanges())
-        self._overwrites = not rules.variant.budgets_checkpoints
-        self._is_watched = True  # whether anything sees what this round stores
-        self._publisher = ValueWriter(
-            objects, self.model, self._feed, self._clock, overwrites=self._overwrites
-        )
+        self._recommender = Recommender(rules, context, self._recent, self._feed, self._writer)
         self._start(now)
 
     def hear(self, change: RecordedChange, now: datetime, *, is_new: bool) -> None:
@@ -155,19 +261,18 @@ class ReplayedRecommender(Recommender):
         self._advance(now)
         match change.subject:
             case RecordedKind.VPA:
-                key = (change.namespace, change.key)
-                self._feed.tell_some_vpas(self._context.snapshot(), [key], now)
-                self._restore(now)
+                self._feed.tell_vpa(self._snapshot(), (change.namespace, change.key), now)
+                self._recommender.restore(now)
             case RecordedKind.POD:
                 if change.value is not None and any(map(_ended, change.value.statuses)):
                     self._settle()  # a kill counts for the VPAs that have the pod
-                self._hear_of_pod(change.namespace, change.key, now)
+                self._feed.tell_pod(self._snapshot(), (change.namespace, change.key), now)
                 if change.value is not None:
-                    self._publish_urgent(now)
+                    self._recommender.publish_urgent()
             case RecordedKind.EVENT if is_new:
                 self._settle()
-                self._count_eviction(change.value, now)
-                self._publish_urgent(now)
+                self._recent.events.append(change.value)
+                self._recommender.publish_urgent()
             case _:
                 pass
 
@@ -176,31 +281,32 @@ class ReplayedRecommender(Recommender):
         self._advance(now)
         self._settle()
         self.model.killed(records, now)
-        self._publish_urgent(now)
+        self._recommender.publish_urgent()
 
     def play_round(self, usage: UsageBatch, now: datetime, *, is_watched: bool = True) -> None:
         """Go through one round; whether anything sees its checkpoints before the next one's."""
         self._advance(now)
-        self._source.batch, self._is_watched = usage, is_watched
-        self.round(now)
+        self._source.batch, self._writer.is_watched = usage, is_watched
+        self._recommender.round(now)
 
     def end(self, now: datetime) -> None:
         """End, as when asked to."""
         self._advance(now)
         self._settle()
-        self.flush(now, 0.0, lambda: True)
+        self._recommender.flush(now, 0.0, lambda: True)
 
     def _start(self, now: datetime) -> None:
-        self._objects.changed.clear()
-        self._feed.tell_vpas(self._context.snapshot(), now)
-        self._restore(now)
-        for namespace, view in list(self._objects.views.items()):
+        snapshot, objects = self._snapshot(), self._objects
+        objects.changed = dict.fromkeys(objects.views)
+        self._feed.tell_vpas(snapshot, now)
+        self._recommender.restore(now)
+        for namespace, view in list(objects.views.items()):
             for name in view.pods:
-                self._hear_of_pod(namespace, name, now)
-                self._publish_urgent(now)
-        for event in list(self._objects.events(now)):
-            self._count_eviction(event, now)
-            self._publish_urgent(now)
+                self._feed.tell_pod(snapshot, (namespace, name), now)
+                self._recommender.publish_urgent()
+        for event in list(objects.events(now)):
+            self._recent.events.append(event)
+            self._recommender.publish_urgent()
 
     def _advance(self, now: datetime) -> None:
         if now > self._clock.now():
@@ -210,45 +316,10 @@ class ReplayedRecommender(Recommender):
     def _settle(self) -> None:
         """Resolve again what depends on controllers that changed."""
         if self._objects.changed:
-            self.look(self._clock.now())
+            self._recommender.look(self._clock.now())
 
-    def _hear_of_pod(self, namespace: str, name: str, now: datetime) -> None:
-        snapshot = self._context.snapshot()
-        self._feed.tell_some_pods(snapshot, [(namespace, name)], now, anywhere=True)
-
-    def _publish_urgent(self, now: datetime) -> None:
-        self._publisher.publish(self.model.urgent(now))
-        self._skipped.tell(self.model.skipped)
-
-    # --- what is done differently
-
-    def _changed_namespaces(self) -> Collection[str]:
-        changed = list(self._objects.changed)
-        self._objects.changed.clear()
-        return changed
-
-    def _stored(self, _namespaces: Collection[str] | None) -> Iterable[Object]:
-        return map(to_json, self._objects.checkpoints.values())
-
-    def _orphans(self) -> list[CheckpointName]:
-        vpas = {(one.namespace, one.name) for one in self._objects.vpas()}
-        stored, ignored = self._objects.checkpoints.values(), self._rules.ignored_namespaces
-        return [
-            CheckpointName(one.namespace, one.name)
-            for one in orphans(stored, vpas, kept_namespaces=ignored)
-            if self._rules.namespace in ("", one.namespace)
-        ]
-
-    def _store(self, now: datetime) -> None:
-        """Write checkpoints, unless the next round overwrites them unseen."""
-        if self._is_watched or not self._overwrites:
-            super()._store(now)
-
-    def _refuse(self, problem: str) -> None:
-        self.problems.append(problem)
-
-    def _count(self) -> None:
-        """Do nothing: no metric is looked at."""
+    def _snapshot(self) -> Snapshot:
+        return self._objects.snapshot(self._namespace)
 
 
 def _replayed(rules: RoundRules) -> RoundRules:

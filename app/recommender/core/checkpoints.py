@@ -147,9 +147,9 @@ def to_json(checkpoint: Checkpoint) -> Json:
 
 
 def own_annotations(item: Json) -> dict[str, str]:
-    """Return all that we annotate a checkpoint with, be it that there is nothing to tell."""
-    told = item["metadata"].get("annotations", {})
-    return {key: told.get(key, _NOTHING) for key in (WINDOWS_ANNOTATION, KILLS_ANNOTATION)}
+    """Return all that we annotate a checkpoint with, empty lists included."""
+    annotations = item["metadata"].get("annotations", {})
+    return {key: annotations.get(key, _NOTHING) for key in (WINDOWS_ANNOTATION, KILLS_ANNOTATION)}
 
 
 def patch_of(item: Json) -> list[Json]:

@@ -28,9 +28,13 @@ from app.recommender.core.histograms import (
     MEMORY_GRID,
     Amounts,
     Bank,
+    Bits,
     Buckets,
+    Counts,
     Flags,
+    Floats,
     Grid,
+    Ints,
     Rows,
     Times,
 )
@@ -44,9 +48,6 @@ from app.recommender.core.rules import (
     ResourceRules,
 )
 from app.recommender.core.tables import LOWER, NOWHERE, TARGET, UPPER, RowTable
-
-Factors = NDArray[np.float64]
-Counts = NDArray[np.int64]
 
 MOST: Final = 10**14  # millicores or bytes; nothing larger is ever recommended
 
@@ -84,14 +85,14 @@ class Estimates:
 
     buckets: Buckets  # where the percentile fell, EMPTY without samples
     bases: Amounts
-    confidences: Factors  # one per row
+    confidences: Floats  # one per row
     with_margin: Amounts
-    multipliers: Factors  # 1 for the target
+    multipliers: Floats  # 1 for the target
     floors: Amounts  # one per row
     amounts: Amounts
 
 
-def confidence(first: Times, last: Times, counts: Counts, interval: timedelta) -> Factors:
+def confidence(first: Times, last: Times, counts: Counts, interval: timedelta) -> Floats:
     """Return how many intervals of history there are, by age and by number of samples."""
     interval_ns = span(interval)
     known = (first != UNSET) & (last != UNSET)
@@ -113,13 +114,13 @@ def pod_minimum(rules: EstimatorRules) -> tuple[int, int]:
     return cpu, int(rules.min_memory_mib * 1024.0 * 1024.0)
 
 
-def whole(amounts: Factors) -> Amounts:
+def whole(amounts: Floats) -> Amounts:
     """Cut amounts off to whole ones between zero and the most; what is undefined is zero."""
     known = np.nan_to_num(amounts, nan=0.0, posinf=float(MOST), neginf=0.0)
     return np.clip(known, 0.0, float(MOST)).astype(np.int64)
 
 
-def multipliers(confidences: Factors) -> Factors:
+def multipliers(confidences: Floats) -> Floats:
     """Return the factors of target, lower and upper: bounds close in as confidence grows."""
     factors = np.ones((len(confidences), 3))
     with np.errstate(divide="ignore"):
@@ -130,7 +131,7 @@ def multipliers(confidences: Factors) -> Factors:
 
 
 def estimate(
-    buckets: Buckets, bases: Amounts, confidences: Factors, floor: Amounts, margin_fraction: float
+    buckets: Buckets, bases: Amounts, confidences: Floats, floor: Amounts, margin_fraction: float
 ) -> Estimates:
     """Take percentiles to amounts; all three columns end at or above the floor."""
     with_margin = bases + whole(bases.astype(np.float64) * margin_fraction)
@@ -154,7 +155,7 @@ class Estimation:
     """The numbers of some rows; every array has one line for each."""
 
     rows: Rows
-    shows: NDArray[np.int8]
+    shows: Bits
     cpu: Estimates
     memory: Estimates
 
@@ -202,22 +203,22 @@ def _taking_part(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRul
     return ~table.is_off[rows] & ~(gone & others_live)
 
 
-def _per_vpa(vpas: NDArray[np.int32], counted: Flags) -> Amounts:
+def _per_vpa(vpas: Ints, counted: Flags) -> Counts:
     """Return for each row how many rows of its VPA are counted."""
-    counts: Amounts = np.bincount(vpas[counted], minlength=int(vpas.max(initial=0)) + 1)
+    counts: Counts = np.bincount(vpas[counted], minlength=int(vpas.max(initial=0)) + 1)
     return counts[vpas]
 
 
-def _shown(table: RowTable, rows: Rows, taking_part: Flags, *, omits: bool) -> NDArray[np.int8]:
+def _shown(table: RowTable, rows: Rows, taking_part: Flags, *, omits: bool) -> Bits:
     cpu, memory = table.cpu.totals[rows] > 0.0, table.memory.totals[rows] > 0.0
     if not omits:
         cpu = memory = np.ones(len(rows), dtype=np.bool_)
     entry = taking_part & (cpu | memory)
     sizes_cpu, sizes_memory = table.sizes[rows].T
-    shows: Amounts = entry * SHOWS_ENTRY
+    shows = entry * SHOWS_ENTRY
     shows = shows + (entry & cpu & sizes_cpu) * SHOWS_CPU
     shows = shows + (entry & memory & sizes_memory) * SHOWS_MEMORY
-    return shows.astype(np.int8)
+    return np.asarray(shows, dtype=np.int8)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

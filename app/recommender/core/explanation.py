@@ -132,7 +132,7 @@ class _Explainer:
         }
 
     def _container(self, stands: ContainerRecommendation, vpa: Vpa, line: int | None) -> Json:
-        told: Json = {
+        item: Json = {
             "container": stands.container,
             "target": amounts_json(stands.target),
             "lowerBound": amounts_json(stands.lower_bound),
@@ -144,10 +144,10 @@ class _Explainer:
             "cappedBy": {},
         }
         if line is not None:
-            self._explain(told, stands, vpa, line)
-        return told
+            self._explain(item, stands, vpa, line)
+        return item
 
-    def _explain(self, told: Json, stands: ContainerRecommendation, vpa: Vpa, line: int) -> None:
+    def _explain(self, item: Json, stands: ContainerRecommendation, vpa: Vpa, line: int) -> None:
         """Add how the amounts of a container came about."""
         policy = vpa.policy(stands.container)
         own = (policy.max_allowed or {}) if policy is not None else {}
@@ -162,16 +162,16 @@ class _Explainer:
             same = [word for word, quantity, stood in lists if stood == quantity]
             caps = dict(zip(_WORDS, steps.capped_by(line, own), strict=True))
             if held := {word: caps[word] for word in same if caps.get(word)}:
-                told["cappedBy"][resource] = held
-        told["origin"] = {
+                item["cappedBy"][resource] = held
+        item["origin"] = {
             name: "computed" if _standing(stands, name) == computed.get(name, _NONE) else "kept"
             for name in stands.target
         }
-        told["absence"] = str(self._absence(line))
-        told["evidence"] = self._evidence(line)
+        item["absence"] = str(self._absence(line))
+        item["evidence"] = self._evidence(line)
         if self._with_steps:
             shows, rules = self._shows[line], self._rules[line]
-            told["derivation"] = {
+            item["derivation"] = {
                 steps.of.name: {"unit": steps.of.unit, "isShown": bool(shows & steps.of.shows)}
                 | steps.to_json(line, own, is_whole_cores=rules.whole_cores)
                 for steps in both
@@ -201,7 +201,7 @@ class _Explainer:
 
 @dataclass(frozen=True, slots=True)
 class _Resource:
-    """How amounts of a resource are told."""
+    """How amounts of a resource are written."""
 
     name: str
     unit: str

@@ -25,9 +25,16 @@ from numpy.typing import NDArray
 
 from app.recommender.core.moments import UNSET, YEAR_ONE
 
+# What stands in arrays, here and in all other modules.
 Amounts = NDArray[np.int64]  # millicores or bytes
-Times = NDArray[np.int64]  # nanoseconds
-Weights = NDArray[np.float64]
+Thousandths = NDArray[np.int64]  # of a core or a byte
+Times = NDArray[np.int64]  # nanoseconds since 1970
+Spans = NDArray[np.int64]  # nanoseconds
+Counts = NDArray[np.int64]
+Ints = NDArray[np.int32]
+Bits = NDArray[np.int8]
+Floats = NDArray[np.float64]
+Weights = NDArray[np.float64]  # of samples
 Flags = NDArray[np.bool_]
 Indexes = NDArray[np.intp]  # of lines of arrays
 Rows = Indexes  # of histograms
@@ -59,10 +66,10 @@ _CHUNK: Final = 512  # rows whose running sums fit into the processor's cache
 class Grid:
     """The buckets of one resource; all arrays have one entry per bucket."""
 
-    starts: NDArray[np.float64]  # cores or bytes
+    starts: Floats  # cores or bytes
     smallest: Amounts  # the smallest whole amount that falls into the bucket
     ends: Amounts  # what a percentile in this bucket answers, truncated; the last one's start
-    exact_starts: NDArray[np.float64]  # millicores or bytes
+    exact_starts: Floats  # millicores or bytes
 
     def bucket(self, amounts: Amounts) -> Buckets:
         """Return the bucket of each amount."""
@@ -109,7 +116,7 @@ MEMORY_GRID: Final = _grid(
 )
 
 
-def exp2(exponents: Weights) -> Weights:
+def exp2(exponents: Floats) -> Floats:
     """Return 2**x for each exponent."""
     limited = np.clip(exponents, _LEAST, _MOST)
     whole = np.trunc(limited + np.copysign(0.5, limited))
@@ -123,7 +130,7 @@ def exp2(exponents: Weights) -> Weights:
         series = coefficient + square * series
     bent = reduced - square * series
     fraction = 1.0 - ((low - (reduced * bent) / (2.0 - bent)) - high)
-    powers: Weights = np.ldexp(fraction, whole.astype(np.int32))
+    powers: Floats = np.ldexp(fraction, whole.astype(np.int32))
     return powers
 
 
@@ -134,7 +141,7 @@ def nearest_reference(times: Times, half_life_ns: int) -> Times:
     return np.where(past < half_life_ns - past, times - past, times - past + half_life_ns)
 
 
-def shift_factor(before: Times, after: Times, half_life_ns: int) -> Weights:
+def shift_factor(before: Times, after: Times, half_life_ns: int) -> Floats:
     """Return what weights must be multiplied with when their reference moves.
 
     Weights that were never given a reference are forgotten.

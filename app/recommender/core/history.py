@@ -30,9 +30,9 @@ from app.recommender.core.histograms import (
     MEMORY_GRID,
     Bank,
     Flags,
+    Floats,
     Rows,
-    Times,
-    Weights,
+    Spans,
     nearest_reference,
 )
 from app.recommender.core.membership import Membership
@@ -73,7 +73,7 @@ class StoredHistory:
             rows, urgency = rows[wanted], urgency[wanted]
         return self._store(rows[np.argsort(-urgency, kind="stable")][:budget], now_ns)
 
-    def _is_due(self, rows: Rows, ages: Times, shares: Weights) -> Flags:
+    def _is_due(self, rows: Rows, ages: Spans, shares: Floats) -> Flags:
         publish = self._rules.publish
         early = 1.0 - rows * GOLDEN % 1.0 * _SPREAD
         is_old = ages >= span(publish.checkpoint_age) * early
@@ -136,7 +136,7 @@ class StoredHistory:
         lines = rows.vpa[dirty].tolist()
         return dirty[np.array([by_line[line].may_be_stored for line in lines], dtype=np.bool_)]
 
-    def _ages(self, rows: Rows, now_ns: int) -> Times:
+    def _ages(self, rows: Rows, now_ns: int) -> Spans:
         """Return how old checkpoints are, those without one as old as they may become.
 
         One that was written at a time that has yet to come is none: a clock was put right.
@@ -145,7 +145,7 @@ class StoredHistory:
         longest = span(self._rules.publish.checkpoint_age)
         return np.where((written == UNSET) | (written > now_ns), longest, now_ns - written)
 
-    def _moved(self, rows: Rows) -> Weights:
+    def _moved(self, rows: Rows) -> Floats:
         table = self._members.rows
         with np.errstate(divide="ignore", invalid="ignore"):
             cpu = np.nan_to_num(table.moved_cpu[rows] / table.cpu.totals[rows])
@@ -167,15 +167,15 @@ class StoredHistory:
     ) -> tuple[Bank, defaultdict[int, list[OpenWindow]]]:
         """Return the memory histograms without running peaks, and those by row."""
         memory = self._members.rows.memory.copy(rows)
-        told = self._open(rows, now_ns)
+        open_windows = self._open(rows, now_ns)
         position = {row: index for index, row in enumerate(rows.tolist())}
-        pairs = [(position[row], window) for row, windows in told.items() for window in windows]
+        pairs = [(position[row], one) for row, found in open_windows.items() for one in found]
         if pairs:
             peaks = np.array([max(one.usage_bytes, one.oom_bytes) for _, one in pairs])
             ends = np.array([one.end_ns for _, one in pairs])
             positions = np.array([index for index, _ in pairs])
             memory.subtract(positions, MEMORY_GRID.bucket(peaks), ends, PEAK_WEIGHT)
-        return memory, told
+        return memory, open_windows
 
     def _open(self, rows: Rows, now_ns: int) -> defaultdict[int, list[OpenWindow]]:
         """Return the running intervals by row, the highest peaks first, up to a limit.

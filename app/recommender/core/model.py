@@ -4,7 +4,7 @@
     model.vpa_seen(ObservedVpa(vpa, selector_of_target, problem), now)
     model.restore(checkpoints, now)          # all there are; or `only` of some VPAs
     model.pod_seen(pod, now, top=topmost)    # kills are found by comparing with the pod before
-    model.usage(read_metrics(body).batch, now)
+    model.usage(read_metrics(body), now)
     model.killed(evicted(event, share_resource=True), now)
     for publication in model.tick(now): ...  # and `urgent(now)` in between, after kills
     for checkpoint in model.checkpoints(now, budget=300): ...

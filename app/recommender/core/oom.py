@@ -39,7 +39,7 @@ _STARVED: Final = "starved_resource"
 
 _MOST_OF_EVENT: Final = 8192  # characters; names of fifty containers are 3,000
 _MOST_GROWTH: Final = 2  # by kills alone, within one interval
-_TOLD_AGAIN = 3  # kills of one container, at most: two by its status, and an eviction
+_REPORTED_AGAIN = 3  # kills of one container, at most: two by its status, and an eviction
 _Container = tuple[str, str, str]  # namespace, pod, container
 
 
@@ -62,12 +62,12 @@ def needed_memory(record_bytes: int, peak_bytes: int, *, ratio: float, bump_byte
 
 
 def new_kills(before: Pod | None, after: Pod) -> list[OomRecord]:
-    """Return the kills that a pod tells of and did not tell of before."""
+    """Return the kills that a pod reports and did not report before."""
     return [
         kill_record(after, status.name, end, _requesting(before, after, status, end))
         for status in after.statuses
         for end in _ends(status)
-        if not _told(before, status, end)
+        if not _was_reported(before, status, end)
     ]
 
 
@@ -109,11 +109,11 @@ def reduced(event: Object) -> Object | None:
         return None
     annotations = metadata.get("annotations")
     annotations = annotations if isinstance(annotations, dict) else {}
-    told = _some(metadata, "namespace", "name", "creationTimestamp")
-    told["annotations"] = _some(annotations, _CONTAINERS, _USAGE, _STARVED)
+    about = _some(metadata, "namespace", "name", "creationTimestamp")
+    about["annotations"] = _some(annotations, _CONTAINERS, _USAGE, _STARVED)
     kept: Object = {
         "reason": event.get("reason"),
-        "metadata": told,
+        "metadata": about,
         "involvedObject": _some(involved, "kind", "namespace", "name", "uid"),
     }
     return kept if len(repr(kept)) <= _MOST_OF_EVENT else None
@@ -160,16 +160,16 @@ def was_killed(end: Termination | None) -> bool:
 
 
 def _ends(status: ContainerStatus) -> list[Termination]:
-    """Return the kills a status tells of, the older first."""
-    told = (status.last_terminated, status.terminated)
-    return [end for end in told if end is not None and end.reason == _OOM_KILLED]
+    """Return the kills that a status reports, the older first."""
+    ends = (status.last_terminated, status.terminated)
+    return [end for end in ends if end is not None and end.reason == _OOM_KILLED]
 
 
-def _told(before: Pod | None, status: ContainerStatus, end: Termination) -> bool:
+def _was_reported(before: Pod | None, status: ContainerStatus, end: Termination) -> bool:
     old = before.status(status.name) if before is not None else None
     if old is None:
         return False
-    same = any(told.finished_at == end.finished_at for told in _ends(old))
+    same = any(known.finished_at == end.finished_at for known in _ends(old))
     return same and (end.finished_at is not None or status.restart_count == old.restart_count)
 
 
@@ -211,7 +211,7 @@ class OomKills:
     def remember(self, container: _Container, second: int) -> None:
         """Note a kill that history holds already."""
         seconds = {second, *self._counted.get(container, ())}
-        self._counted[container] = set(sorted(seconds)[-_TOLD_AGAIN:])
+        self._counted[container] = set(sorted(seconds)[-_REPORTED_AGAIN:])
 
     def forget_missing(self) -> None:
         """Forget the kills of containers that are gone."""

@@ -13,12 +13,11 @@ from datetime import timedelta
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.model.errors import BadObject
 from app.model.fields import Object, labels_at, object_at, objects_at, text_at, texts_at
 from app.recommender.core.estimation import MOST
-from app.recommender.core.histograms import Amounts
+from app.recommender.core.histograms import Amounts, Flags, Floats
 from app.recommender.core.usage import ABSENT
 
 _TEXT: Final = r"\"(?:\\.|[^\"\\])*\"|'(?:\\.|[^'\\])*'|`[^`]*`"
@@ -29,9 +28,7 @@ _BARE: Final = re.compile(
     re.ASCII,
 )
 
-_MOST_TOLD: Final = 5  # sentences
-
-Numbers = NDArray[np.float64]
+_MOST_SENTENCES: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,12 +59,12 @@ class PastRules:
 
 
 def cpu_query(rules: PastRules, namespace: str = "") -> str:
-    """Return the query for the CPU usage of all containers, of one namespace if told."""
+    """Return the query for the CPU usage of all containers, of one namespace if named."""
     return f"rate({rules.cpu_metric}{_selector(rules, namespace)}[{rules.resolution.text}])"
 
 
 def memory_query(rules: PastRules, namespace: str = "") -> str:
-    """Return the query for the memory usage of all containers, of one namespace if told."""
+    """Return the query for the memory usage of all containers, of one namespace if named."""
     return rules.memory_metric + _selector(rules, namespace)
 
 
@@ -108,12 +105,12 @@ class Flaws:
 
     series: int = 0
     points: int = 0
-    told: list[str] = field(default_factory=list)  # the first few, as sentences
+    sentences: list[str] = field(default_factory=list)  # the first few
 
-    def tell(self, sentence: str) -> None:
+    def note(self, sentence: str) -> None:
         """Keep a sentence, if there are few."""
-        if len(self.told) < _MOST_TOLD:
-            self.told.append(sentence)
+        if len(self.sentences) < _MOST_SENTENCES:
+            self.sentences.append(sentence)
 
 
 def read_series(body: Object, flaws: Flaws) -> Iterator[Series]:
@@ -128,7 +125,7 @@ def read_series(body: Object, flaws: Flaws) -> Iterator[Series]:
             yield series_of(item, kind, index)
         except BadObject as error:
             flaws.series += 1
-            flaws.tell(str(error))
+            flaws.note(str(error))
 
 
 def answer(body: Object, kinds: Collection[str], flaws: Flaws) -> tuple[str, Sequence[Object]]:
@@ -142,7 +139,7 @@ def answer(body: Object, kinds: Collection[str], flaws: Flaws) -> tuple[str, Seq
     if kind not in kinds:
         raise BadObject("data.resultType", f'expected "matrix", found "{kind[:40]}"')
     for warning in texts_at(body, "warnings", "") or ():
-        flaws.tell(f"Prometheus warns: {warning}")
+        flaws.note(f"Prometheus warns: {warning}")
     return kind, objects_at(data, "result", "data")
 
 
@@ -159,12 +156,12 @@ def label(series: Series, name: str) -> str:
     return found
 
 
-def amounts(values: Numbers, scale: float) -> Amounts:
+def amounts(values: Floats, scale: float) -> Amounts:
     """Return values as whole amounts, cut off; ABSENT for those that cannot be."""
     return bent(values, scale, np.isfinite(values) & (values >= 0.0))
 
 
-def bent(values: Numbers, scale: float, can_be: NDArray[np.bool_]) -> Amounts:
+def bent(values: Floats, scale: float, can_be: Flags) -> Amounts:
     """Return values as whole amounts between zero and the most; ABSENT for those left out."""
     whole = np.clip(np.clip(np.where(can_be, values, 0.0), 0.0, MOST) * scale, 0.0, MOST)
     return np.where(can_be, whole.astype(np.int64), ABSENT)

@@ -11,14 +11,11 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.model.update_modes import mode_rules
-from app.recommender.core.histograms import Amounts, Rows
+from app.recommender.core.histograms import Amounts, Floats, Rows
 from app.recommender.core.rules import CPU, MEMORY
 from app.recommender.core.tables import MEMORY_COLUMNS, TARGET, RowTable, VpaTable
-
-Numbers = NDArray[np.float64]
 
 _COLUMN: Final = {CPU: TARGET, MEMORY: MEMORY_COLUMNS + TARGET}
 _PER_UNIT: Final = {CPU: 1000.0, MEMORY: 1.0}
@@ -31,8 +28,8 @@ class UsageComparison:
     mode: str
     resource: str
     is_oom: bool
-    used: Numbers
-    recommended: Numbers  # 0 where there was none
+    used: Floats
+    recommended: Floats  # 0 where there was none
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -42,8 +39,8 @@ class TargetChange:
     mode: str
     resource: str
     pods: int
-    before: Numbers
-    after: Numbers
+    before: Floats
+    after: Floats
 
 
 class Quality:

@@ -25,11 +25,10 @@ import numpy as np
 
 from app.model.errors import BadObject
 from app.model.fields import Object
-from app.recommender.core.histograms import Amounts, Indexes
+from app.recommender.core.histograms import Amounts, Floats, Indexes
 from app.recommender.core.moments import nanoseconds, span
 from app.recommender.core.promql import (
     Flaws,
-    Numbers,
     PastRules,
     Series,
     amounts,
@@ -133,12 +132,12 @@ class Reading:
             )
 
     def was_refused(self, *, is_too_much: bool) -> bool:
-        """Ask differently from now on; tell whether there is another way.
+        """Ask differently from now on; return whether there is another way.
 
         Without the labels of pods that are gone the past of the others is still worth having.
         """
         if self._stage is ReadingStage.LABELS:
-            self.flaws.tell("labels: pods that are gone stay without")
+            self.flaws.note("labels: pods that are gone stay without")
             self._stage = ReadingStage.DONE
             return True
         points = self._until - self._done
@@ -171,13 +170,13 @@ class Reading:
     def _series(self, body: Object) -> Iterator[Series]:
         return read_series(body, self.flaws)
 
-    def _amounts(self, values: Numbers, scale: float) -> Amounts:
+    def _amounts(self, values: Floats, scale: float) -> Amounts:
         return amounts(values, scale)
 
     # --- inside
 
     def _points(self, count: int) -> int:
-        """Return how many points to ask for after so many series told of some."""
+        """Return how many points to ask for after so many series had some."""
         if count:
             return max(_LARGEST_ANSWER // count, _FEWEST_POINTS)
         # That was too long ago for the server, and tells nothing of what comes.
@@ -198,7 +197,7 @@ class Reading:
             yield
         except BadObject as error:
             self.flaws.series += 1
-            self.flaws.tell(f"{self._stage}: {error}")
+            self.flaws.note(f"{self._stage}: {error}")
 
     def _note_labels(self, series: Series) -> None:
         """Note the labels of a pod; of several series the one that lasted longest counts."""
@@ -215,7 +214,7 @@ class Reading:
             self._labels[key] = newest, labels
 
     def _note_usage(self, found: Iterable[Series]) -> int:
-        """Note the amounts of containers; return how many series told of them."""
+        """Note the amounts of containers; return how many series had some."""
         lines, counts = list[int](), list[int]()
         times, values = list[float](), list[float]()
         for series in found:
@@ -236,7 +235,7 @@ class Reading:
         )
         return self._lines.setdefault(key, len(self._lines))
 
-    def _put(self, lines: Indexes, times: Numbers, values: Numbers) -> None:
+    def _put(self, lines: Indexes, times: Floats, values: Floats) -> None:
         """Put amounts in their places; where several series have one, the highest counts."""
         found = self._amounts(values, _MILLICORES if self._stage is ReadingStage.CPU else 1.0)
         columns = np.rint((times - self._start.timestamp()) / self._step.total_seconds())
@@ -245,7 +244,7 @@ class Reading:
         if len(bad):
             self.flaws.points += len(bad)
             name = "/".join(list(self._lines)[lines[bad[0]]])
-            self.flaws.tell(f"{self._stage}: {name} has amounts that cannot be")
+            self.flaws.note(f"{self._stage}: {name} has amounts that cannot be")
         places = lines[good], columns[good].astype(np.intp)
         np.maximum.at(self._table(self._stage), places, found[good])
 

@@ -104,13 +104,12 @@ class PublishRules:
     checkpoint_change: float = 0.01  # share of a histogram that moved
     checkpoint_pause: timedelta = timedelta(minutes=5)
     checkpoint_age: timedelta = timedelta(minutes=15)
-    open_windows: int = 512  # running peaks told in one checkpoint
-    least_vpas: int = 10  # whose checkpoints are written in any case
+    open_windows: int = 512  # running peaks in one checkpoint
 
 
 @dataclass(frozen=True, slots=True)
 class RecommenderRules:
-    """Everything the recommender's core must be told."""
+    """All rules of the recommender's core."""
 
     name: str = "default"
     estimator: EstimatorRules = field(default_factory=EstimatorRules)
@@ -118,10 +117,10 @@ class RecommenderRules:
     format: FormatRules = field(default_factory=FormatRules)
     caps: CapRules = field(default_factory=CapRules)
     publish: PublishRules = field(default_factory=PublishRules)
-    memory_saver: bool = False  # forget pods that no VPA matches
+    memory_saver: bool = False  # upstream's model skips pods that no VPA selects
     per_vpa_config: bool = False  # gate PerVPAConfig
     cpu_startup_boost: bool = False  # gate CPUStartupBoost
-    expects_past: bool = False  # what VPAs used before is told later, by `learn_past`
+    expects_past: bool = False  # what VPAs used before comes later, by `learn_past`
     gathers_quality: bool = False  # keep how usage compares with recommendations
 
 

@@ -17,10 +17,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.recommender.core.checkpoints import OpenWindow
-from app.recommender.core.histograms import Amounts, Flags, Indexes, Rows, Times
+from app.recommender.core.histograms import Amounts, Flags, Indexes, Rows, Spans, Times
 from app.recommender.core.moments import UNSET
 from app.recommender.core.tables import ColumnTable, Peaks, column
 
@@ -37,7 +36,7 @@ class InstanceTable(ColumnTable):
     synthetic: Amounts = column(np.int64)  # bytes, the last peak that was made of a kill
     moved: Times = column(np.int64, UNSET)  # when the pod last changed its VPAs
     boosted_until: Times = column(np.int64, UNSET)
-    stream: NDArray[np.int64] = column(np.int64, NO_STREAM)  # the one it feeds, or MANY
+    stream: Indexes = column(np.intp, NO_STREAM)  # the one it feeds, or MANY
 
 
 class Windows(ColumnTable):
@@ -69,7 +68,7 @@ class Windows(ColumnTable):
         streams: Indexes,
         times: Times,
         amounts: Amounts,
-        intervals_ns: Amounts,
+        intervals_ns: Spans,
         *,
         is_oom: bool,
     ) -> Peaks:
@@ -86,8 +85,8 @@ class Windows(ColumnTable):
         self.usage[rolled] = 0
         self.oom[rolled] = 0
         self.ends[streams] = ends
-        told = self.oom if is_oom else self.usage
-        told[streams] = np.maximum(told[streams], amounts)
+        peaks = self.oom if is_oom else self.usage
+        peaks[streams] = np.maximum(peaks[streams], amounts)
         return Peaks(replaced, old, new, ends)
 
 

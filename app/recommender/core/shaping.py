@@ -13,7 +13,6 @@ from enum import IntEnum
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.model.quantity import Quantity, QuantityFormat
 from app.model.vpa import ContainerRecommendation
@@ -23,7 +22,7 @@ from app.recommender.core.estimation import (
     SHOWS_MEMORY,
     Estimation,
 )
-from app.recommender.core.histograms import Amounts, Flags
+from app.recommender.core.histograms import Amounts, Bits, Flags, Thousandths
 from app.recommender.core.rules import CPU, MEMORY, Cap, FormatRules
 from app.recommender.core.tables import UNCAPPED, RowTable
 
@@ -45,8 +44,8 @@ class Bound(IntEnum):
 class Caps:
     """The caps of one resource, one entry per row."""
 
-    least: Amounts
-    most: Amounts
+    least: Thousandths
+    most: Thousandths
     crossed: Flags  # the least is above the most
 
     @staticmethod
@@ -61,10 +60,10 @@ class Caps:
 
 @dataclass(frozen=True, slots=True)
 class Shaped:
-    """One resource of each row, in thousandths; columns are target, lower, upper, uncapped."""
+    """One resource of each row; columns are target, lower, upper, uncapped."""
 
-    amounts: Amounts
-    bounds: NDArray[np.int8]  # a `Bound` for each amount
+    amounts: Thousandths
+    bounds: Bits  # a `Bound` for each amount
 
 
 def shape(
@@ -101,13 +100,13 @@ def _round_up(amounts: Amounts, step: int) -> Amounts:
     return amounts if step <= 1 else -(-amounts // step) * step
 
 
-def _humanized(amounts: Amounts) -> Amounts:
+def _humanized(amounts: Amounts) -> Thousandths:
     texts = [humanized(count) for count in amounts.ravel().tolist()]
     milli = [Quantity.parse(text).milli for text in texts]
     return np.array(milli, dtype=np.int64).reshape(amounts.shape)
 
 
-def _cap(amounts: Amounts, caps: Caps) -> Shaped:
+def _cap(amounts: Thousandths, caps: Caps) -> Shaped:
     """Raise to the least, then lower to the most, all but the last column."""
     raised = amounts < caps.least[:, None]
     lowered = np.where(raised, caps.crossed[:, None], amounts > caps.most[:, None])

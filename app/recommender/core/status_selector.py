@@ -1,16 +1,17 @@
 """Which statuses are worth a write, and what they say.
 
 Strategy: arrays tell which VPAs may have something to say; only for those a status is made and
-compared with the one that stands. A target that changed is told at once. Bounds wait until they
+compared with the one that stands. A target that changed is written at once. Bounds wait until they
 have moved far enough or the VPA's turn comes: every VPA has its own phase in the refresh cycle,
 so turns are spread evenly. Overlapping selectors are refused at admission; pods that slip through
 feed all VPAs that claim them, and a condition says which VPA comes first.
 
-"Nothing was learned" is not "nothing is needed". Until the history of a VPA has been read its
+"Nothing was learned" is not "nothing is needed". Until the checkpoints of a VPA have been read its
 recommendation stays whole; after that, a resource of which no sample was ever counted here keeps
-what stands; and a VPA for which there is no container at all keeps everything until its history
-would have expired. Where something stood already and what it rested on is not known, because it is
-still to come or could not be read, amounts are not lowered for a day.
+what stands; and a VPA for which there was no container yet keeps everything for as long as history
+lives without samples, from when this model first saw it. Where something stood already and what it
+rested on is not known, because it is still to come or could not be read, amounts are not lowered
+for a day.
 """
 
 from __future__ import annotations
@@ -22,7 +23,6 @@ from datetime import datetime
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from app.model.quantity import Quantities, Quantity
 from app.model.vpa import ContainerRecommendation, Recommendation
@@ -33,7 +33,7 @@ from app.recommender.core.estimation import (
     estimate_rows,
     rows_in_use,
 )
-from app.recommender.core.histograms import Flags, Rows
+from app.recommender.core.histograms import Bits, Flags, Rows
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import DAY, GOLDEN, MINUTE, UNSET, nanoseconds, span
 from app.recommender.core.quality import Quality
@@ -56,13 +56,11 @@ from app.recommender.core.tables import LOWER, MEMORY_COLUMNS, TARGET, UPPER, Ro
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedVpa
 
-Levels = NDArray[np.int8]
-
 _TARGETS: Final = (TARGET, MEMORY_COLUMNS + TARGET)
 _BOUNDS: Final = (LOWER, UPPER, MEMORY_COLUMNS + LOWER, MEMORY_COLUMNS + UPPER)
 
 _NO_CAP: Final = Cap()
-_LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be that is told of
+_LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be
 
 
 class StatusSelector:
@@ -107,7 +105,7 @@ class StatusSelector:
         members.vpa_table.is_urgent[lines] = False
         return [one for one in found if one is not None]
 
-    def _levels(self, estimation: Estimation) -> Levels:
+    def _levels(self, estimation: Estimation) -> Bits:
         """Return for each VPA how much its numbers have moved since they were last compared."""
         rows, amounts = self._members.rows, estimation.amounts
         before = rows.compared[estimation.rows]
@@ -149,10 +147,10 @@ class StatusSelector:
         if waits or found is Difference.NONE:
             return None
         killed = bool(table.is_urgent[line])
-        told = publication(tracked.observed, new, stands, found, killed=killed)
+        made = publication(tracked.observed, new, stands, found, killed=killed)
         tracked.sent, tracked.sent_for = new, tracked.observed
         table.published_ns[line] = nanoseconds(now)
-        return told
+        return made
 
     def _status(
         self,
@@ -239,7 +237,7 @@ def retained(
     published = stands.recommendation or ()
     if not published:
         return tuple(computed)
-    if tracked.awaits_history or _is_fresh(tracked, rows, now):
+    if tracked.awaits_history or _never_had_rows(tracked, rows, now):
         return published
     entries = {entry.container: entry for entry in computed}
     for old in published:
@@ -255,8 +253,8 @@ def retained(
     return tuple(entries[name] for name in sorted(entries))
 
 
-def _is_fresh(tracked: TrackedVpa, rows: RowTable, now: datetime) -> bool:
-    """Whether no container of a VPA was ever known here, and its usual expiry is yet to come."""
+def _never_had_rows(tracked: TrackedVpa, rows: RowTable, now: datetime) -> bool:
+    """Whether no container of a VPA was known yet, and history would not have expired since."""
     return not tracked.had_rows and nanoseconds(now) - tracked.entered_ns < rows.usual_expiry_ns
 
 

@@ -19,8 +19,14 @@ from app.recommender.core.histograms import (
     MEMORY_GRID,
     Amounts,
     Bank,
+    Bits,
+    Counts,
     Flags,
+    Floats,
+    Ints,
     Rows,
+    Spans,
+    Thousandths,
     Times,
     Weights,
 )
@@ -34,7 +40,6 @@ from app.recommender.core.rules import (
     aggregation_of,
 )
 
-Numbers = NDArray[np.int32]
 N = TypeVar("N", bound=np.generic)
 
 _FEWEST: Final = 16
@@ -135,21 +140,21 @@ class RowTable(ColumnTable):
 
     first: Times = column(np.int64, UNSET)  # of the CPU samples
     last: Times = column(np.int64, UNSET)
-    counts: Amounts = column(np.int64)  # CPU samples
+    counts: Counts = column(np.int64)  # CPU samples
     last_any: Times = column(np.int64, UNSET)  # the youngest sample of any kind
     created: Times = column(np.int64, UNSET)
     last_live: Times = column(np.int64, UNSET)  # when its container was last seen alive
-    live: Numbers = column(np.int32)  # containers alive now
-    vpa: Numbers = column(np.int32, NOWHERE)  # line in the table of VPAs
+    live: Ints = column(np.int32)  # containers alive now
+    vpa: Ints = column(np.int32, NOWHERE)  # line in the table of VPAs
     is_off: Flags = column(np.bool_)
     sizes: Flags = column(np.bool_, False, 2)  # cpu, memory
     whole_cores: Flags = column(np.bool_)
-    interval_ns: Amounts = column(np.int64, 1)
-    expiry_ns: Amounts = column(np.int64)
-    bump_up_ratio: Weights = column(np.float64)
-    min_bump_up_bytes: Weights = column(np.float64)
-    least: Amounts = column(np.int64, 0, 2)  # thousandths of cpu, of memory
-    most: Amounts = column(np.int64, NO_MOST, 2)
+    interval_ns: Spans = column(np.int64, 1)
+    expiry_ns: Spans = column(np.int64)
+    bump_up_ratio: Floats = column(np.float64)
+    min_bump_up_bytes: Floats = column(np.float64)
+    least: Thousandths = column(np.int64, 0, 2)  # of cpu, of memory
+    most: Thousandths = column(np.int64, NO_MOST, 2)
     is_crossed: Flags = column(np.bool_, False, 2)  # the least is above the most
     moved_cpu: Weights = column(np.float64)  # came or went since the checkpoint was written
     moved_memory: Weights = column(np.float64)
@@ -157,7 +162,7 @@ class RowTable(ColumnTable):
     written: Times = column(np.int64, UNSET)  # when the checkpoint was written
     # When its VPA's status was last compared with what stands: what it showed, as bits, and the
     # amounts before caps: target, lower and upper of cpu, then of memory.
-    shown: NDArray[np.int8] = column(np.int8)
+    shown: Bits = column(np.int8)
     compared: Amounts = column(np.int64, 0, 6)
 
     def __init__(self, rules: AggregationRules) -> None:
@@ -248,8 +253,8 @@ class VpaTable(ColumnTable):
     is_dirty: Flags = column(np.bool_)  # something beside its history has changed
     is_urgent: Flags = column(np.bool_)  # a kill was counted since the last estimate
     waits: Flags = column(np.bool_)  # what moved slightly is written when the VPA's turn comes
-    pods: Numbers = column(np.int32)  # that it matches
-    mode: Numbers = column(np.int32)  # what its spec says, as an index of `modes`
+    pods: Ints = column(np.int32)  # that it matches
+    mode: Ints = column(np.int32)  # what its spec says, as an index of `modes`
 
     def __init__(self) -> None:
         super().__init__()

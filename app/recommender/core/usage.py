@@ -21,15 +21,15 @@ from app.model.fields import Json, Object, labels_at, object_at, objects_at, tex
 from app.model.pods import Pod
 from app.model.quantity import Quantity
 from app.recommender.core.estimation import MOST
-from app.recommender.core.histograms import Amounts, Times
+from app.recommender.core.histograms import Amounts, Spans, Times
 from app.recommender.core.moments import nanoseconds, span
 from app.recommender.core.rules import CPU, MEMORY
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.tracked import OVER
 
-ABSENT: Final = -1  # this resource was not told
-REFUSED: Final = -2  # this resource was told, but cannot be
+ABSENT: Final = -1  # no amount of this resource is given
+REFUSED: Final = -2  # an amount is given, but cannot be
 
 ContainerKey = tuple[str, str, str]  # namespace, pod, container
 
@@ -49,8 +49,9 @@ class UsageBatch:
     cpu_millicores: Amounts  # or ABSENT or REFUSED
     memory_bytes: Amounts  # or ABSENT or REFUSED
     times: Times  # the end of the window that was measured
-    windows_ns: Times  # over how long cpu usage is averaged; 0 if not known
+    windows_ns: Spans  # over how long cpu usage is averaged; 0 if not known
     unreadable: int = 0  # pods and containers that are not among them
+    problems: Sequence[str] = ()  # sentences about what is left out
 
     def __len__(self) -> int:
         return len(self.containers)
@@ -78,24 +79,9 @@ class PastUsage:
     refused_points: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class UsageLimits:
-    """What amounts can be."""
-
-    absent: int = ABSENT  # stands for what is not told
-    most: float = MOST  # greater amounts cannot be
-
-
-@dataclass(frozen=True, slots=True)
-class Metrics:
-    """A list of pod metrics, read."""
-
-    batch: UsageBatch
-    problems: list[str]  # sentences that name the item
-
-
 @dataclass(slots=True)
 class _Columns:
+    most: float  # greater amounts cannot be
     containers: list[tuple[str, str, str]] = field(default_factory=list)
     cpu: list[int] = field(default_factory=list)
     memory: list[int] = field(default_factory=list)
@@ -103,7 +89,6 @@ class _Columns:
     windows: list[int] = field(default_factory=list)
     problems: list[str] = field(default_factory=list)
     unreadable: int = 0
-    limits: UsageLimits = UsageLimits()
 
     def refuse(self, item: Object, error: BadObject) -> None:
         """Leave out what cannot be read."""
@@ -112,10 +97,10 @@ class _Columns:
 
 
 def read_metrics(
-    body: Object, limits: UsageLimits | None = None, *, skipped: SkippedObjects | None = None
-) -> Metrics:
-    """Read `items` of a PodMetricsList."""
-    columns = _Columns(limits=limits or UsageLimits())
+    body: Object, most: float = MOST, *, skipped: SkippedObjects | None = None
+) -> UsageBatch:
+    """Read `items` of a PodMetricsList; greater amounts than the most cannot be."""
+    columns = _Columns(most)
     skipped = skipped or SkippedObjects()
     for item in objects_at(body, "items", ""):
         with skipped.guard("usage", item, name=_name):
@@ -123,15 +108,15 @@ def read_metrics(
                 _read_pod(item, columns)
             except BadObject as error:
                 columns.refuse(item, error)
-    batch = UsageBatch(
+    return UsageBatch(
         columns.containers,
         np.array(columns.cpu, dtype=np.int64),
         np.array(columns.memory, dtype=np.int64),
         np.array(columns.times, dtype=np.int64),
         np.array(columns.windows, dtype=np.int64),
         columns.unreadable,
+        columns.problems,
     )
-    return Metrics(batch, columns.problems)
 
 
 def _read_pod(item: Object, columns: _Columns) -> None:
@@ -169,13 +154,13 @@ def _amount(
 ) -> int:
     """Return an amount in whole units, rounded up."""
     if value is None:
-        return columns.limits.absent
+        return ABSENT
     try:
         found = read(value)
     except BadObject as error:
         problem = str(error)
     else:
-        if 0 <= found <= columns.limits.most:
+        if 0 <= found <= columns.most:
             return min(found, _GREATEST)
         problem = f"{str(value)[:_SHOWN]} is {'negative' if found < 0 else 'too much'}"
     columns.problems.append(f"metrics of {'/'.join(container)}: {resource}: {problem}")
@@ -208,7 +193,7 @@ def _time(item: Object) -> int:
 
 @lru_cache(_REMEMBERED)
 def _window(text: str) -> int:
-    """Return how long cpu usage was averaged, 0 where it is not told."""
+    """Return how long cpu usage was averaged, 0 where that is not given."""
     try:
         return max(span(parse_duration(text)), 0)
     except BadObject:
@@ -224,7 +209,7 @@ def _name(item: Object) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ExternalRules:
-    """Which metrics tell of usage, and which of their labels names the container."""
+    """Which metrics are usage, and which of their labels names the container."""
 
     cpu_metric: str = ""
     memory_metric: str = ""
@@ -232,7 +217,7 @@ class ExternalRules:
 
     @property
     def metrics(self) -> list[tuple[str, str]]:
-        """The resources that are told of, and by which metric."""
+        """The resources that have a metric, and which."""
         named = ((CPU, self.cpu_metric), (MEMORY, self.memory_metric))
         return [(resource, metric) for resource, metric in named if metric]
 
@@ -304,7 +289,7 @@ def named_values(answer: Object, rules: ExternalRules) -> Iterator[tuple[str, Ob
 
 
 def usage_item(question: ExternalQuestion, containers: list[Json], value: Object) -> Json:
-    """Return what is told of containers as `metrics.k8s.io` lists it, at the time of a value."""
+    """Return usage of containers as `metrics.k8s.io` lists it, at the time of a value."""
     window = value.get("window")
     return {
         "metadata": {"namespace": question.namespace, "name": question.pod},

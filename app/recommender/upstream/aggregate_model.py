@@ -205,23 +205,17 @@ class UpstreamModel:
         return []
 
     def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
-        """Return the checkpoints of the VPAs that were stored longest ago.
-
-        The budget is heeded between VPAs, after the first few.
-        """
+        """Return all checkpoints, those of the VPAs that were stored longest ago first."""
+        del budget  # time alone limits how many are written
         cluster, now_ns = self._cluster, nanoseconds(now)
         cluster.now_ns = now_ns
-        running, found, done = cluster.running(), list[Checkpoint](), 0
+        running, found = cluster.running(), list[Checkpoint]()
         for vpa in sorted(cluster.vpas.values(), key=lambda vpa: vpa.stored_ns):
-            over = budget is not None and len(found) >= budget
-            if over and done >= self.rules.publish.least_vpas:
-                break
             if fetches_history(vpa.observed.vpa):
                 continue
             view = cluster.view_to_store(vpa, running)
             found += [_checkpoint(vpa, name, state, now_ns) for name, state in view.items()]
             vpa.stored_before_ns, vpa.stored_ns = vpa.stored_ns, now_ns
-            done += 1
         return found
 
     def limits_reached(self) -> Mapping[tuple[RecommenderLimit, str], int]:

@@ -13,7 +13,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from app.model.update_modes import mode_rules
-from app.recommender.core.quality import Numbers, TargetChange, UsageComparison
+from app.recommender.core.histograms import Floats
+from app.recommender.core.quality import TargetChange, UsageComparison
 from app.recommender.core.rules import CPU, MEMORY
 from app.recommender.core.targets import VpaKey
 from app.recommender.upstream.cluster import AggregateKey, UpstreamVpa
@@ -82,6 +83,6 @@ class QualityRecord:
         return comparisons, changes
 
 
-def _columns(pairs: list[tuple[int, int]], resource: str) -> tuple[Numbers, Numbers]:
+def _columns(pairs: list[tuple[int, int]], resource: str) -> tuple[Floats, Floats]:
     first, second = np.array(pairs, dtype=np.float64).T / _PER_UNIT[resource]
     return first, second

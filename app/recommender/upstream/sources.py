@@ -16,8 +16,8 @@ import numpy as np
 
 from app.model.fields import Json, Object, objects_at
 from app.model.pods import Pod
-from app.recommender.core.histograms import Amounts
-from app.recommender.core.promql import Numbers, PastRules, Series, answer, bent, series_of
+from app.recommender.core.histograms import Amounts, Floats
+from app.recommender.core.promql import PastRules, Series, answer, bent, series_of
 from app.recommender.core.reading import Reading
 from app.recommender.core.usage import (
     ExternalQuestion,
@@ -34,12 +34,12 @@ def pod_items(
 ) -> list[Json]:
     """Return one item for each pod, at the time of the first value of its last answer."""
     found: dict[tuple[str, str], Json] = {}
-    for question, told in answers:
+    for question, body in answers:
         containers = found.get((question.namespace, question.pod), {}).get("containers", [])
         usage = {one["name"]: one["usage"] for one in containers}
-        for name, value in named_values(told, rules):
+        for name, value in named_values(body, rules):
             usage.setdefault(name, {})[question.resource] = value.get("value")
-        values = objects_at(told, "items", "")
+        values = objects_at(body, "items", "")
         if values:
             by_name = [{"name": name, "usage": used} for name, used in usage.items()]
             found[question.namespace, question.pod] = usage_item(question, by_name, values[0])
@@ -90,7 +90,7 @@ class ReadingOnce(Reading):
         kind, items = answer(body, ("matrix",), self.flaws)
         return (series_of(item, kind, index) for index, item in enumerate(items))
 
-    def _amounts(self, values: Numbers, scale: float) -> Amounts:
+    def _amounts(self, values: Floats, scale: float) -> Amounts:
         return bent(values, scale, ~np.isnan(values))
 
     @contextmanager

@@ -17,7 +17,6 @@ from app.recommender.core.checkpoints import Checkpoint, to_json
 from app.recommender.core.oom import evicted
 from app.recommender.core.rules import PublishRules, RecommenderRules
 from app.recommender.core.targets import resolve_target
-from app.recommender.core.usage import UsageLimits
 from app.recommender.upstream.aggregate_model import UpstreamModel
 from app.recommender.upstream.sources import ExternalUsageWhole, ReadingOnce
 from app.recommender.variants import Variant
@@ -37,7 +36,7 @@ def as_upstream(rules: RecommenderRules) -> RecommenderRules:
     return replace(
         rules,
         estimator=replace(rules.estimator, omit_unsampled=False, stale_after=None),
-        publish=replace(_EVERY_TICK, least_vpas=rules.publish.least_vpas),
+        publish=_EVERY_TICK,
     )
 
 
@@ -57,12 +56,13 @@ def put_status(cluster: Cluster, one: Checkpoint) -> None:
 
 UPSTREAM: Final = Variant(
     make_model=UpstreamModel,
-    tuned=as_upstream,
-    usage=UsageLimits(absent=0, most=inf),  # what is not told is not used
+    adjust_rules=as_upstream,
+    most_usage=inf,
     external_usage=ExternalUsageWhole,
-    history=ReadingOnce,
+    past_reading=ReadingOnce,
     evicted=partial(evicted, share_resource=False),
     put_checkpoint=put_status,
+    checkpoints_by_name=True,
     budgets_checkpoints=False,
     flushes_checkpoints=False,
     resolve=partial(resolve_target, by_kind=True),

@@ -206,7 +206,7 @@ class Story:
             looks=[_at(look) for look in looks],
         )
         round_rules = RoundRules(
-            variant.tuned(rules),
+            variant.adjust_rules(rules),
             variant,
             namespace=namespace,
             ignored_namespaces=frozenset(ignored),

@@ -176,7 +176,7 @@ def test_amounts_that_cannot_be(cpu: object, problem: str, strict: int) -> None:
     assert found.problems == [f"x:1: cpu: {problem}, so it is left out"]
     assert found.skipped == 0
     assert (found.usage.cpu.tolist(), found.usage.memory.tolist()) == ([REFUSED], [2**20])
-    assert read_history([told], "x", UPSTREAM.usage).usage.cpu.tolist() == [strict]
+    assert read_history([told], "x", UPSTREAM.most_usage).usage.cpu.tolist() == [strict]
 
 
 def test_a_broken_status_costs_itself_alone() -> None:
@@ -299,7 +299,7 @@ def test_whatever_stands_in_a_file_is_played(events: list[Json], upstream: bool)
     assert len(found.problems) >= found.skipped
     schedule = ReplaySchedule(TIME_NS - MINUTE_NS, MINUTE_NS, TIME_NS + 3 * MINUTE_NS)
     variant = UPSTREAM if upstream else OURS
-    rules = RoundRules(variant.tuned(RecommenderRules()), variant)
+    rules = RoundRules(variant.adjust_rules(RecommenderRules()), variant)
     replay = Replay(found, objects_of(()), rules, schedule)
     for look in replay.play():
         assert list(json_lines(look, checkpoints=True))

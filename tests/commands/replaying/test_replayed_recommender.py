@@ -305,7 +305,7 @@ def test_orphans(
     cluster = objects_of([*WEB, alien, *map(to_json, stored)])
     variant = UPSTREAM if upstream else OURS
     rules = RoundRules(
-        variant.tuned(RecommenderRules()),
+        variant.adjust_rules(RecommenderRules()),
         variant,
         namespace=namespace,
         ignored_namespaces=frozenset(ignored),

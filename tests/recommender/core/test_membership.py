@@ -274,6 +274,20 @@ def test_native_sidecars() -> None:
     assert list(scene.shown()) == ["app", "proxy"]
 
 
+@pytest.mark.parametrize("memory_saver", [False, True])
+def test_a_pod_that_no_vpa_selects(memory_saver: bool) -> None:
+    """It has no history, whatever the flag; once a VPA comes it counts for that from then on."""
+    scene = Scene(replace(EAGER, memory_saver=memory_saver))
+    scene.pod()
+    scene.use(100, GI)
+    assert scene.model.row_count == 0
+    scene.vpa()
+    scene.go(1)
+    scene.use(100, GI)
+
+    assert counts(scene) == {"web-app": 1}
+
+
 def test_rows_that_expired_under_a_pod_that_is_over() -> None:
     """A pod that is over for longer than history lasts leaves without its row."""
     scene = Scene(EAGER)

@@ -126,7 +126,7 @@ def test_bad_series(bad: object) -> None:
     found = list(read_series(answer(bad, GOOD), flaws))
 
     assert (len(found), flaws.series) == (1, 1)
-    assert flaws.told[0].startswith("data.result[0]")
+    assert flaws.sentences[0].startswith("data.result[0]")
 
 
 @cases(
@@ -155,7 +155,7 @@ def test_warnings_are_told_in_short() -> None:
     """What Prometheus warns of is passed on, but no more than a few sentences."""
     flaws = Flaws()
     list(read_series(answer(warnings=["slow"] * 9), flaws))
-    assert flaws.told == ["Prometheus warns: slow"] * 5
+    assert flaws.sentences == ["Prometheus warns: slow"] * 5
 
 
 @given(body=st.dictionaries(st.sampled_from(["data", "result", "status"]), ANYTHING))

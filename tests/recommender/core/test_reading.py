@@ -147,7 +147,7 @@ def test_refused_questions() -> None:
         reading.take(answer())
     assert reading.was_refused(is_too_much=False)
     assert reading.question() is None
-    assert reading.flaws.told == ["labels: pods that are gone stay without"]
+    assert reading.flaws.sentences == ["labels: pods that are gone stay without"]
 
 
 def test_usage() -> None:
@@ -227,5 +227,5 @@ def test_flaws_are_counted() -> None:
 
     assert reading.usage().cpu_millicores.tolist() == [[ABSENT, ABSENT, 3000, ABSENT]]
     assert (reading.usage().refused_series, reading.usage().refused_points) == (3, 3)
-    assert reading.flaws.told[1] == "cpu: default/web-0/app has amounts that cannot be"
-    assert reading.flaws.told[2] == "labels: a series has no label namespace: pod=x"
+    assert reading.flaws.sentences[1] == "cpu: default/web-0/app has amounts that cannot be"
+    assert reading.flaws.sentences[2] == "labels: a series has no label namespace: pod=x"

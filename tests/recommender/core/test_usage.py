@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from math import inf
 from typing import Any, SupportsIndex
 
 import pytest
@@ -10,6 +11,7 @@ from hypothesis import given
 
 from app.model.errors import BadObject
 from app.model.selectors import EVERYTHING, Selector
+from app.recommender.core.estimation import MOST
 from app.recommender.core.moments import SECOND, nanoseconds
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa, handles
@@ -18,8 +20,7 @@ from app.recommender.core.usage import (
     REFUSED,
     ExternalQuestion,
     ExternalRules,
-    Metrics,
-    UsageLimits,
+    UsageBatch,
     external_items,
     external_questions,
     read_metrics,
@@ -68,12 +69,9 @@ def used(name: str = "app", **usage: object) -> dict[str, Any]:
     return {"name": name, "usage": usage}
 
 
-LIMITLESS = UsageLimits(absent=0, most=float("inf"))
-
-
-def read(*items: object, limits: UsageLimits | None = None) -> Metrics:
+def read(*items: object, most: float = MOST) -> UsageBatch:
     """Read a list of items."""
-    return read_metrics({"items": list(items)}, limits)
+    return read_metrics({"items": list(items)}, most)
 
 
 class OddText(str):
@@ -90,7 +88,7 @@ def test_a_mistake_of_ours_about_one_item() -> None:
     skipped = SkippedObjects()
     odd = item(used(cpu="1", memory="1"), used("odd", cpu="2", memory=OddText("2")))
     sound = item(used(cpu="3", memory="3"), metadata={"namespace": "default", "name": "web-1"})
-    batch = read_metrics({"items": [odd, sound]}, skipped=skipped).batch
+    batch = read_metrics({"items": [odd, sound]}, skipped=skipped)
 
     assert [key[1:] for key in batch.containers] == [("web-0", "app"), ("web-1", "app")]
     assert batch.cpu_millicores.tolist() == [1000, 3000]
@@ -100,55 +98,53 @@ def test_a_mistake_of_ours_about_one_item() -> None:
 
 def test_columns() -> None:
     """Each container becomes a line; amounts are rounded up."""
-    found = read(
+    batch = read(
         item(used(cpu="498501465n", memory="656Ki"), used("sidecar", cpu="1500m", memory=5))
     )
 
-    batch = found.batch
     assert batch.containers == [("default", "web-0", "app"), ("default", "web-0", "sidecar")]
     assert batch.cpu_millicores.tolist() == [499, 1500]
     assert batch.memory_bytes.tolist() == [671_744, 5]
     assert batch.times.tolist() == [NOW, NOW]
     assert batch.windows_ns.tolist() == [17 * SECOND] * 2
-    assert (len(batch), found.problems, found.batch.unreadable) == (2, [], 0)
+    assert (len(batch), batch.problems, batch.unreadable) == (2, [], 0)
 
 
 @cases(
-    "usage limits expected problem",
+    "usage most expected problem",
     {
-        "nothing told": ({}, None, (ABSENT, ABSENT), ""),
-        "nothing told counts as nothing used": ({}, LIMITLESS, (0, 0), ""),
-        "cpu alone": ({"cpu": "1"}, None, (1000, ABSENT), ""),
+        "nothing told": ({}, MOST, (ABSENT, ABSENT), ""),
+        "cpu alone": ({"cpu": "1"}, MOST, (1000, ABSENT), ""),
         "negative": (
             {"cpu": "-1", "memory": "-5Mi"},
-            None,
+            MOST,
             (REFUSED, REFUSED),
             "metrics of default/web-0/app: cpu: -1 is negative",
         ),
         "no quantity": (
             {"cpu": "much", "memory": "1Ki"},
-            None,
+            MOST,
             (REFUSED, 1024),
             "metrics of default/web-0/app: cpu: quantities must match the regular expression "
             "'^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'",
         ),
         "huge": (
             {"cpu": "1e300", "memory": "100000000000001"},
-            None,
+            MOST,
             (REFUSED, REFUSED),
             "metrics of default/web-0/app: cpu: 1e300 is too much",
         ),
-        "huge is the most": ({"cpu": "1e30", "memory": "1e30"}, LIMITLESS, (2**62, 2**62), ""),
-        "not the usual form": ({"cpu": "1.5n", "memory": "1.5Ki"}, None, (1, 1536), ""),
+        "huge is the most": ({"cpu": "1e30", "memory": "1e30"}, inf, (2**62, 2**62), ""),
+        "not the usual form": ({"cpu": "1.5n", "memory": "1.5Ki"}, MOST, (1, 1536), ""),
     },
 )
 def test_amounts(
-    usage: dict[str, Any], limits: UsageLimits | None, expected: tuple[int, int], problem: str
+    usage: dict[str, Any], most: float, expected: tuple[int, int], problem: str
 ) -> None:
     """Amounts that cannot be are refused one by one."""
-    found = read(item(used(**usage)), limits=limits)
+    found = read(item(used(**usage)), most=most)
 
-    assert (found.batch.cpu_millicores[0], found.batch.memory_bytes[0]) == expected
+    assert (found.cpu_millicores[0], found.memory_bytes[0]) == expected
     assert problem in "".join(found.problems[:1])
     assert bool(problem) == bool(found.problems)
 
@@ -169,21 +165,21 @@ def test_broken_items(broken: dict[str, Any], problem: str) -> None:
     """An item that cannot be read is told of, and the next one counts."""
     found = read(broken, item(used(cpu="1")))
 
-    assert found.batch.cpu_millicores.tolist() == [1000]
-    assert found.batch.unreadable == 1
+    assert found.cpu_millicores.tolist() == [1000]
+    assert found.unreadable == 1
     assert problem in found.problems[0]
 
 
 def test_broken_containers() -> None:
     """A container that cannot be read costs none of its neighbours."""
     found = read(item(used(cpu="1"), {"usage": 1}, used("log", cpu="2")))
-    assert (found.batch.cpu_millicores.tolist(), found.batch.unreadable) == ([1000, 2000], 1)
+    assert (found.cpu_millicores.tolist(), found.unreadable) == ([1000, 2000], 1)
 
 
 def test_no_items() -> None:
     """An empty list is an empty batch; a missing window is none."""
-    assert len(read().batch) == 0
-    assert read(item(used(), window="soon")).batch.windows_ns.tolist() == [0]
+    assert len(read()) == 0
+    assert read(item(used(), window="soon")).windows_ns.tolist() == [0]
 
 
 def value(amount: object, container: str = "app", **more: object) -> dict[str, Any]:
@@ -235,10 +231,10 @@ def test_items() -> None:
     found = read_metrics({"items": external_items(CPU, answer(*values), RULES)})
 
     assert found.problems == []
-    assert found.batch.containers == [("default", "web-0", "app"), ("default", "web-0", "log")]
-    assert found.batch.cpu_millicores.tolist() == [250, 1000]
-    assert found.batch.memory_bytes.tolist() == [-1, -1]
-    assert found.batch.windows_ns.tolist() == [30 * 10**9, 0]
+    assert found.containers == [("default", "web-0", "app"), ("default", "web-0", "log")]
+    assert found.cpu_millicores.tolist() == [250, 1000]
+    assert found.memory_bytes.tolist() == [-1, -1]
+    assert found.windows_ns.tolist() == [30 * 10**9, 0]
 
 
 @cases(
@@ -260,4 +256,4 @@ def test_junk(item: object, amount: object) -> None:
     """Whatever a value says, the others count."""
     values = [value(amount, window=item, timestamp=amount), value("1")]
     found = read_metrics({"items": external_items(CPU, answer(*values), RULES)})
-    assert found.batch.cpu_millicores[-1] == 1000
+    assert found.cpu_millicores[-1] == 1000

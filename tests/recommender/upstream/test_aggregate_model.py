@@ -303,6 +303,15 @@ def test_init_containers_do_not_count() -> None:
     assert scene.model.tally.unknown == 1
 
 
+def test_what_is_not_told_counts_as_nothing_used() -> None:
+    """A sample of memory alone is one of no CPU too."""
+    scene = begun()
+    scene.use(memory=GI)
+    loop(scene, 1)
+
+    assert (scene.model.tally.cpu, scene.model.tally.memory) == (1, 1)
+
+
 def test_memory_saver() -> None:
     """Pods that no VPA selects are skipped, also when they have changed."""
     scene = scene_of(replace(RULES, memory_saver=True))
@@ -331,34 +340,21 @@ def test_vpa_that_goes() -> None:
     assert scene.shown("again")["app"]["target"].startswith("1168m")
 
 
-@cases(
-    "budget least stored",
-    {
-        "the budget is over, two VPAs advance": (0, 2, 4),
-        "a VPA is finished once it is begun": (5, 1, 6),
-        "no budget": (None, 1, 10),
-    },
-)
-def test_checkpoint_budget(budget: int | None, least: int, stored: int) -> None:
-    """Those stored longest ago come first, some in any case."""
-    publish = replace(RULES.publish, least_vpas=least)
-    scene = scene_of(replace(RULES, publish=publish))
+@pytest.mark.parametrize("budget", [0, None])
+def test_all_checkpoints_are_stored(budget: int | None) -> None:
+    """There is one for each container of each VPA, whatever the budget."""
+    scene = scene_of()
     for number in range(5):
         scene.vpa(f"vpa-{number}", of={"number": str(number)})
         scene.pod(f"pod-{number}", "app", "log", labels={"number": str(number)})
     scene.tick()
-    first = scene.store(budget)
-    scene.go(1)
-    second = scene.store(budget)
 
-    assert len(first) == stored
-    assert {one.vpa for one in second[:2]} not in [{one.vpa for one in first}]
+    assert len(scene.store(budget)) == 10
 
 
 def test_failed_checkpoints_come_first_again() -> None:
     """A checkpoint that could not be written is not counted as stored."""
-    publish = replace(RULES.publish, least_vpas=1)
-    scene = scene_of(replace(RULES, publish=publish))
+    scene = scene_of()
     for name in ("a", "b"):
         scene.vpa(name)
     scene.pod()
@@ -372,7 +368,7 @@ def test_failed_checkpoints_come_first_again() -> None:
     scene.model.not_dropped("default", "b-app")
 
     assert scene.model.abandoned() == []
-    assert [one.vpa for one in scene.store(0)] == ["b"]
+    assert [one.vpa for one in scene.store()] == ["b", "a"]
 
 
 def test_past_usage() -> None:

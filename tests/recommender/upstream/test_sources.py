@@ -10,7 +10,7 @@ import pytest
 from app.model.errors import BadObject
 from app.recommender.core.promql import Span
 from app.recommender.core.reading import ReadingStage
-from app.recommender.core.usage import ExternalQuestion, UsageLimits, read_metrics
+from app.recommender.core.usage import ABSENT, ExternalQuestion, read_metrics
 from app.recommender.upstream.sources import ReadingOnce, pod_items
 from tests.cases import cases
 from tests.recommender.core.test_reading import CUT, END, RULES, answer, asked, series
@@ -31,11 +31,11 @@ def test_pod_items() -> None:
         (ExternalQuestion("default", "web-1", "cpu", "cpu", ""), metrics()),
     ]
     (item,) = pod_items(told, EXTERNAL)
-    found = read_metrics({"items": [item]}, UsageLimits(absent=0))
+    found = read_metrics({"items": [item]})
 
     assert (item["timestamp"], item["window"]) == (later, "60s")
-    assert found.batch.cpu_millicores.tolist() == [250, 1000]
-    assert found.batch.memory_bytes.tolist() == [2**20, 0]
+    assert found.cpu_millicores.tolist() == [250, 1000]
+    assert found.memory_bytes.tolist() == [2**20, ABSENT]
 
 
 def test_one_piece() -> None:

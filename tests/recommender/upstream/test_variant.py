@@ -11,10 +11,9 @@ from app.recommender.upstream.variant import as_upstream
 
 def test_flags_and_gates_are_kept() -> None:
     """Neither flags nor gates change, and every tick is written."""
-    publish, estimator = PublishRules(least_vpas=3), EstimatorRules(margin_fraction=0.5)
+    publish, estimator = PublishRules(), EstimatorRules(margin_fraction=0.5)
     rules = RecommenderRules(
         name="perf",
-        publish=publish,
         estimator=estimator,
         per_vpa_config=True,
         memory_saver=True,
@@ -23,6 +22,6 @@ def test_flags_and_gates_are_kept() -> None:
     found = as_upstream(rules)
 
     assert (found.name, found.per_vpa_config, found.memory_saver) == ("perf", True, True)
-    assert (found.publish.least_vpas, found.publish.refresh) == (3, timedelta(0))
+    assert (found.publish.refresh, found.publish.checkpoint_age) == (timedelta(0), timedelta(0))
     assert found.estimator == replace(estimator, omit_unsampled=False, stale_after=None)
     assert replace(found, estimator=estimator, publish=publish) == rules
