@@ -1,7 +1,8 @@
 """Random stories of small clusters: usage, kills, pods that come and go, restarts.
 
 Strategy: one seed is one story, in the files that `plumbline replay` reads. Rare things are made
-frequent: samples that come late or twice, gaps, new labels, changed policies, evictions.
+frequent: samples that come late or twice, gaps, new labels, changed policies, evictions, restarts
+at odd moments.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Final
 from app.model.fields import Json
 
 START: Final = datetime(2000, 1, 1, tzinfo=UTC)  # when the clock of upstream's side begins
+TICK: Final = timedelta(minutes=1)
 _NAMESPACE: Final = "shop"
 _CONTAINERS: Final = ("app", "side", "x")
 _MIB: Final = 1 << 20
@@ -50,6 +52,7 @@ class Story:
         self._pods: dict[str, str] = {}  # and what each is of
         self._born = 0
         self._last: dict[tuple[str, str], datetime] = {}
+        self._restarted = START  # ticks count from here
         self._begin()
         self._go_on()
         every = timedelta(minutes=random.choice((7, 20, 59)))
@@ -71,8 +74,9 @@ class Story:
         now = START
         while now < self.until:
             now += timedelta(seconds=self._step)
-            happened = [*self._usage(now), *self._kills(now), *self._changes(now)]
-            self.events += sorted(happened, key=lambda event: str(event["time"]))
+            self.events += [*self._usage(now), *self._kills(now), *self._changes(now)]
+            self.events += self._restarts(now)
+        self.events.sort(key=lambda event: str(event["time"]))
 
     # --- what happens
 
@@ -123,7 +127,7 @@ class Story:
             return
         pod = random.choice(list(self._pods))
         app = self._pods[pod]
-        match random.choice(("labels", "pod", "pod", "VPA", "VPA", "VPA gone", "restart")):
+        match random.choice(("labels", "pod", "pod", "VPA", "VPA", "VPA gone")):
             case "labels":
                 yield _applied(at, self._pod(app, pod, {"role": random.choice(("x", "y"))}))
             case "pod":
@@ -134,8 +138,23 @@ class Story:
                 yield _applied(at, self._vpa(app, random.randint(2, 9)))
             case "VPA gone":
                 yield _deleted(at, "VerticalPodAutoscaler", app)
-            case "restart":
-                yield _event(now - timedelta(seconds=30), "restart")
+
+    def _restarts(self, now: datetime) -> Iterator[Json]:
+        """Yield restarts: with a tick, halfway between two writes of checkpoints, in any second.
+
+        There are more of them soon after the first samples, and some come twice in a row.
+        """
+        random, is_early = self._random, now <= START + timedelta(seconds=3 * self._step)
+        if random.random() > (0.2 if is_early else 0.006):
+            return
+        begin, seconds = now - timedelta(seconds=self._step), random.randint(1, self._step)
+        tick = self._restarted + max(1, (begin - self._restarted) // TICK) * TICK
+        at = random.choice((tick, tick + TICK / 2, begin + timedelta(seconds=seconds)))
+        yield _event(at, "restart")
+        if random.random() < 0.3:
+            at += timedelta(seconds=random.choice((0, 1, 30, 60, 61)))
+            yield _event(at, "restart")
+        self._restarted = max(self._restarted, at)
 
     # --- what there is
 

@@ -1,8 +1,10 @@
 """Plays a history through a recommender, tick by tick, and shows the cluster at given times.
 
-Strategy: at one moment first everything that happened, then the tick, then the look. What
-happened up to the start is there when the process begins; usage waits for the first tick. A
-restart ends the process and begins another one, whose ticks count from then on.
+Strategy: at one moment first everything that happened, then the tick, then a restart, then the
+look. What happened up to the start is there when the process begins; usage waits for the first
+tick. A restart ends the process and begins another one, whose ticks count from then on. Usage that
+no tick has read by then is read by the next process if that begins with a round; a process that
+waits for an interval first, as upstream's, finds only newer usage.
 """
 
 from __future__ import annotations
@@ -70,6 +72,7 @@ class Replay:
         self._early: list[OomRecord] = []  # kills that were not handed on yet
         self._next = 0  # of the happenings
         self._sample = 0  # the first that was not read yet
+        self._restart_index = 0
         self._look_index = 0
         self._tick_ns = _NEVER
         self._ticked_ns = -_NEVER
@@ -92,13 +95,15 @@ class Replay:
 
     def _steps(self) -> tuple[tuple[int, Callable[[int], ReplayLook | None]], ...]:
         """Return what comes next of each kind; of the same moment the first goes first."""
-        happenings, looks = self._history.happenings, self._schedule.looks
-        more, looks_more = self._next < len(happenings), self._look_index < len(looks)
+        happenings = self._history.happenings[self._next : self._next + 1]
+        restarts = self._history.restarts[self._restart_index : self._restart_index + 1]
+        looks = self._schedule.looks[self._look_index : self._look_index + 1]
         return (
-            (happenings[self._next].time_ns if more else _NEVER, self._happen),
+            (happenings[0].time_ns if happenings else _NEVER, self._happen),
             (self._schedule.start if self._recommender is None else _NEVER, self._begin),
             (self._tick_ns, self._tick),
-            (looks[self._look_index] if looks_more else _NEVER, self._look_on),
+            (restarts[0] if restarts else _NEVER, self._restart),
+            (looks[0] if looks else _NEVER, self._look_on),
         )
 
     def _is_over(self, time_ns: int) -> bool:
@@ -117,13 +122,9 @@ class Replay:
             if self._recommender is not None:
                 self._recommender.hear(what, now, is_new=is_new)
         elif self._recommender is None:
-            self._early += [what] if isinstance(what, OomRecord) else []
-        elif isinstance(what, OomRecord):
-            self._recommender.kill([what], now)
+            self._early.append(what)
         else:
-            self._recommender.end(now)
-            self._forget()
-            self._begin(time_ns)
+            self._recommender.kill([what], now)
         return None
 
     def _begin(self, time_ns: int) -> None:
@@ -134,9 +135,23 @@ class Replay:
             self._early = []
         self._tick_ns = time_ns + self._schedule.interval
 
+    def _restart(self, time_ns: int) -> None:
+        self._restart_index += 1
+        if self._recommender is None:
+            return
+        if not self._rules.variant.begins_at_once:
+            self._sample = self._samples_until(time_ns)
+        self._recommender.end(moment(time_ns))
+        self._forget()
+        self._begin(time_ns)
+
+    def _samples_until(self, time_ns: int) -> int:
+        """Return how many samples there are up to a moment."""
+        return int(np.searchsorted(self._history.usage.seen, time_ns, side="right"))
+
     def _tick(self, time_ns: int) -> ReplayLook | None:
         usage, first = self._history.usage, self._sample
-        self._sample = int(np.searchsorted(usage.seen, time_ns, side="right"))
+        self._sample = self._samples_until(time_ns)
         if self._recommender is not None:
             batch = usage.between(first, self._sample)
             is_watched = self._is_watched(time_ns)
@@ -148,9 +163,9 @@ class Replay:
     def _is_watched(self, time_ns: int) -> bool:
         """Whether anything can make a difference between what this tick writes and the next."""
         next_ns = time_ns + self._schedule.interval
-        (happening_ns, _), _, _, (look_ns, _) = self._steps()
+        (happening_ns, _), _, _, (restart_ns, _), (look_ns, _) = self._steps()
         is_last = time_ns >= self._last_ns or next_ns > (self._schedule.until or _NEVER)
-        return is_last or min(happening_ns, look_ns) <= next_ns
+        return is_last or min(happening_ns, restart_ns, look_ns) <= next_ns
 
     def _look_on(self, time_ns: int) -> ReplayLook:
         self._look_index += 1

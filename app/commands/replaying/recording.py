@@ -42,16 +42,11 @@ _TYPES: Final = "usage, oom, apply, delete or restart"
 
 
 @dataclass(frozen=True, slots=True)
-class Restart:
-    """The recommender ended, and another one began."""
-
-
-@dataclass(frozen=True, slots=True)
 class Happening:
-    """Something that happened, other than usage."""
+    """Something that happened in the cluster, other than usage."""
 
     time_ns: int
-    what: RecordedChange | OomRecord | Restart
+    what: RecordedChange | OomRecord
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +79,7 @@ class RecordedHistory:
 
     usage: RecordedUsage
     happenings: list[Happening]
+    restarts: list[int]  # when a recommender ended and another one began, in nanoseconds
     problems: list[str]  # sentences that name file, line and field
     lines: int  # that are not empty
     skipped: int  # of them, because they cannot be read
@@ -102,6 +98,7 @@ class RecordedHistory:
     def bounds(self) -> tuple[int, int] | None:
         """The times of the first and the last event, None if there are none."""
         ends = [one.time_ns for one in self.happenings[:1] + self.happenings[-1:]]
+        ends += self.restarts[:1] + self.restarts[-1:]
         ends += self.usage.seen[:1].tolist() + self.usage.seen[-1:].tolist()
         return (min(ends), max(ends)) if ends else None
 
@@ -127,6 +124,7 @@ class _Reader:
     names: dict[Name, int] = field(default_factory=dict)
     table: array[int] = field(default_factory=lambda: array("q"))  # six numbers a sample
     happenings: list[Happening] = field(default_factory=list)
+    restarts: list[int] = field(default_factory=list)
     days: dict[int, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     lines: int = 0
@@ -152,7 +150,13 @@ class _Reader:
         usage = RecordedUsage(list(self.names), *(table[order, column] for column in range(6)))
         happenings = sorted(self.happenings, key=lambda one: one.time_ns)
         return RecordedHistory(
-            usage, happenings, self.problems, self.lines, self.skipped, self.days
+            usage,
+            happenings,
+            sorted(self.restarts),
+            self.problems,
+            self.lines,
+            self.skipped,
+            self.days,
         )
 
     def _event(self, event: Object) -> None:
@@ -167,7 +171,7 @@ class _Reader:
             case "delete":
                 self._change(_at("object", removal_of, _object(event)), time_ns)
             case "restart":
-                self.happenings.append(Happening(time_ns, Restart()))
+                self.restarts.append(time_ns)
             case None:
                 raise BadObject("type", "is missing")
             case other:

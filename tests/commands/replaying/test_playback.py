@@ -79,6 +79,8 @@ def test_a_restart_within_an_interval() -> None:
     for minute in range(begin, end + 1):
         story.use(minute, "100m", "1Gi" if 0 <= minute - 12 * 60 < 30 else "200Mi")
     story.restart(end)
+    # The metrics of that moment are still the newest when the next process reads them.
+    story.use(end + 0.5, "100m", "200Mi", timestamp="2026-01-05T18:00:00Z")
     theirs = story.play(end, end + 1, upstream=True, start=begin - 1)
     ours = story.play(end, end + 1, start=begin - 1)
     assert theirs.target(end) == ours.target(end) == "126m 1238659775"

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.commands.replaying.playback import Replay, ReplaySchedule
 from app.commands.replaying.printing import json_lines
-from app.commands.replaying.recording import Restart, read_history
+from app.commands.replaying.recording import read_history
 from app.model.errors import BadObject
 from app.model.fields import Json
 from app.recommender.configuration import RoundRules
@@ -97,7 +97,6 @@ def test_times(told: Json, stamp_ns: int, window_ns: int) -> None:
             line("oom", namespace=None),
             OomRecord("default", "web-0", "app", TIME_NS, 0),
         ),
-        "a restart": (line("restart"), Restart()),
         "a pod that goes": (
             line("delete", object={"kind": "Pod", "namespace": "shop", "name": "web-0"}),
             RecordedChange(RecordedKind.POD, "shop", "web-0", None),
@@ -105,9 +104,16 @@ def test_times(told: Json, stamp_ns: int, window_ns: int) -> None:
     },
 )
 def test_other_events(told: bytes, expected: object) -> None:
-    """Kills, restarts and deletions are kept with their time."""
+    """Kills and deletions are kept with their time."""
     (found,) = read_history([told], "x").happenings
     assert (found.time_ns, found.what) == (TIME_NS, expected)
+
+
+def test_restarts() -> None:
+    """The moments of restarts are kept in order."""
+    lines = [line("restart", time="2026-01-05T10:00:01Z"), line("restart"), line("restart")]
+    found = read_history(lines, "x")
+    assert (found.restarts, found.happenings) == ([TIME_NS, TIME_NS, TIME_NS + 10**9], [])
 
 
 def test_objects_are_created_when_they_come() -> None:

@@ -195,15 +195,40 @@ def test_ticks_after_a_restart(upstream: bool) -> None:
         assert counts[1] == "00:03:15"
 
 
-@both
-def test_samples_survive_a_restart(upstream: bool) -> None:
-    """All samples count once, whichever process reads them."""
-    story = steady(range(1, 30)).restart(10.5).restart(20)
-    shown = story.play(29.75, 30.75, upstream=upstream, until=31, start=0)
-    found = shown.checkpoints(30.75)["web-app"]["status"]
-    if upstream:
-        assert found["totalSamplesCount"] == 29
-    assert found["firstSampleStart"] == "2026-01-05T00:01:00Z"
+@cases(
+    "restarts read first",
+    {
+        "all was read": ([10.5], 29, 1),
+        "a tick of the same moment comes first": ([10], 29, 1),
+        "twice in a row, nothing between": ([10.25, 10.5, 10.5], 29, 1),
+        "after a sample and before its tick": ([10.5, 20], 28, 1),
+        "the only sample was not read": ([0.5, 1], 28, 2),
+        "no process lives until its first tick": ([0.5, 1.25, 2, 2.75], 27, 3),
+    },
+)
+def test_usage_beside_restarts(restarts: Sequence[float], read: int, first: int) -> None:
+    """Upstream's next process finds only usage that is newer than itself; ours loses none."""
+    story = Story()
+    for restart in [*restarts, 31]:  # the last one lets ours store everything
+        story.restart(restart)
+    for minute in range(1, 30):
+        story.use(minute, "100m", "400Mi")
+    for upstream, expected in ((True, (read, first)), (False, (29, 1))):
+        found = story.play(32, upstream=upstream).checkpoints(32)["web-app"]["status"]
+        assert found["totalSamplesCount"] == expected[0]
+        assert found["firstSampleStart"] == f"2026-01-05T00:0{expected[1]}:00Z"
+
+
+def test_bounds_of_upstream_after_a_restart() -> None:
+    """Two samples that two processes did not read keep the bounds wide: numbers of upstream's."""
+    story = steady(range(1, 30)).restart(10.5).restart(11).restart(15.5).restart(16)
+    shown = story.play(15, 16, 17, 29, upstream=True)
+    assert [shown.bounds(minute) for minute in (15, 16, 17, 29)] == [
+        ("103m 420764253", "126m 511772986", "13086m 53151280117"),
+        ("103m 420764253", "126m 511772986", "13086m 53151280117"),
+        ("104m 426045761", "126m 511772986", "12222m 49641979642"),
+        ("113m 461259901", "126m 511772986", "6846m 27806332239"),
+    ]
 
 
 @pytest.mark.parametrize(
@@ -213,6 +238,20 @@ def test_kills_that_nobody_counted_yet(upstream: bool, memory: str) -> None:
     """What waits in upstream's queue ends with the process."""
     story = steady(range(1, 5)).kill(2.5, "1000Mi").restart(2.75)
     assert story.play(3.75, upstream=upstream).memory(3.75) == memory
+
+
+@both
+def test_kills_before_a_tick_and_a_restart_of_one_moment(upstream: bool) -> None:
+    """The tick counts them."""
+    story = steady(range(1, 5)).kill(2.5, "1000Mi").restart(3)
+    assert story.play(3, upstream=upstream).memory(3) == "1470157273"
+
+
+def test_a_restart_at_the_start() -> None:
+    """What was recorded before the start needs no process, what comes with it another one."""
+    story = steady(range(5)).restart(0).restart(1)
+    found = story.play(3, upstream=True, start=1).checkpoints(3)["web-app"]["status"]
+    assert (found["totalSamplesCount"], found["firstSampleStart"]) == (2, "2026-01-05T00:02:00Z")
 
 
 @cases("restart memory", {"within the hour": (30, "1470157273"), "later": (90, "250Mi")})

@@ -289,9 +289,10 @@ func (c *cluster) tell(kills oom.Observer) {
 	c.evictions, c.kills = nil, nil
 }
 
-// begin lets the watch of a new process tell of the evictions that are still stored.
+// begin lets the watch of a new process tell of the evictions that are still stored. What the old
+// process had not read or counted is lost: the next tick is an interval away, and finds newer usage.
 func (c *cluster) begin() {
-	c.evictions, c.kills = nil, nil
+	c.usage, c.evictions, c.kills = nil, nil, nil
 	for _, one := range c.stored {
 		if time.Since(one.CreationTimestamp.Time) <= time.Hour {
 			c.evictions = append(c.evictions, one)
@@ -311,41 +312,56 @@ func play(t *testing.T, folder string) {
 	for _, line := range lines[json.RawMessage](t, folder, "objects.jsonl") {
 		must(t, seen.apply(line))
 	}
-	events := lines[event](t, folder, "events.jsonl")
+	events, restarts := divided(lines[event](t, folder, "events.jsonl"))
 	todo := lines[plan](t, folder, "plan.jsonl")[0]
 
 	kills := oom.NewObserver()
 	recommender := seen.recommender(kills)
-	next := time.Now().Add(interval)
+	tick := time.Now().Add(interval)
 	for {
+		// At one moment first everything else that happens, then the tick, then a restart.
+		isRestart := len(restarts) > 0 && restarts[0].Before(tick)
+		next := tick
+		if isRestart {
+			next, restarts = restarts[0], restarts[1:]
+		}
 		for len(events) > 0 && !events[0].Time.After(next) {
-			e := events[0]
+			todo.At = seen.printBefore(t, out, todo.At, events[0].Time)
+			must(t, seen.happen(events[0]))
 			events = events[1:]
-			todo.At = seen.printBefore(t, out, todo.At, e.Time)
-			if e.Type != "restart" {
-				must(t, seen.happen(e))
-				continue
-			}
-			time.Sleep(time.Until(e.Time))
-			seen.begin()
-			kills = oom.NewObserver()
-			recommender = seen.recommender(kills)
-			next = e.Time.Add(interval)
 		}
 		todo.At = seen.printBefore(t, out, todo.At, next)
 		if next.After(todo.Until) {
 			break
 		}
 		time.Sleep(time.Until(next))
-		seen.tell(kills)
-		recommender.RunOnce()
-		next = next.Add(interval)
+		if isRestart {
+			seen.begin()
+			kills = oom.NewObserver()
+			recommender = seen.recommender(kills)
+		} else {
+			seen.tell(kills)
+			recommender.RunOnce()
+		}
+		tick = next.Add(interval)
 	}
 	stored, err := checkpointLister{of: seen}.List(labels.Everything())
 	must(t, err)
 	for _, one := range stored {
 		write(t, out, map[string]any{"checkpoint": one})
 	}
+}
+
+// divided takes restarts out of the events; it returns when they are.
+func divided(all []event) (others []event, restarts []time.Time) {
+	for _, e := range all {
+		if e.Type == "restart" {
+			restarts = append(restarts, e.Time)
+		} else {
+			others = append(others, e)
+		}
+	}
+	return others, restarts
 }
 
 // printBefore tells the state for the moments before another one; it returns the rest of them.

@@ -56,6 +56,33 @@ def test_nothing_known_is_the_floor() -> None:
     }
 
 
+@pytest.mark.parametrize("minutes", [1, 10], ids=["after the first sample", "later"])
+@pytest.mark.parametrize("restarts", [1, 2])
+def test_a_restart_restores_confidence(minutes: int, restarts: int) -> None:
+    """First sample, last sample and their number are those stored; unread usage is lost."""
+
+    def cpu() -> list[str]:
+        return [amounts.split()[0] for amounts in scene.shown()["app"].values()]
+
+    scene = begun()
+    for minute in range(minutes):
+        scene.use(100 * minute, at=scene.at(minute))
+        loop(scene, minute + 0.5)
+    (before,), shown = scene.store(), cpu()
+    scene.use(4000, at=scene.at(minutes))
+    for _ in range(restarts):
+        scene.restart(flush=False)
+    loop(scene, minutes + 1.5)
+
+    (after,) = scene.store()
+    assert (after.first_ns, after.last_ns, after.count) == (
+        before.first_ns,
+        before.last_ns,
+        minutes,
+    )
+    assert cpu() == shown
+
+
 def test_kills_without_cpu_samples() -> None:
     """OOM peaks alone: bounds know nothing, and the aggregate goes with its pod."""
     scene = begun()
