@@ -15,7 +15,7 @@ State
                             which instance feeds which rows
   membership.DetachedRows   rows of VPAs that went or got another target
   oom.OomKills              kills that were counted, and kills held until history has been read
-  history.StoredHistory     names of checkpoints, and checkpoints that shall be deleted
+  history.RowCheckpoints    names of checkpoints, and checkpoints that shall be deleted
   status_selector           on what the published numbers rest; which VPA comes first in an overlap
   skipped.SkippedObjects    objects at which our own code failed
 

@@ -48,8 +48,8 @@ _FARTHEST: Final = 366 * DAY  # no half-life or interval brings a reference furt
 _LEAST_SHARE: Final = 1e-6  # so that age decides among rows that have hardly moved
 
 
-class StoredHistory:
-    """Stores rows as checkpoints and takes them back."""
+class RowCheckpoints:
+    """Rows as checkpoints: which to write, to read and to delete."""
 
     def __init__(self, members: Membership, oom_kills: OomKills, rules: RecommenderRules) -> None:
         self.names = CheckpointNames()
