@@ -7,7 +7,8 @@ State
   histograms.Bank           one histogram a row, of cpu and of memory; weights relative to the row's
                             own reference time
   tables.RowTable           one row for each container of each VPA: both histograms, how much
-                            history there is, its policy, what was last compared and stored
+                            history there is, its policy, the estimate last compared, when it
+                            was stored
   tables.VpaTable           one line a VPA: what makes it worth another look
   samples.SampleRoutes      instances (a container of a pod: its newest sample and kill) and streams
                             (from an instance to a row: the running memory interval and its peak)
