@@ -29,7 +29,7 @@ from app.recommender.core.tracked import NO_OWNER, PodKey
 from app.recommender.variants import OURS, Variant
 from app.sizing.matching import LookupNeeded, MatchReason, topmost
 
-_LATE_SECONDS: Final = 180.0  # for which there may be no time for a target
+_UNRESOLVED_SECONDS: Final = 180.0  # for which there may be no time for a target
 _BELIEVED_SECONDS: Final = 600.0  # owners of custom kinds change without a sign
 
 
@@ -60,7 +60,7 @@ class ClusterFeed:
         self._ignored = ignored_namespaces
         self._places: dict[str, _Place] = {}
         self._vpas: dict[VpaKey, ObservedVpa] = {}
-        self._late: dict[VpaKey, float] = {}  # since when there was no time for them
+        self._unresolved_since: dict[VpaKey, float] = {}  # as there was no time for them
         self._known: dict[str, dict[ObjectKey, LookupResult]] = {}  # by namespace, for one round
         self._resolve = variant.resolve
         self._seconds = self._spare_seconds = variant.lookup_seconds
@@ -77,20 +77,20 @@ class ClusterFeed:
         self._begin(self._seconds)
         self._spare_seconds = self._seconds
         self._looks += 1
-        late = dict[str, list[tuple[Vpa, NamespaceView]]]()
+        postponed = dict[str, list[tuple[Vpa, NamespaceView]]]()
         for namespace, view in snapshot.namespaces.items():
             for vpa in filter(self._handles, view.vpas.values()):
                 if not self._guarded_vpa(vpa, view, now, waits=False):
-                    late.setdefault(namespace, []).append((vpa, view))
-        for vpa, view in in_turns(late, self._looks):
+                    postponed.setdefault(namespace, []).append((vpa, view))
+        for vpa, view in in_turns(postponed, self._looks):
             self._guarded_vpa(vpa, view, now)
 
     def tell_gone_vpas(self, snapshot: Snapshot, now: datetime) -> None:
         """Tell of VPAs that went, or that another recommender serves now."""
-        for key in [*self._late, *self._vpas]:
+        for key in [*self._unresolved_since, *self._vpas]:
             vpa = snapshot.of(key[0]).vpas.get(key[1])
             if vpa is None or not self._handles(vpa):
-                self._late.pop(key, None)
+                self._unresolved_since.pop(key, None)
                 if key in self._vpas:
                     self._lose_vpa(key, now)
 
@@ -104,7 +104,7 @@ class ClusterFeed:
 
     def tell_pods(self, snapshot: Snapshot, now: datetime) -> None:
         """Tell of pods that came and changed."""
-        late = dict[str, list[tuple[Pod, _Place]]]()
+        postponed = dict[str, list[tuple[Pod, _Place]]]()
         for namespace, view in snapshot.namespaces.items():
             place = self._place(namespace, view)
             for pod in view.pods.values():
@@ -112,8 +112,8 @@ class ClusterFeed:
                 with self.model.skipped.guard("pod", namespace, pod.name):
                     is_told = self._tell_pod(pod, place, now, waits=False)
                 if not is_told:
-                    late.setdefault(namespace, []).append((pod, place))
-        for pod, place in in_turns(late, self._looks):
+                    postponed.setdefault(namespace, []).append((pod, place))
+        for pod, place in in_turns(postponed, self._looks):
             with self.model.skipped.guard("pod", pod.namespace, pod.name):
                 self._tell_pod(pod, place, now)
 
@@ -165,7 +165,7 @@ class ClusterFeed:
         self.model.pod_gone(namespace, name)
 
     def _tell_vpa(self, found: ObservedVpa, now: datetime) -> None:
-        if self._is_late(found) or _is_same(found, self._vpas.get(found.key)):
+        if self._is_undecided(found) or _is_same(found, self._vpas.get(found.key)):
             return
         self._vpas[found.key] = found
         try:
@@ -174,13 +174,13 @@ class ClusterFeed:
             self.model.vpa_gone(found.key, now)  # half known, it would be said to have no pods
             raise
 
-    def _is_late(self, found: ObservedVpa) -> bool:
+    def _is_undecided(self, found: ObservedVpa) -> bool:
         """Whether a target may be unknown for want of time, which is not believed at once."""
         moment = self._clock.monotonic()
         if found.selector is not None or moment < self._until:
-            self._late.pop(found.key, None)
+            self._unresolved_since.pop(found.key, None)
             return False
-        return moment - self._late.setdefault(found.key, moment) < _LATE_SECONDS
+        return moment - self._unresolved_since.setdefault(found.key, moment) < _UNRESOLVED_SECONDS
 
     def _place(self, namespace: str, view: NamespaceView) -> _Place:
         """Return what is known of a namespace, with the tops that still hold."""

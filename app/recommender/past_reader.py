@@ -30,8 +30,8 @@ _TRIES_FOR_LABELS: Final = 3  # the rest is worth having without them
 
 
 @dataclass(frozen=True, slots=True)
-class Recalled:
-    """The past, and whose it is."""
+class FoundPast:
+    """Usage of the past, and whose it is."""
 
     usage: PastUsage
     only: set[VpaKey] | None = None  # None: of all VPAs
@@ -67,7 +67,7 @@ class PastReader:
         self._reading = reading
         self._lock = Lock()
         self._wishes: list[_Wish] = []
-        self._found: list[Recalled] = []
+        self._found: list[FoundPast] = []
         self._due = 0.0  # when the next question may be asked
         self._retry_seconds = _FIRST_RETRY_SECONDS
 
@@ -94,7 +94,7 @@ class PastReader:
             for key in vpas.difference(*filter(None, coming)):
                 self._wished(key[0], now).add(key)
 
-    def taken(self) -> list[Recalled]:
+    def taken(self) -> list[FoundPast]:
         """Return, once, what was found."""
         with self._lock:
             found, self._found = self._found, []
@@ -198,9 +198,9 @@ class PastReader:
         if not usage.containers:
             query = cpu_query(self._rules, wish.namespace)
             log.warning("history is empty; do its labels have other names?", extra={"query": query})
-        self._settle(wish, Recalled(usage, wish.only))
+        self._settle(wish, FoundPast(usage, wish.only))
 
-    def _settle(self, wish: _Wish, found: Recalled | None) -> None:
+    def _settle(self, wish: _Wish, found: FoundPast | None) -> None:
         with self._lock:
             if wish in self._wishes:
                 self._wishes.remove(wish)

@@ -143,7 +143,7 @@ class Recommender:
         """Go through one round."""
         clock, began = self._context.clock, self._context.clock.monotonic()
         self.look(now)
-        self._usage.recall(now)
+        self._usage.learn_past(now)
         self._samples = self._sample(now)
         with self._timed(RoundPhase.UPDATE_VPAS):
             server_now = self._server_now(now)
@@ -251,7 +251,7 @@ class Recommender:
         else:
             problems = self.model.restore(found, now, lost=lost)
             self._is_restored = True
-        self._usage.miss(waiting)
+        self._usage.want_past_of(waiting)
         for problem in problems:
             self._context.report.refuse(problem)
 

@@ -191,23 +191,23 @@ class UsageFeed:
         self._source = source
         self._metrics = metrics
         self._past = past
-        self._missing: set[VpaKey] = set()  # what they used in the past is not known yet
+        self._wanting_past: set[VpaKey] = set()  # whose past is not known yet
 
-    def miss(self, vpas: Iterable[VpaKey]) -> None:
-        """Note that some VPAs have come."""
-        self._missing.update(vpas)
+    def want_past_of(self, vpas: Iterable[VpaKey]) -> None:
+        """Note VPAs whose past shall be read, once their targets are known."""
+        self._wanting_past.update(vpas)
 
-    def recall(self, now: datetime) -> None:
-        """Learn what was found of the past."""
+    def learn_past(self, now: datetime) -> None:
+        """Ask for the past of VPAs, and learn what was found."""
         known = self._vpas
-        self._missing &= known.keys()
+        self._wanting_past &= known.keys()
         if self._past is None:
             return
-        ready = {key for key in self._missing if known[key].selector is not None}
+        ready = {key for key in self._wanting_past if known[key].selector is not None}
         self._past.ask(ready, now)
         for found in self._past.taken():
             only = None if found.only is None else ready & found.only
-            self._missing -= ready if only is None else only
+            self._wanting_past -= ready if only is None else only
             with self._model.skipped.guard("past", "of all pods"):
                 self._model.learn_past(found.usage, now, only=only)
 

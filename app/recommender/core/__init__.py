@@ -7,7 +7,8 @@ State
   histograms.Bank           one histogram a row, of cpu and of memory; weights relative to the row's
                             own reference time
   tables.RowTable           one row for each container of each VPA: both histograms, how much
-                            history there is, its policy, what was last compared and stored
+                            history there is, its policy, the estimate last compared, when it
+                            was stored
   tables.VpaTable           one line a VPA: what makes it worth another look
   samples.SampleRoutes      instances (a container of a pod: its newest sample and kill) and streams
                             (from an instance to a row: the running memory interval and its peak)
@@ -15,7 +16,7 @@ State
                             which instance feeds which rows
   membership.DetachedRows   rows of VPAs that went or got another target
   oom.OomKills              kills that were counted, and kills held until history has been read
-  history.StoredHistory     names of checkpoints, and checkpoints that shall be deleted
+  history.RowCheckpoints    names of checkpoints, and checkpoints that shall be deleted
   status_selector           on what the published numbers rest; which VPA comes first in an overlap
   skipped.SkippedObjects    objects at which our own code failed
 

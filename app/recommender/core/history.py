@@ -48,8 +48,8 @@ _FARTHEST: Final = 366 * DAY  # no half-life or interval brings a reference furt
 _LEAST_SHARE: Final = 1e-6  # so that age decides among rows that have hardly moved
 
 
-class StoredHistory:
-    """Stores rows as checkpoints and takes them back."""
+class RowCheckpoints:
+    """Rows as checkpoints: which to write, to read and to delete."""
 
     def __init__(self, members: Membership, oom_kills: OomKills, rules: RecommenderRules) -> None:
         self.names = CheckpointNames()
@@ -66,7 +66,7 @@ class StoredHistory:
         They count as written from now on.
         """
         rows = self._changed()
-        ages, shares = self._ages(rows, now_ns), self._moved(rows)
+        ages, shares = self._ages(rows, now_ns), self._unsaved(rows)
         urgency = ages * np.maximum(shares, _LEAST_SHARE)
         if budget is not None:
             wanted = self._is_due(rows, ages, shares)
@@ -100,7 +100,7 @@ class StoredHistory:
                     )
                 )
         table.is_dirty[rows] = False
-        table.moved_cpu[rows] = table.moved_memory[rows] = 0.0
+        table.unsaved_cpu[rows] = table.unsaved_memory[rows] = 0.0
         table.written[rows] = now_ns
         return found
 
@@ -112,8 +112,8 @@ class StoredHistory:
             table = self._members.rows
             table.is_dirty[row] = True
             table.written[row] = UNSET
-            table.moved_cpu[row] = table.cpu.totals[row]  # all of it, for it may never have been
-            table.moved_memory[row] = table.memory.totals[row]
+            table.unsaved_cpu[row] = table.cpu.totals[row]  # all of it, for it may never have been
+            table.unsaved_memory[row] = table.memory.totals[row]
 
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, the checkpoints to delete: namespace and name."""
@@ -145,11 +145,11 @@ class StoredHistory:
         longest = span(self._rules.publish.checkpoint_age)
         return np.where((written == UNSET) | (written > now_ns), longest, now_ns - written)
 
-    def _moved(self, rows: Rows) -> Floats:
+    def _unsaved(self, rows: Rows) -> Floats:
         table = self._members.rows
         with np.errstate(divide="ignore", invalid="ignore"):
-            cpu = np.nan_to_num(table.moved_cpu[rows] / table.cpu.totals[rows])
-            memory = np.nan_to_num(table.moved_memory[rows] / table.memory.totals[rows])
+            cpu = np.nan_to_num(table.unsaved_cpu[rows] / table.cpu.totals[rows])
+            memory = np.nan_to_num(table.unsaved_memory[rows] / table.memory.totals[rows])
         return np.minimum(np.maximum(cpu, memory), 1.0)
 
     def _identity(self, row: int) -> tuple[str, str, str, str]:

@@ -29,7 +29,7 @@ from app.model.pods import Pod
 from app.recommender.core.backfill import Backfill
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.estimation import VpaDerivation
-from app.recommender.core.history import StoredHistory
+from app.recommender.core.history import RowCheckpoints
 from app.recommender.core.intake import Intake, SampleTally
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import HOUR, UNSET, nanoseconds
@@ -145,7 +145,7 @@ class Model:
         self._intake = Intake(self.members, self._quality, rules)
         self._oom_kills = OomKills(self.members, self._intake)
         self._backfill = Backfill(self.members, self._oom_kills, self._intake.tally, rules)
-        self._history = StoredHistory(self.members, self._oom_kills, rules)
+        self._checkpoints = RowCheckpoints(self.members, self._oom_kills, rules)
         self._selector = StatusSelector(self.members, self._quality, rules)
         self._tidied_ns = UNSET
 
@@ -196,7 +196,7 @@ class Model:
 
     def awaited(self) -> list[VpaKey]:
         """Return the VPAs for which `restore` has not been called yet."""
-        return self._history.awaited()
+        return self._checkpoints.awaited()
 
     def restore(
         self,
@@ -211,8 +211,8 @@ class Model:
         `lost` are those of which some cannot be read. Returns sentences about others that cannot be
         used.
         """
-        problems = self._history.restore(checkpoints, nanoseconds(now), only)
-        self._history.lose(lost)
+        problems = self._checkpoints.restore(checkpoints, nanoseconds(now), only)
+        self._checkpoints.lose(lost)
         self._oom_kills.count_held(nanoseconds(now))
         return problems
 
@@ -226,11 +226,11 @@ class Model:
 
     def not_stored(self, checkpoint: Checkpoint) -> None:
         """Note that a checkpoint could not be written; it will come again."""
-        self._history.failed(checkpoint)
+        self._checkpoints.failed(checkpoint)
 
     def not_dropped(self, namespace: str, name: str) -> None:
         """Note that an abandoned checkpoint could not be deleted; it will come again."""
-        self._history.kept(namespace, name)
+        self._checkpoints.kept(namespace, name)
 
     # --- asking
 
@@ -243,11 +243,11 @@ class Model:
         self._oom_kills.count_held(now_ns)
         self.members.give_up_broken(now_ns)
         self.members.forget_lost_pods(now_ns)
-        self._history.drop_displaced()
+        self._checkpoints.drop_displaced()
         if not 0 <= now_ns - self._tidied_ns < HOUR:
             self._tidied_ns = now_ns
             with self.skipped.guard("upkeep", "of every hour"):
-                self._history.tidy(min(now_ns, nanoseconds(expiry_now or now)))
+                self._checkpoints.tidy(min(now_ns, nanoseconds(expiry_now or now)))
         return self._selector.select(now)
 
     def urgent(self, now: datetime) -> list[Publication]:
@@ -257,11 +257,11 @@ class Model:
 
     def checkpoints(self, now: datetime, budget: int | None) -> list[Checkpoint]:
         """Return the most urgent checkpoints, or with no budget all that changed at all."""
-        return self._history.checkpoints(nanoseconds(now), budget)
+        return self._checkpoints.checkpoints(nanoseconds(now), budget)
 
     def abandoned(self) -> list[tuple[str, str]]:
         """Return, once, namespace and name of checkpoints to delete."""
-        return self._history.abandoned()
+        return self._checkpoints.abandoned()
 
     def derivations(self) -> Mapping[VpaKey, VpaDerivation]:
         """Return how what stands published came about; later ticks change nothing in it."""

@@ -29,7 +29,7 @@ from app.recommender.core.intake import Intake
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import AHEAD, EARLIEST, SECOND, UNSET, nanoseconds
 from app.recommender.core.rules import MEMORY
-from app.recommender.core.tables import MEMORY_COLUMNS, TARGET
+from app.recommender.core.tables import MEMORY_OFFSET, TARGET
 from app.recommender.core.tracked import TrackedPod
 
 _OOM_KILLED: Final = "OOMKilled"
@@ -312,12 +312,13 @@ class OomKills:
         )
 
     def _is_repetition(self, instance: int, row: int, needed: int) -> bool:
-        """Whether this very peak was made before, and what is published honours it still.
+        """Whether this very peak was made before, and the target last computed still covers it.
 
-        A container that is held at its maxAllowed is killed again and again for the same reason.
+        That target is the one before caps: a container that is held at its maxAllowed is killed
+        again and again for the same reason.
         """
         made = int(self._members.routes.instances.synthetic[instance])
-        return needed <= min(made, int(self._members.rows.compared[row, MEMORY_COLUMNS + TARGET]))
+        return needed <= min(made, int(self._members.rows.estimated[row, MEMORY_OFFSET + TARGET]))
 
 
 def _name(record: OomRecord) -> str:

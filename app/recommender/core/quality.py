@@ -15,9 +15,9 @@ import numpy as np
 from app.model.update_modes import mode_rules
 from app.recommender.core.histograms import Amounts, Floats, Rows
 from app.recommender.core.rules import CPU, MEMORY
-from app.recommender.core.tables import MEMORY_COLUMNS, TARGET, RowTable, VpaTable
+from app.recommender.core.tables import MEMORY_OFFSET, TARGET, RowTable, VpaTable
 
-_COLUMN: Final = {CPU: TARGET, MEMORY: MEMORY_COLUMNS + TARGET}
+_COLUMN: Final = {CPU: TARGET, MEMORY: MEMORY_OFFSET + TARGET}
 _PER_UNIT: Final = {CPU: 1000.0, MEMORY: 1.0}
 
 
@@ -58,7 +58,7 @@ class Quality:
         if not self._gathers:
             return
         modes = self._vpas.mode[self._rows.vpa[rows]]
-        recommended = self._rows.compared[rows, _COLUMN[resource]]
+        recommended = self._rows.estimated[rows, _COLUMN[resource]]
         unit = _PER_UNIT[resource]
         for number in np.unique(modes).tolist():
             mode, lines = self._vpas.modes[number], modes == number
@@ -76,7 +76,7 @@ class Quality:
         vpas = self._rows.vpa[rows]
         keys = np.stack([self._vpas.mode[vpas], self._vpas.pods[vpas]], axis=1)
         for resource, column in _COLUMN.items():
-            before, after = self._rows.compared[rows, column], amounts[:, column]
+            before, after = self._rows.estimated[rows, column], amounts[:, column]
             known, unit = (before > 0) & (after > 0), _PER_UNIT[resource]
             for number, pods in np.unique(keys[known], axis=0).tolist():
                 lines = known & (keys == (number, pods)).all(axis=1)

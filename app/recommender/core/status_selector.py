@@ -52,12 +52,12 @@ from app.recommender.core.status import (
     publication,
     status_of,
 )
-from app.recommender.core.tables import LOWER, MEMORY_COLUMNS, TARGET, UPPER, RowTable
+from app.recommender.core.tables import LOWER, MEMORY_OFFSET, TARGET, UPPER, RowTable
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedVpa
 
-_TARGETS: Final = (TARGET, MEMORY_COLUMNS + TARGET)
-_BOUNDS: Final = (LOWER, UPPER, MEMORY_COLUMNS + LOWER, MEMORY_COLUMNS + UPPER)
+_TARGETS: Final = (TARGET, MEMORY_OFFSET + TARGET)
+_BOUNDS: Final = (LOWER, UPPER, MEMORY_OFFSET + LOWER, MEMORY_OFFSET + UPPER)
 
 _NO_CAP: Final = Cap()
 _LIVE_NS: Final = 10 * MINUTE  # as old as the first usage may be
@@ -89,8 +89,8 @@ class StatusSelector:
         due = (levels >= Difference.BOUNDS) | (turns & (members.vpa_table.waits | (levels > 0)))
         due |= members.vpa_table.is_dirty | members.vpa_table.is_urgent
         wanted = due[members.rows.vpa[estimation.rows]]
-        members.rows.compared[estimation.rows[wanted]] = estimation.amounts[wanted]
-        members.rows.shown[estimation.rows[wanted]] = estimation.shows[wanted]
+        members.rows.estimated[estimation.rows[wanted]] = estimation.amounts[wanted]
+        members.rows.estimated_shows[estimation.rows[wanted]] = estimation.shows[wanted]
         entries = shape_rows(members.rows, estimation, wanted, self._rules.format)
         derivations = Derivations(members.rows, estimation, wanted, now)
         lines = np.flatnonzero(due).tolist() if only is None else list(only)
@@ -106,14 +106,15 @@ class StatusSelector:
         return [one for one in found if one is not None]
 
     def _levels(self, estimation: Estimation) -> Bits:
-        """Return for each VPA how much its numbers have moved since they were last compared."""
+        """Return for each VPA how much its numbers have moved since its estimate was last kept."""
         rows, amounts = self._members.rows, estimation.amounts
-        before = rows.compared[estimation.rows]
-        moved = np.abs(amounts - before)
-        far = moved[:, _BOUNDS] > self._rules.publish.bound_tolerance * before[:, _BOUNDS]
-        level = np.where(moved.any(axis=1), Difference.SLIGHT, Difference.NONE)
+        before = rows.estimated[estimation.rows]
+        changes = np.abs(amounts - before)
+        far = changes[:, _BOUNDS] > self._rules.publish.bound_tolerance * before[:, _BOUNDS]
+        level = np.where(changes.any(axis=1), Difference.SLIGHT, Difference.NONE)
         level = np.where(far.any(axis=1), Difference.BOUNDS, level)
-        other = moved[:, _TARGETS].any(axis=1) | (rows.shown[estimation.rows] != estimation.shows)
+        other = rows.estimated_shows[estimation.rows] != estimation.shows
+        other |= changes[:, _TARGETS].any(axis=1)
         level = np.where(other, Difference.TARGET, level).astype(np.int8)
         levels = np.zeros(self._members.vpa_table.capacity, dtype=np.int8)
         np.maximum.at(levels, rows.vpa[estimation.rows], level)

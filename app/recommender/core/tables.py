@@ -1,7 +1,7 @@
 """Tables of arrays: the history of each container of each VPA, and what is known of each VPA.
 
-Strategy: one line per (VPA, container) in every array, histograms included. A row belongs to a
-line of the table of VPAs, or to none while its VPA is away and may come back. Lines are taken,
+Strategy: one row per (VPA, container) in every array, histograms included. A row belongs to a line
+of the table of VPAs, or to none while its VPA is away and may come back. Rows and lines are taken,
 released and taken again.
 """
 
@@ -49,7 +49,7 @@ CPU_WEIGHT: Final = 0.1  # of a sample
 PEAK_WEIGHT: Final = 1.0
 
 TARGET, LOWER, UPPER, UNCAPPED = range(4)  # the columns of amounts of one resource
-MEMORY_COLUMNS: Final = 3  # where target, lower and upper of memory stand after those of cpu
+MEMORY_OFFSET: Final = 3  # from target, lower and upper of cpu to those of memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,14 +156,14 @@ class RowTable(ColumnTable):
     least: Thousandths = column(np.int64, 0, 2)  # of cpu, of memory
     most: Thousandths = column(np.int64, NO_MOST, 2)
     is_crossed: Flags = column(np.bool_, False, 2)  # the least is above the most
-    moved_cpu: Weights = column(np.float64)  # came or went since the checkpoint was written
-    moved_memory: Weights = column(np.float64)
+    unsaved_cpu: Weights = column(np.float64)  # came or went since the checkpoint was written
+    unsaved_memory: Weights = column(np.float64)
     is_dirty: Flags = column(np.bool_)  # differs from its checkpoint
     written: Times = column(np.int64, UNSET)  # when the checkpoint was written
-    # When its VPA's status was last compared with what stands: what it showed, as bits, and the
-    # amounts before caps: target, lower and upper of cpu, then of memory.
-    shown: Bits = column(np.int8)
-    compared: Amounts = column(np.int64, 0, 6)
+    # When its VPA's status was last compared with what stands: what the estimate showed, as bits,
+    # and its amounts before caps: target, lower and upper of cpu, then of memory.
+    estimated_shows: Bits = column(np.int8)
+    estimated: Amounts = column(np.int64, 0, 6)
 
     def __init__(self, rules: AggregationRules) -> None:
         super().__init__()
@@ -229,7 +229,7 @@ class RowTable(ColumnTable):
     ) -> None:
         """Add CPU samples, each of which weighs and counts as much as so many."""
         weights = self.cpu.add(rows, CPU_GRID.bucket(millicores), times, CPU_WEIGHT * weight)
-        np.add.at(self.moved_cpu, rows, weights)
+        np.add.at(self.unsaved_cpu, rows, weights)
         np.maximum.at(self.last, rows, times)
         fresh = self.first[rows] == UNSET
         self.first[rows[fresh]] = times[fresh]
@@ -241,7 +241,7 @@ class RowTable(ColumnTable):
     def learn_peaks(self, rows: Rows, peaks: Peaks, amounts: Amounts, times: Times) -> None:
         """File memory peaks of streams; rows whose peaks stay in their buckets do not move."""
         weights = file_peaks(self.memory, rows, peaks, amounts)
-        np.add.at(self.moved_memory, rows, weights)
+        np.add.at(self.unsaved_memory, rows, weights)
         np.maximum.at(self.last_any, rows, times)
         self.is_dirty[rows[weights > 0.0]] = True
 

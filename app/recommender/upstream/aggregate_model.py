@@ -50,7 +50,7 @@ from app.recommender.core.status import (
     publication,
     status_of,
 )
-from app.recommender.core.tables import TARGET, RowTable
+from app.recommender.core.tables import MEMORY_OFFSET, TARGET, RowTable
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import ABSENT, PastUsage, UsageBatch
 from app.recommender.upstream.cluster import PodKey, UpstreamCluster, UpstreamVpa
@@ -320,7 +320,7 @@ class UpstreamModel:
     def _note_targets(self, estimation: Estimation) -> None:
         if self._judge is None:
             return
-        amounts = estimation.amounts[:, (TARGET, TARGET + 3)].tolist()
+        amounts = estimation.amounts[:, (TARGET, MEMORY_OFFSET + TARGET)].tolist()
         targets = dict(zip(estimation.rows.tolist(), amounts, strict=True))
         for key, vpa in self._cluster.vpas.items():
             for link in vpa.links:

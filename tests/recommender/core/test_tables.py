@@ -51,14 +51,14 @@ def test_dropped_rows_are_as_good_as_new() -> None:
     row = table.start("app", 5)
     table.follow(row, 3, container_rules(make.vpa(), "app", RULES))
     table.learn_cpu(np.array([row]), np.array([1000]), np.array([DAY]))
-    table.compared[row] = 7
+    table.estimated[row] = 7
     assert table.expiry_ns[row] == 8 * DAY
     table.drop(row)
     again = table.start("log", 6)
 
     assert again == row
     assert (table.names[row], table.vpa[row], table.first[row]) == ("log", NOWHERE, UNSET)
-    assert (table.cpu.totals[row], table.compared[row].sum(), table.is_dirty[row]) == (0, 0, False)
+    assert (table.cpu.totals[row], table.estimated[row].sum(), table.is_dirty[row]) == (0, 0, False)
 
 
 def test_samples_of_a_batch() -> None:

@@ -99,7 +99,7 @@ class Trace:
 
     def _forget_published(self) -> None:
         """Let the same peak be made again: the reference does not ask what is published."""
-        self.scene.members.rows.compared[:] = 0
+        self.scene.members.rows.estimated[:] = 0
 
     def compare(self) -> None:
         """Both must say the same."""
