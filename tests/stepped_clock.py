@@ -25,3 +25,7 @@ class SteppedClock:
     def wait(self, seconds: float) -> None:
         """Let so many seconds pass."""
         self._passed_seconds += seconds
+
+    def set_back(self, seconds: float) -> None:
+        """Let the time of day be earlier, as when a clock is set; no seconds pass."""
+        self._start -= timedelta(seconds=seconds)

@@ -71,8 +71,7 @@ async def gone() -> Message:
 
 async def wait() -> str:
     """Wait for a turn that never comes."""
-    await asyncio.Event().wait()
-    return "done"
+    return await asyncio.wait_for(asyncio.Event().wait(), 30) and "done"
 
 
 async def done() -> str:

@@ -375,6 +375,28 @@ def test_a_claim_ends() -> None:
     assert at.answer(vpa_review("two"))["allowed"]
 
 
+def test_a_claim_counts_for_those_who_began_before_it_was_stored() -> None:
+    """A list that was begun a while ago lacks what was accepted since, though it is stored now."""
+    gate = Gate()
+    at = desk(siblings=gate)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(at.answer, vpa_review("first"), Phase.MUTATING, 60.0)
+        assert gate.arrived.acquire(timeout=WAIT_SECONDS)
+        assert at.answer(vpa_review("rival"), seconds=0.0)["allowed"]
+        at.clock.wait(2 * LIFETIME_SECONDS)
+        gate.open.set()
+        assert not first.result(WAIT_SECONDS)["allowed"]
+
+
+def test_a_claim_ends_though_the_clock_is_set_back() -> None:
+    """A time of day that runs twice lets no VPA stand in the way of others for longer."""
+    at = desk()
+    assert at.answer(vpa_review("one"))["allowed"]
+    at.clock.wait(LIFETIME_SECONDS)
+    at.clock.set_back(3600)
+    assert at.answer(vpa_review("two"))["allowed"]
+
+
 @cases(
     "first",
     {

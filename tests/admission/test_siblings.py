@@ -27,10 +27,11 @@ class Server:
     may_answer: threading.Event = field(default_factory=threading.Event)
 
     def of(self, namespace: str) -> tuple[Vpa, ...] | None:
-        """Return what is stored, when it may."""
+        """Return what is stored now, when it may."""
+        vpas = self.vpas
         self.asked.append(namespace)
         assert self.may_answer.wait(30)
-        return self.vpas if self.tells else None
+        return vpas if self.tells else None
 
     def named(self, _namespace: str, name: str) -> Vpa | None:
         """Return one VPA."""
@@ -62,6 +63,7 @@ class Server:
             (*OTHERS, make.vpa("r0", target="Job/x")),
         ),
         "unknown": ((*OTHERS, RIVALS[0]), Server(tells=False), ["r0"], (*OTHERS, RIVALS[0])),
+        "many, unknown": ((*OTHERS, *RIVALS), Server(tells=False), ["r0"], (*OTHERS, *RIVALS)),
         "many have gone": (
             (*OTHERS, *RIVALS),
             Server(OTHERS),
@@ -96,6 +98,18 @@ def test_without_time_nothing_is_read() -> None:
     watched = (*OTHERS, *RIVALS)
     assert KnownSiblings(server, lambda: 60.0).beside(NEW, watched, 60.0) == watched
     assert not server.asked
+
+
+def test_a_list_tells_what_was_stored_when_it_was_asked_for() -> None:
+    """Who comes while a list is under way gets the next one, which may hold more."""
+    server = Server()
+    lists = SharedLists(server)
+    assert lists.of("default", 0.0) is None
+    assert eventually(lambda: server.asked == ["default"])
+    server.vpas = RIVALS
+    assert lists.of("default", 0.0) is None
+    server.may_answer.set()
+    assert lists.of("default", 30.0) == RIVALS
 
 
 def test_lists_are_shared() -> None:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from dataclasses import replace
 from datetime import timedelta
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -24,6 +27,8 @@ from app.model.vpa import (
 from tests import make
 from tests.cases import cases
 from tests.junk import objects_like
+
+T = TypeVar("T")
 
 BOOST = make.boost_json(factor=2, duration="15s")
 FULL = make.vpa_json(
@@ -170,6 +175,32 @@ def test_policy(policies: list[str], container: str, expected: str | None) -> No
     """A container's own policy outranks the wildcard, wherever it stands."""
     found = make.vpa(policies=[make.policy_json(name) for name in policies]).policy(container)
     assert (found and found.container) == expected
+
+
+class Walked(tuple[T, ...]):
+    """Entries that count how often something goes through them."""
+
+    walks = 0
+
+    def __iter__(self) -> Iterator[T]:
+        """Begin to go through them."""
+        self.walks += 1
+        return super().__iter__()
+
+
+def test_questions_about_many_containers_cost_as_much_as_about_one() -> None:
+    """A tenant may write thousands of policies and containers: no question goes through them."""
+    recommended = [make.recommendation_json(f"c{number}", cpu="1") for number in range(100)]
+    policies = [make.policy_json(f"c{number}") for number in range(100)]
+    read = make.vpa(policies=policies, recommendations=recommended)
+    walked, recommendation = Walked(read.policies or ()), Walked(read.recommendation or ())
+    vpa = replace(read, policies=walked, recommendation=recommendation)
+    before = walked.walks, recommendation.walks
+    for number in range(100):
+        assert vpa.policy(f"c{number}") is not None
+        assert vpa.recommended(f"c{number}") is not None
+        assert vpa.boost(f"c{number}") is None
+    assert (walked.walks, recommendation.walks) == before
 
 
 def test_the_last_wildcard_counts() -> None:
