@@ -9,22 +9,20 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import suppress
 from itertools import chain
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 from app.model.errors import BadObject, Conflict, Invalid, NotFound
 from app.model.fields import Object, object_at, text_at
 from app.ports import CHECKPOINTS, VPAS, Cluster, Json, PatchKind, Ref, Resource
-from app.recommender.core.checkpoints import Checkpoint, own_annotations, patch_of, to_json
-from app.recommender.core.history import orphans
+from app.recommender.core.checkpoints import (
+    Checkpoint,
+    CheckpointName,
+    orphans,
+    own_annotations,
+    patch_of,
+    to_json,
+)
 from app.recommender.paging import leavable, listed
-
-
-class CheckpointName(NamedTuple):
-    """Which checkpoint it is."""
-
-    namespace: str
-    name: str
-    uid: str = ""  # if it is known
 
 
 class CheckpointSource(Protocol):
@@ -73,13 +71,9 @@ class ClusterCheckpoints:
     ) -> list[CheckpointName]:
         """Return the checkpoints whose VPA does not exist, but those in some namespaces."""
         # In this order: the VPA of a checkpoint that is there already is in the second list.
-        owned = list(identities(self._items(CHECKPOINTS, self._namespace, may_continue)))
+        names = list(checkpoint_names(self._items(CHECKPOINTS, self._namespace, may_continue)))
         vpas = {name_of(item) for item in self._items(VPAS, self._namespace, may_continue)}
-        uids = {(one.namespace, one.name): uid for one, uid in owned}
-        found = orphans((one for one, _ in owned), vpas, kept_namespaces=kept_namespaces)
-        return [
-            CheckpointName(one.namespace, one.name, uids[one.namespace, one.name]) for one in found
-        ]
+        return orphans(names, vpas, kept_namespaces=kept_namespaces)
 
     def _items(
         self, resource: Resource, namespace: str, may_continue: Callable[[], bool]
@@ -128,13 +122,13 @@ def _annotated(cluster: Cluster, one: Checkpoint, item: Json) -> bool:
     return False
 
 
-def identities(items: Iterable[Object]) -> Iterator[tuple[Checkpoint, str]]:
-    """Yield to which VPA each checkpoint belongs, whatever else is in it, and its uid."""
+def checkpoint_names(items: Iterable[Object]) -> Iterator[CheckpointName]:
+    """Yield which checkpoints they are, whatever else is in them; none without a VPA."""
     for item in items:
         with suppress(BadObject):
             if vpa := text_at(object_at(item, "spec", ""), "vpaObjectName", "spec"):
                 uid = text_at(object_at(item, "metadata", ""), "uid", "metadata")
-                yield Checkpoint(*name_of(item), vpa, ""), uid
+                yield CheckpointName(*name_of(item), vpa, uid)
 
 
 def name_of(item: Object) -> tuple[str, str]:

@@ -24,9 +24,8 @@ from queue import SimpleQueue
 
 from app.model.errors import ClusterError, NotFound, TooLate
 from app.ports import CHECKPOINTS, VPAS, Clock, Cluster, Ref
-from app.recommender.checkpoint_store import CheckpointName
 from app.recommender.configuration import RecommenderContext, RoundRules
-from app.recommender.core.checkpoints import Checkpoint
+from app.recommender.core.checkpoints import Checkpoint, CheckpointName
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.status import Publication, Why, status_patch
 from app.recommender.core.targets import ObservedVpa, VpaKey
@@ -287,7 +286,7 @@ def _length_of_vpas(checkpoints: Sequence[Checkpoint], vpas: int) -> int:
     """Return how many checkpoints from the first on belong to so many VPAs."""
     seen = set[VpaKey]()
     for count, one in enumerate(checkpoints):
-        seen.add((one.namespace, one.vpa))
+        seen.add(one.vpa_key)
         if len(seen) > vpas:
             return count
     return len(checkpoints)

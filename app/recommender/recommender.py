@@ -19,10 +19,10 @@ from typing import Any, Final, Protocol
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object
 from app.ports import Cluster
-from app.recommender.checkpoint_store import CheckpointName, identities, name_of
+from app.recommender.checkpoint_store import checkpoint_names, name_of
 from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.configuration import RecommenderContext, RoundRules
-from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
+from app.recommender.core.checkpoints import Checkpoint, CheckpointName, read_checkpoint
 from app.recommender.core.oom import reduced
 from app.recommender.core.status import Publication
 from app.recommender.core.targets import VpaKey
@@ -246,7 +246,7 @@ class Recommender:
                 return
         now = max(now, self._context.server_now() or now)
         if self._is_restored:
-            mine = [one for one in found if (one.namespace, one.vpa) in waiting]
+            mine = [one for one in found if one.vpa_key in waiting]
             problems = self.model.restore(mine, now, only=waiting, lost=lost & waiting)
         else:
             problems = self.model.restore(found, now, lost=lost)
@@ -276,7 +276,7 @@ class Recommender:
         try:
             return (read_checkpoint(item),)
         except Exception as error:
-            lost.update((one.namespace, one.vpa) for one, _ in identities([item]))
+            lost.update(one.vpa_key for one in checkpoint_names([item]))
             if not isinstance(error, BadObject):
                 raise
             problem = f"checkpoint {_shown(item)}: {error}"

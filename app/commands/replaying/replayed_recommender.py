@@ -20,11 +20,9 @@ from app.model.fields import Object
 from app.model.pods import ContainerStatus
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
-from app.recommender.checkpoint_store import CheckpointName
 from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.configuration import RecommenderContext, RoundRules
-from app.recommender.core.checkpoints import Checkpoint, to_json
-from app.recommender.core.history import orphans
+from app.recommender.core.checkpoints import Checkpoint, CheckpointName, orphans, to_json
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.oom import OomRecord
 from app.recommender.core.status import Publication
@@ -95,12 +93,12 @@ class RecordedCheckpoints:
         """Return the checkpoints whose VPA does not exist, but those in some namespaces."""
         del may_continue
         vpas = {(one.namespace, one.name) for one in self._objects.vpas()}
-        stored = self._objects.checkpoints.values()
-        return [
-            CheckpointName(one.namespace, one.name)
-            for one in orphans(stored, vpas, kept_namespaces=kept_namespaces)
+        names = (
+            CheckpointName(one.namespace, one.name, one.vpa)
+            for one in self._objects.checkpoints.values()
             if self._namespace in ("", one.namespace)
-        ]
+        )
+        return orphans(names, vpas, kept_namespaces=kept_namespaces)
 
 
 class RecordedFeed(ClusterFeed):

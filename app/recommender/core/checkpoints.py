@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import hashlib
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import orjson
@@ -43,6 +43,7 @@ from app.recommender.core.moments import (
     moment,
     nanoseconds,
 )
+from app.recommender.core.targets import VpaKey
 
 VERSION: Final = "v3"
 HEAVIEST: Final = 10_000  # what the heaviest bucket is stored as
@@ -99,6 +100,25 @@ class Checkpoint:
     updated_ns: int = UNSET  # when it was written
     windows: tuple[OpenWindow, ...] = ()
     kills: tuple[tuple[str, int], ...] = ()  # (pod, second), the newest first
+
+    @property
+    def vpa_key(self) -> VpaKey:
+        """Whose it is."""
+        return (self.namespace, self.vpa)
+
+
+class CheckpointName(NamedTuple):
+    """Which checkpoint it is."""
+
+    namespace: str
+    name: str
+    vpa: str = ""  # whose it is, if that is known
+    uid: str = ""  # if it is known
+
+    @property
+    def vpa_key(self) -> VpaKey:
+        """Whose it is."""
+        return (self.namespace, self.vpa)
 
 
 def encode(weights: Weights, total: float, reference_ns: int) -> StoredHistogram:
@@ -306,6 +326,23 @@ def _is_entry(entry: object, length: int) -> bool:
         and isinstance(entry[0], str)
         and all(type(number) is int and number >= 0 for number in entry[1:])
     )
+
+
+def orphans(
+    checkpoints: Iterable[CheckpointName],
+    vpas: Collection[VpaKey],
+    *,
+    kept_namespaces: Collection[str],
+) -> list[CheckpointName]:
+    """Return the checkpoints whose VPA does not exist, under any recommender.
+
+    `vpas` must be a complete list of all VPAs; checkpoints in kept namespaces stay.
+    """
+    return [
+        found
+        for found in checkpoints
+        if found.vpa_key not in vpas and found.namespace not in kept_namespaces
+    ]
 
 
 class CheckpointNames:

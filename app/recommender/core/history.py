@@ -106,7 +106,7 @@ class RowCheckpoints:
 
     def failed(self, checkpoint: Checkpoint) -> None:
         """Note that a checkpoint could not be written."""
-        tracked = self._members.vpas.get((checkpoint.namespace, checkpoint.vpa))
+        tracked = self._members.vpas.get(checkpoint.vpa_key)
         row = tracked.rows.get(checkpoint.container) if tracked is not None else None
         if row is not None:
             table = self._members.rows
@@ -221,7 +221,7 @@ class RowCheckpoints:
         """
         best: dict[tuple[str, str, str], Checkpoint] = {}
         for found in checkpoints:
-            key = (found.namespace, found.vpa, found.container)
+            key = (*found.vpa_key, found.container)
             if key not in best or best[key].count < found.count:
                 best[key] = found
         problems, skipped = list[str](), self._members.skipped
@@ -230,7 +230,7 @@ class RowCheckpoints:
                 try:
                     problems.append(self._take_in(found, now_ns, only))
                 except Exception:
-                    self.lose([(found.namespace, found.vpa)])
+                    self.lose([found.vpa_key])
                     raise
         for vpa in self.awaited() if only is None else only:
             with skipped.guard("VPA", *vpa):
@@ -241,7 +241,7 @@ class RowCheckpoints:
 
     def _take_in(self, found: Checkpoint, now_ns: int, only: Collection[VpaKey] | None) -> str:
         """Take in one checkpoint if it is wanted; return what is wrong with it."""
-        key = (found.namespace, found.vpa)
+        key = found.vpa_key
         self.names.take(found.namespace, found.name, (found.vpa, found.container))
         tracked = self._members.vpas.get(key)
         if tracked is None or not tracked.awaits_history or not (only is None or key in only):
@@ -365,17 +365,3 @@ def _reachable(reference_ns: int, newest_ns: int, half_life_ns: int) -> int:
 
 def _encoded(bank: Bank, line: int) -> StoredHistogram:
     return encode(bank.weights[line], float(bank.totals[line]), int(bank.references[line]))
-
-
-def orphans(
-    checkpoints: Iterable[Checkpoint], vpas: Collection[VpaKey], *, kept_namespaces: Collection[str]
-) -> list[Checkpoint]:
-    """Return the checkpoints whose VPA does not exist, under any recommender.
-
-    `vpas` must be a complete list of all VPAs; checkpoints in kept namespaces stay.
-    """
-    return [
-        found
-        for found in checkpoints
-        if (found.namespace, found.vpa) not in vpas and found.namespace not in kept_namespaces
-    ]

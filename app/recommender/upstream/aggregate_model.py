@@ -157,7 +157,7 @@ class UpstreamModel:
         self._cluster.now_ns = nanoseconds(now)
         self._cluster.load_vpas(self._observed.values())
         for found in checkpoints:
-            vpa = self._cluster.vpas.get((found.namespace, found.vpa))
+            vpa = self._cluster.vpas.get(found.vpa_key)
             if vpa is not None:
                 state = Aggregate(self.rules.aggregation, nanoseconds(now))
                 state.load(found)
@@ -169,7 +169,7 @@ class UpstreamModel:
 
     def not_stored(self, checkpoint: Checkpoint) -> None:
         """Note that a checkpoint could not be written; its VPA comes first again."""
-        vpa = self._cluster.vpas.get((checkpoint.namespace, checkpoint.vpa))
+        vpa = self._cluster.vpas.get(checkpoint.vpa_key)
         if vpa is not None:
             vpa.stored_ns = vpa.stored_before_ns
 

@@ -16,11 +16,13 @@ from app.model import patches
 from app.model.errors import BadObject, Invalid
 from app.recommender.core.checkpoints import (
     Checkpoint,
+    CheckpointName,
     CheckpointNames,
     OpenWindow,
     StoredHistogram,
     decode,
     encode,
+    orphans,
     patch_of,
     read_checkpoint,
     to_json,
@@ -357,3 +359,21 @@ def test_release() -> None:
     assert names.release("default", ("web", "app-x")) == "web-app-x"
     assert names.release("default", ("web", "app-x")) is None
     assert names.of("default", ("web-app", "x")) == "web-app-x"
+
+
+@cases(
+    "namespace vpa expected",
+    {
+        "its VPA is gone": ("a", "gone", True),
+        "its VPA is there, under any recommender": ("a", "web", False),
+        "its namespace is not ours": ("kept", "gone", False),
+        "a VPA of that name in another namespace": ("b", "web", True),
+    },
+)
+def test_orphans(namespace: str, vpa: str, expected: bool) -> None:
+    """A checkpoint is an orphan if its VPA does not exist in a namespace that is ours."""
+    name = CheckpointName(namespace, "x", vpa)
+
+    found = orphans([name], {("a", "web"), ("kept", "web")}, kept_namespaces={"kept"})
+
+    assert found == ([name] if expected else [])

@@ -14,7 +14,6 @@ from app.model.quantity import Quantity
 from app.model.selectors import EVERYTHING
 from app.model.vpa import ContainerRecommendation
 from app.recommender.core.checkpoints import Checkpoint, OpenWindow, StoredHistogram
-from app.recommender.core.history import orphans
 from app.recommender.core.moments import DAY, nanoseconds
 from app.recommender.core.rules import (
     AggregationRules,
@@ -660,24 +659,6 @@ def test_forgetting_after_a_clock_was_put_right() -> None:
     scene.tick()
 
     assert scene.model.row_count == 0
-
-
-@cases(
-    "namespace vpa expected",
-    {
-        "its VPA is gone": ("a", "gone", True),
-        "its VPA is there, under any recommender": ("a", "web", False),
-        "its namespace is not ours": ("kept", "gone", False),
-        "a VPA of that name in another namespace": ("b", "web", True),
-    },
-)
-def test_orphans(namespace: str, vpa: str, expected: bool) -> None:
-    """A checkpoint is an orphan if its VPA does not exist in a namespace that is ours."""
-    checkpoint = Checkpoint(namespace, "x", vpa, "app")
-
-    found = orphans([checkpoint], {("a", "web"), ("kept", "web")}, kept_namespaces={"kept"})
-
-    assert found == ([checkpoint] if expected else [])
 
 
 def test_a_row_that_cannot_be_stored_is_named() -> None:
