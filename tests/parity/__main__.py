@@ -94,12 +94,13 @@ def _told(answers: Iterable[Json], story: Story) -> dict[str, object]:
 
 def _recommended(answer: Json) -> object:
     """Return amounts as numbers: how they are spelt changes when upstream's side reads them."""
-    if not answer["recommendation"]:
+    if answer["recommendation"] is None:
         return None
     return {
         one["containerName"]: {
-            bound: {name: Quantity.parse(text).nano for name, text in one.get(bound, {}).items()}
+            bound: {name: Quantity.parse(text).nano for name, text in one[bound].items()}
             for bound in _BOUNDS
+            if bound in one
         }
         for one in answer["recommendation"].get("containerRecommendations") or ()
     }

@@ -201,7 +201,7 @@ class Story:
             "mode": (0.25, ("Off", "Auto")),
             "minAllowed": (0.3, ({"cpu": "10m", "memory": "1Gi"}, {"cpu": "1", "memory": "100Mi"})),
             "maxAllowed": (0.3, ({"cpu": "30m", "memory": "2Gi"}, {"cpu": "2", "memory": "300Mi"})),
-            "controlledResources": (0.3, (["cpu"], ["memory"], ["cpu", "memory"])),
+            "controlledResources": (0.4, (["cpu"], ["memory"], ["cpu", "memory"], [], [])),
         }
         policy: Json = {"containerName": name}
         for key, (chance, values) in choices.items():

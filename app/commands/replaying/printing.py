@@ -14,6 +14,8 @@ from app.recommender.core.checkpoints import to_json
 from app.recommender.core.status import status_json, status_of
 
 CSV_HEADER: Final = b"time,namespace,vpa,container,cpu_millicores,memory_bytes\n"
+_LISTS: Final = ("target", "lowerBound", "upperBound", "uncappedTarget")
+_NO_AMOUNTS: Final[Json] = {"containerName": "", **{name: {} for name in _LISTS}}
 _WIDTH: Final = 40  # of the bar
 
 
@@ -27,7 +29,7 @@ def json_lines(look: ReplayLook, *, checkpoints: bool) -> Iterator[bytes]:
                 "time": time,
                 "namespace": vpa.namespace,
                 "name": vpa.name,
-                "recommendation": status.get("recommendation"),
+                "recommendation": _with_all_lists(status.get("recommendation")),
                 "conditions": status["conditions"],
             }
         )
@@ -36,6 +38,14 @@ def json_lines(look: ReplayLook, *, checkpoints: bool) -> Iterator[bytes]:
         name = {key: item["metadata"][key] for key in ("namespace", "name")}
         shown = {"metadata": name, "spec": item["spec"], "status": item["status"]}
         yield _line({"time": time, "checkpoint": shown})
+
+
+def _with_all_lists(recommendation: Json | None) -> Json | None:
+    """Return a recommendation with the lists that a status leaves out because they are empty."""
+    if not recommendation:
+        return recommendation
+    found = recommendation["containerRecommendations"]
+    return {"containerRecommendations": [_NO_AMOUNTS | one for one in found]}
 
 
 def csv_lines(look: ReplayLook) -> Iterator[bytes]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import io
 
+import orjson
+
 from app.commands.replaying.playback import ReplayLook
 from app.commands.replaying.printing import Bar, csv_lines, json_lines
 from app.model.fields import Json
@@ -26,6 +28,23 @@ def test_json_of_a_vpa_without_status() -> None:
         b'{"time":"2026-01-05T10:00:00Z","namespace":"default","name":"web",'
         b'"recommendation":null,"conditions":[]}\n'
     )
+
+
+def test_json_of_empty_lists() -> None:
+    """Every container has all lists, also those without amounts, which a status leaves out."""
+    look = ReplayLook(make.NOW, [make.vpa(recommendations=[app({})])], [])
+    (line,) = json_lines(look, checkpoints=True)
+    assert orjson.loads(line)["recommendation"] == {
+        "containerRecommendations": [
+            {
+                "containerName": "app",
+                "target": {},
+                "lowerBound": {},
+                "upperBound": {},
+                "uncappedTarget": {},
+            }
+        ]
+    }
 
 
 @cases(

@@ -379,9 +379,31 @@ func (c *cluster) print(t *testing.T, out *os.File, at time.Time) {
 	for _, vpa := range all {
 		write(t, out, map[string]any{
 			"time": at.UTC().Format(time.RFC3339), "namespace": vpa.Namespace, "name": vpa.Name,
-			"recommendation": vpa.Status.Recommendation, "conditions": vpa.Status.Conditions,
+			"recommendation": whole(vpa.Status.Recommendation), "conditions": vpa.Status.Conditions,
 		})
 	}
+}
+
+// whole returns a recommendation with all lists of each container: JSON leaves empty ones out.
+func whole(told *vpav1.RecommendedPodResources) any {
+	if told == nil {
+		return nil
+	}
+	containers := []map[string]any{}
+	for _, one := range told.ContainerRecommendations {
+		containers = append(containers, map[string]any{
+			"containerName": one.ContainerName, "target": amounts(one.Target), "lowerBound": amounts(one.LowerBound),
+			"upperBound": amounts(one.UpperBound), "uncappedTarget": amounts(one.UncappedTarget),
+		})
+	}
+	return map[string]any{"containerRecommendations": containers}
+}
+
+func amounts(told corev1.ResourceList) corev1.ResourceList {
+	if told == nil {
+		return corev1.ResourceList{}
+	}
+	return told
 }
 
 func write(t *testing.T, out *os.File, value any) {

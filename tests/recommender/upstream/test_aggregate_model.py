@@ -8,6 +8,7 @@ from datetime import timedelta
 import pytest
 
 from app.model.selectors import EVERYTHING
+from app.model.vpa import ContainerRecommendation
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import ABSENT
@@ -54,6 +55,20 @@ def test_nothing_known_is_the_floor() -> None:
         name: dict.fromkeys(("lower", "target", "upper", "uncapped"), "8m 87381333")
         for name in ("app", "log", "proxy")
     }
+
+
+def test_a_container_without_controlled_resources() -> None:
+    """It has an entry whose four lists are empty, and its share of what a pod gets at least."""
+    scene = scene_of()
+    scene.vpa(policies=[make.policy_json("app", controlledResources=[])])
+    scene.pod("web-0", "app", "log")
+    scene.tick()
+    scene.use(100, GI)
+    loop(scene, 1)
+
+    app, _ = scene.vpas["web"].vpa.recommendation or ()
+    assert app == ContainerRecommendation("app", {}, {}, {}, {})
+    assert scene.shown()["log"]["target"] == "12m 125Mi"
 
 
 @pytest.mark.parametrize("minutes", [1, 10], ids=["after the first sample", "later"])
