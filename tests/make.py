@@ -227,20 +227,21 @@ def running_json(
     the status, e.g. `qosClass="Burstable"`.
     """
     ready = ready_since is not None
-    statuses = [
-        {
+
+    def reported(item: Json) -> Json:
+        return {
             "name": item["name"],
             "containerID": f"containerd://{item['name']}",
             "ready": ready,
             "restartCount": 0,
             "state": {"running": {"startedAt": time(started)}},
-        }
-        | _some(
+        } | _some(
             resources=copy.deepcopy(item.get("resources")),
             allocatedResources=copy.copy(item.get("resources", {}).get("requests")),
         )
-        for item in pod["spec"]["containers"]
-    ]
+
+    spec = pod["spec"]
+    init = {"initContainerStatuses": [reported(item) for item in spec.get("initContainers", ())]}
     condition = {
         "type": "Ready",
         "status": "True" if ready else "False",
@@ -249,13 +250,14 @@ def running_json(
     metadata = {"creationTimestamp": time(started)} | pod["metadata"]
     return pod | {
         "metadata": metadata,
-        "spec": pod["spec"] | {"nodeName": "node-1"},
+        "spec": spec | {"nodeName": "node-1"},
         "status": {
             "phase": "Running",
             "startTime": time(started),
             "conditions": [condition],
-            "containerStatuses": statuses,
+            "containerStatuses": [reported(item) for item in spec["containers"]],
         }
+        | (init if "initContainers" in spec else {})
         | status,
     }
 

@@ -32,6 +32,7 @@ from app.flags.shared import (
     OWN_NAMESPACE,
     ClusterAccess,
     Logging,
+    NativeSidecars,
     Offline,
     Profiling,
     Scope,
@@ -214,6 +215,7 @@ class Decisions:
         ),
     ]
     gates: Annotated[FeatureGates, feature_gates()]
+    native_sidecars: NativeSidecars
 
 
 @dataclass(frozen=True, slots=True)

@@ -210,4 +210,9 @@ def _siblings(items: Iterable[Object]) -> Iterator[Vpa]:
 
 def review_rules(decisions: Decisions) -> ReviewRules:
     """Return the rules of reviews."""
-    return ReviewRules(decisions.gates, decisions.max_cpu_boost, decisions.disjointness)
+    return ReviewRules(
+        decisions.gates,
+        decisions.max_cpu_boost,
+        decisions.native_sidecars,
+        disjointness=decisions.disjointness,
+    )

@@ -131,10 +131,10 @@ def admission(settings: AdmissionSettings, _environment: Environment) -> int:
 @_verb(RecommenderSettings)
 def recommender(settings: RecommenderSettings, _environment: Environment) -> int:
     """Recommend."""
-    from app.diagnosis.pod_preview import PodPreviewer
+    from app.diagnosis.pod_preview import pod_previewer
     from app.recommender.process import serve
 
-    return serve(settings, PodPreviewer)
+    return serve(settings, pod_previewer(settings))
 
 
 @_verb(UpdaterSettings)

@@ -70,12 +70,12 @@ def explain_report(settings: ExplainSettings, clock: Clock) -> Report:
     offline, reach = settings.offline, settings.cluster
     now = settings.asking.at or clock.now()
     namespace = chosen_namespace(settings.selection, offline, reach)
-    rules = settings.admission
+    rules, sidecars = settings.admission, settings.deciding.native_sidecars
     asked: list[Subject] = []
     items: list[Json] = []
     notes: list[str] = []
     for where, names in _places(settings, namespace).items():
-        wanted = GatherRequest(offline, reach, where, rules, (PODS, CHECKPOINTS))
+        wanted = GatherRequest(offline, reach, where, rules, (PODS, CHECKPOINTS), sidecars)
         with gather_objects(wanted, clock, now) as seen:
             selector = settings.selection.selector
             here = list(
@@ -264,7 +264,9 @@ class Explainer:
             deciding, settings.disruption, settings.thresholds, _NO_SCOPE, asking.interval
         )
         self._rules, self._gates = rules, deciding.gates
-        self._admission = PodAdmission(PodRules(deciding.gates, asking.max_cpu_boost))
+        self._admission = PodAdmission(
+            PodRules(deciding.gates, asking.max_cpu_boost, deciding.native_sidecars)
+        )
         self._plans: dict[datetime, Plan] = {}
         self._raw = {
             (item["metadata"].get("namespace") or "default", item["metadata"].get("name")): item

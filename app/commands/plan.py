@@ -39,7 +39,8 @@ def plan_report(settings: PlanSettings, clock: Clock) -> Report:
     now = settings.asking.at or clock.now()
     reach, offline = settings.cluster, settings.offline
     namespace = settings.scope.namespace or chosen_namespace(settings.selection, offline, reach)
-    wanted = GatherRequest(offline, reach, namespace, settings.admission)
+    sidecars = settings.deciding.native_sidecars
+    wanted = GatherRequest(offline, reach, namespace, settings.admission, native_sidecars=sidecars)
     with gather_objects(wanted, clock, now) as seen:
         found = decided(settings, seen, namespace, clock, now)
     notes = [str(problem) for problem in seen.problems]

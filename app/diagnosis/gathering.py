@@ -68,6 +68,7 @@ class GatherRequest:
     namespace: str
     lease: AdmissionCheck
     keeps: tuple[Resource, ...] = ()  # of what the objects are wanted as they came
+    native_sidecars: bool = True  # whether they are containers like the others
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,8 @@ def _recorded(wanted: GatherRequest, now: datetime) -> GatheredObjects:
     rules = wanted.lease
     leases = [item for item in kept if _is_lease(item, rules)]
     sign = webhook_health(leases[-1], rules, now) if leases and rules.is_on else HEALTHY
-    return GatheredObjects(recorded.snapshot, recorded, sign, kept, recorded.problems)
+    snapshot = _snapshot(recorded, wanted)
+    return GatheredObjects(snapshot, recorded, sign, kept, recorded.problems)
 
 
 def _live(
@@ -153,7 +155,18 @@ def _live(
     recorded = RecordedCluster(_keeping(found, kept, wanted))
     problems += recorded.problems
     sign = _sign(cluster.within(_CALL_SECONDS), wanted.lease, now)
-    return GatheredObjects(recorded.snapshot, owners, sign, kept, problems)
+    return GatheredObjects(_snapshot(recorded, wanted), owners, sign, kept, problems)
+
+
+def _snapshot(recorded: RecordedCluster, wanted: GatherRequest) -> Snapshot:
+    found = recorded.snapshot
+    if wanted.native_sidecars:
+        return found
+    return found.changed(
+        Replacement(Collection.PODS, namespace, name, pod.without_sidecars())
+        for namespace, view in found.namespaces.items()
+        for name, pod in view.pods.items()
+    )
 
 
 def _sign(cluster: KubeCluster, rules: AdmissionCheck, now: datetime) -> WebhookHealth:

@@ -6,7 +6,7 @@ create it and the LimitRanges of its namespace, which are read for this one ques
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -17,15 +17,23 @@ from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
 from app.admission.core.pod_explanation import explain
 from app.diagnosis.core.members import created_again, creation_request
 from app.model.errors import BadObject, NotFound
-from app.model.fields import object_at, objects_at
+from app.model.fields import Object, object_at, objects_at
 from app.model.gates import FeatureGates
 from app.model.limits import LimitRange, combined_limits, read_limit_range
 from app.model.patches import apply
-from app.model.pods import Container, original_resources, read_pod
+from app.model.pods import (
+    CONTAINERS,
+    INIT_CONTAINERS,
+    SIDECAR,
+    Container,
+    original_resources,
+    read_pod,
+)
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.workloads import Lookup, LookupResult, read_workload
 from app.ports import LIMIT_RANGES, PODS, WORKLOADS, Clock, Cluster, Json, Owners, Ref
 from app.recommender.api import ContainerPreview, PodPreview
+from app.recommender.flags import RecommenderSettings
 
 _PAGE: Final = 500
 _LOOKUP_SECONDS: Final = 5.0
@@ -34,11 +42,19 @@ _LOOKUP_SECONDS: Final = 5.0
 class PodPreviewer:
     """Sizes running pods as if they were created now; any thread may ask."""
 
-    def __init__(self, cluster: Cluster, owners: Owners, clock: Clock, gates: FeatureGates) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        owners: Owners,
+        clock: Clock,
+        gates: FeatureGates,
+        *,
+        native_sidecars: bool = True,
+    ) -> None:
         self._cluster = cluster
         self._owners = owners
         self._clock = clock
-        self._rules = PodRules(gates)
+        self._rules = PodRules(gates, native_sidecars=native_sidecars)
 
     def __call__(self, namespace: str, name: str, snapshot: Snapshot) -> PodPreview:
         """Return what a pod would get.
@@ -88,6 +104,13 @@ class PodPreviewer:
         return read_workload(item, kind=resource.kind, api_version=resource.api_version).template
 
 
+def pod_previewer(
+    settings: RecommenderSettings,
+) -> Callable[[Cluster, Owners, Clock, FeatureGates], PodPreviewer]:
+    """Return what makes previewers for a recommender."""
+    return partial(PodPreviewer, native_sidecars=settings.loop.native_sidecars)
+
+
 def _unboosted(pod: Json) -> list[Container]:
     """Return the containers of a pod without what they have for their start alone."""
     found = read_pod(pod)
@@ -129,5 +152,12 @@ def _resources(pod: Mapping[str, Any]) -> dict[str, Json]:
             word: dict(object_at(object_at(item, "resources", ""), word, ""))
             for word in ("requests", "limits")
         }
-        for item in objects_at(object_at(pod, "spec", ""), "containers", "spec")
+        for item in _lasting(object_at(pod, "spec", ""))
     }
+
+
+def _lasting(spec: Object) -> Iterator[Object]:
+    """Yield the containers of a pod's spec that run as long as it does."""
+    yield from objects_at(spec, CONTAINERS, "spec")
+    others = objects_at(spec, INIT_CONTAINERS, "spec")
+    yield from (item for item in others if item.get("restartPolicy") == SIDECAR)

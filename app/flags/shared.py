@@ -42,6 +42,18 @@ def feature_gates(default: str = "") -> Flag:
     return Flag("feature-gates", GATES, default, meaning)
 
 
+NativeSidecars = Annotated[
+    bool,
+    Flag(
+        "native-sidecars",
+        SWITCH,
+        "true",
+        "treat native sidecars (init containers with restartPolicy Always) like other containers; "
+        "false leaves them alone, and is to be told to all three processes",
+    ),
+]
+
+
 @dataclass(frozen=True, slots=True)
 class ClusterAccess:
     """How to reach the API server."""

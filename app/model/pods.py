@@ -1,15 +1,19 @@
 """Pods: their containers, resources, conditions and terminations.
 
-Strategy: init containers are kept apart, because they are never changed. Values that many pods
-share are kept in memory once: short words, owners, and whole resources, which are looked up by
-their text.
+Strategy: native sidecars (init containers that run on) are containers like the others, and stand
+behind them; other init containers are kept apart, because they are never changed. Values that
+many pods share are kept in memory once: short words, owners, places of containers, and whole
+resources, which are looked up by their text.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import cache
+from operator import attrgetter
+from typing import NamedTuple
 
 import orjson
 
@@ -71,6 +75,28 @@ _MOST_AMOUNTS = 8  # of which each is an object
 _known: dict[str, Resources] = {}  # by how they are written; emptied when it is full
 
 
+CONTAINERS, INIT_CONTAINERS = "containers", "initContainers"
+SIDECAR = "Always"  # the restart policy that makes one of an init container
+
+
+class ContainerPlace(NamedTuple):
+    """Where a container stands in the spec of its pod."""
+
+    section: str
+    position: int
+
+    @property
+    def is_init(self) -> bool:
+        """Whether it is an init container, be it a native sidecar."""
+        return self.section == INIT_CONTAINERS
+
+    def __str__(self) -> str:
+        return f"{'init ' if self.is_init else ''}container {self.position}"
+
+
+_FIRST = ContainerPlace(CONTAINERS, 0)
+
+
 @dataclass(frozen=True, slots=True)
 class Container:
     """A container of the spec."""
@@ -78,7 +104,13 @@ class Container:
     name: str
     resources: Resources
     resize_policy: tuple[tuple[str, str], ...] = ()  # (resource, restart policy)
-    restart_policy: str = ""  # only init containers have one; Always makes a sidecar
+    restart_policy: str = ""
+    place: ContainerPlace = _FIRST
+
+    @property
+    def is_sidecar(self) -> bool:
+        """Whether it is an init container that runs as long as its pod."""
+        return self.place.is_init and self.restart_policy == SIDECAR
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,15 +148,30 @@ class Pod:
     labels: Mapping[str, str]
     annotations: Mapping[str, str] | None  # None: the member is missing
     owners: tuple[OwnerReference, ...]
-    containers: tuple[Container, ...]
-    init_containers: tuple[Container, ...]
+    containers: tuple[Container, ...]  # native sidecars behind the others
+    init_containers: tuple[Container, ...]  # that are never changed
     pod_resources: Resources | None  # spec.resources, for the pod as a whole
     node: str
     phase: str
     started: datetime | None
     observed_generation: int | None  # the latest that the kubelet has seen
     conditions: tuple[Condition, ...]
-    statuses: tuple[ContainerStatus, ...]
+    statuses: tuple[ContainerStatus, ...]  # of `containers`
+
+    def without_sidecars(self) -> Pod:
+        """Return the pod with its native sidecars among the containers that are not changed."""
+        sidecars = [one for one in self.containers if one.is_sidecar]
+        if not sidecars:
+            return self
+        names = {one.name for one in sidecars}
+        return replace(
+            self,
+            containers=tuple(one for one in self.containers if one.name not in names),
+            init_containers=tuple(
+                sorted((*self.init_containers, *sidecars), key=attrgetter("place"))
+            ),
+            statuses=tuple(one for one in self.statuses if one.name not in names),
+        )
 
     @property
     def controller(self) -> OwnerReference | None:
@@ -167,6 +214,7 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
     metadata = object_at(item, "metadata", "")
     spec = object_at(item, "spec", "")
     status = object_at(item, "status", "")
+    containers, init_containers = read_pod_containers(spec, "spec")
     return Pod(
         namespace=shared_text(namespace or text_at(metadata, "namespace", "metadata")),
         name=text_at(metadata, "name", "metadata"),
@@ -180,16 +228,33 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
         if metadata.get("annotations") is None
         else labels_at(metadata, "annotations", "metadata"),
         owners=shared_owners(read_owners(metadata)),
-        containers=read_containers(spec, "containers", "spec"),
-        init_containers=read_containers(spec, "initContainers", "spec"),
+        containers=containers,
+        init_containers=init_containers,
         pod_resources=None if spec.get("resources") is None else _resources(spec, "spec"),
         node=shared_text(text_at(spec, "nodeName", "spec")),
         phase=shared_text(text_at(status, "phase", "status")),
         started=time_at(status, "startTime", "status"),
         observed_generation=int64_at(status, "observedGeneration", "status"),
         conditions=read_conditions(status),
-        statuses=_statuses(status),
+        statuses=_statuses(status, containers),
     )
+
+
+def read_pod_without_sidecars(item: Object) -> Pod:
+    """Read a pod whose native sidecars are not changed."""
+    return read_pod(item).without_sidecars()
+
+
+def read_pod_containers(
+    spec: Object, path: str
+) -> tuple[tuple[Container, ...], tuple[Container, ...]]:
+    """Read the containers that run as long as their pod, and the other init containers."""
+    containers = read_containers(spec, CONTAINERS, path)
+    if spec.get(INIT_CONTAINERS) is None:
+        return containers, ()
+    found = read_containers(spec, INIT_CONTAINERS, path)
+    sidecars = tuple([one for one in found if one.is_sidecar])
+    return containers + sidecars, tuple([one for one in found if not one.is_sidecar])
 
 
 def read_containers(spec: Object, key: str, path: str) -> tuple[Container, ...]:
@@ -201,10 +266,16 @@ def read_containers(spec: Object, key: str, path: str) -> tuple[Container, ...]:
             name=shared_text(text_at(item, "name", at)),
             resources=_resources(item, at),
             resize_policy=() if item.get("resizePolicy") is None else _resize_policy(item, at),
-            restart_policy=text_at(item, "restartPolicy", at),
+            restart_policy=shared_text(text_at(item, "restartPolicy", at)),
+            place=_place(key, index),
         )
-        for item, at in items_at(spec, key, path)
+        for index, (item, at) in enumerate(items_at(spec, key, path))
     )
+
+
+@cache
+def _place(key: str, index: int) -> ContainerPlace:
+    return ContainerPlace(key, index)
 
 
 def _resize_policy(container: Object, path: str) -> tuple[tuple[str, str], ...]:
@@ -238,9 +309,13 @@ def _new_resources(written: Object, at: str) -> Resources:
     )
 
 
-def _statuses(status: Object) -> tuple[ContainerStatus, ...]:
+def _statuses(status: Object, containers: Sequence[Container]) -> tuple[ContainerStatus, ...]:
     entries = items_at(status, "containerStatuses", "status")
-    return tuple(_status(item, path) for item, path in entries)
+    found = [_status(item, path) for item, path in entries]
+    if sidecars := {one.name for one in containers if one.place.is_init}:
+        others = items_at(status, "initContainerStatuses", "status")
+        found += [one for item, path in others if (one := _status(item, path)).name in sidecars]
+    return tuple(found)
 
 
 def _status(item: Object, path: str) -> ContainerStatus:

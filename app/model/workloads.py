@@ -23,7 +23,7 @@ from app.model.fields import (
     text_at,
 )
 from app.model.kinds import ObjectKey, OwnerReference, owner_key, read_owners
-from app.model.pods import Container, read_containers
+from app.model.pods import Container, read_pod_containers
 from app.model.selectors import NOTHING, Selector
 
 
@@ -78,7 +78,7 @@ def read_workload(
         replicas=integer_at(spec, "replicas", "spec"),
         desired_scheduled=integer_at(status, "desiredNumberScheduled", "status"),
         rollout=_rollout(metadata, spec, status) if with_template else None,
-        template=read_containers(pod_spec, "containers", pod_path) if with_template else (),
+        template=read_pod_containers(pod_spec, pod_path)[0] if with_template else (),
         template_labels=_template_labels(template, template_path) if with_template else None,
         unprobed=tuple(
             shared_text(text_at(item, "name", at))

@@ -100,6 +100,7 @@ def _model_rules(settings: RecommenderSettings) -> RecommenderRules:
         ),
         memory_saver=loop.memory_saver,
         per_vpa_config=FeatureGate.PER_VPA_CONFIG in loop.gates,
+        native_sidecars=loop.native_sidecars,
         cpu_startup_boost=FeatureGate.CPU_STARTUP_BOOST in loop.gates,
         expects_past=has_past(settings),
         gathers_quality=True,

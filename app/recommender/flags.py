@@ -32,6 +32,7 @@ from app.flags.shared import (
     ClusterAccess,
     LeaderElection,
     Logging,
+    NativeSidecars,
     PortAccess,
     Profiling,
     Scope,
@@ -76,6 +77,7 @@ class RoundFlags:
         ListenAddress, Flag("address", ADDRESS, ":8942", "where metrics and health are served")
     ]
     gates: Annotated[FeatureGates, feature_gates()]
+    native_sidecars: NativeSidecars
 
 
 @dataclass(frozen=True, slots=True)

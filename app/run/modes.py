@@ -11,7 +11,7 @@ from typing import Final
 
 from app.admission.certification import Certification, local
 from app.admission.flags import AdmissionSettings
-from app.diagnosis.pod_preview import PodPreviewer
+from app.diagnosis.pod_preview import pod_previewer
 from app.flags.command_line import parse
 from app.ports import CHECKPOINTS, VPAS, Cluster, Json
 from app.recommender import process as recommender
@@ -109,7 +109,9 @@ class DryRunMode:
         runtime = DryRunRuntime(self._report_write, self._drafts)
         self._connection = runtime.connect(processes.updater.cluster)
         self.cluster: Cluster = self._connection
-        self._recommender = recommender.Process(processes.recommender, runtime, PodPreviewer)
+        self._recommender = recommender.Process(
+            processes.recommender, runtime, pod_previewer(processes.recommender)
+        )
         self._updater = updater.Process(processes.updater, runtime)
         certificates = replace(processes.admission.certificates, own_dir=folder / "certs")
         admission = replace(processes.admission, certificates=certificates)

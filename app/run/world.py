@@ -15,7 +15,7 @@ from typing import Final
 
 from app.admission.certification import Certification, in_cluster
 from app.admission.flags import AdmissionSettings
-from app.diagnosis.pod_preview import PodPreviewer
+from app.diagnosis.pod_preview import pod_previewer
 from app.kube.files import Document, documents
 from app.kube.manifests import documents as manifests
 from app.model import quantity
@@ -80,7 +80,9 @@ class World:
             return in_cluster(settings, self.sandbox.cluster, SystemClock(), problem)
 
         self.webhook = EmbeddedWebhook(settings, runtime, certify, listeners, beats=True)
-        self.recommender = recommender.Process(processes.recommender, runtime, PodPreviewer)
+        self.recommender = recommender.Process(
+            processes.recommender, runtime, pod_previewer(processes.recommender)
+        )
         self.updater = updater.Process(processes.updater, runtime)
         self._forget()
 

@@ -2,7 +2,7 @@
 
 Strategy: amounts are kept as texts in the objects and become quantities where something is
 computed with them. The sum of a pod is what schedulers and kubelets count: its containers and
-sidecars together, or the largest init container if that is more.
+sidecars together, or an init container beside the sidecars in front of it if that is more.
 """
 
 from __future__ import annotations
@@ -85,8 +85,12 @@ def total(spec: Json, wanted: Callable[[Json], Amounts]) -> Amounts:
     init_containers = spec.get("initContainers") or ()
     for container in (*spec["containers"], *filter(is_sidecar, init_containers)):
         _add(amounts_wanted, wanted(container))
+    ahead: Amounts = {}  # sidecars that run already
     for container in init_containers:
-        for name, amount in wanted(container).items():
+        beside = all_of((ahead, wanted(container)))
+        if is_sidecar(container):
+            ahead = beside
+        for name, amount in beside.items():
             amounts_wanted[name] = max(amounts_wanted.get(name, ZERO), amount)
     return amounts_wanted
 

@@ -17,12 +17,18 @@ from fractions import Fraction
 from typing import Final
 
 from app.model.limits import Limits, NamespaceLimits
-from app.model.pods import BOOST_ANNOTATION, Container, Pod, boost_annotation
+from app.model.pods import (
+    BOOST_ANNOTATION,
+    Container,
+    Pod,
+    boost_annotation,
+)
 from app.model.quantity import CPU, ZERO, Quantity, scale
 from app.model.snapshot import NamespaceView
 from app.model.times import LATEST, later
 from app.model.vpa import BoostType, CpuBoost, Vpa, limits_follow
 from app.sizing.capping import proportional_limit, request_at
+from app.sizing.running_together import running_together
 
 LONGEST_START: Final = timedelta(hours=6)  # until a pod is ready
 
@@ -292,17 +298,18 @@ def _possible_rises(
     pod: Pod, limits: Limits, levels: Sequence[_Levels]
 ) -> Iterator[tuple[Fraction, Ceiling]]:
     """Yield how far boosts can rise together with what limits and requests there is room for."""
-    sidecars = [c.resources for c in pod.init_containers if c.restart_policy == "Always"]
     most = limits.most(CPU)
-    if not most.is_zero:
-        fixed = sum((sidecar.limit(CPU) or ZERO).nano for sidecar in sidecars)
-        sums = [sum(one.limit.nano for one in level) for level in zip(*levels, strict=True)]
-        yield _possible_rise(most.nano - fixed, sums), Ceiling.POD_LIMIT_RANGE
     wanted = pod.pod_resources.request(CPU) if pod.pod_resources is not None else None
-    if wanted is not None:
-        fixed = sum((sidecar.request(CPU) or ZERO).nano for sidecar in sidecars)
-        sums = [sum(one.request.nano for one in level) for level in zip(*levels, strict=True)]
-        yield _possible_rise(wanted.nano - fixed, sums), Ceiling.POD_RESOURCES
+    for names, others in running_together(pod):
+        found = [level for level in levels if level[0].container.name in names]
+        if not most.is_zero:
+            fixed = sum((other.limit(CPU) or ZERO).nano for other in others)
+            sums = [sum(one.limit.nano for one in level) for level in zip(*found, strict=True)]
+            yield _possible_rise(most.nano - fixed, sums), Ceiling.POD_LIMIT_RANGE
+        if wanted is not None:
+            fixed = sum((other.request(CPU) or ZERO).nano for other in others)
+            sums = [sum(one.request.nano for one in level) for level in zip(*found, strict=True)]
+            yield _possible_rise(wanted.nano - fixed, sums), Ceiling.POD_RESOURCES
 
 
 def _possible_rise(room: int, sums: Sequence[int]) -> Fraction:

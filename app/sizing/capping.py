@@ -4,10 +4,11 @@ Strategy: bounds of a LimitRange apply to limits, so they are converted into the
 the proportional limit just meets them. The VPA's policy comes after the LimitRange and wins; its
 maximum comes after its minimum and wins. What does not fit the pod as a whole is scaled by one
 factor for all containers that may change, so that the sum just meets the bound. What may not
-change (mode Off, sidecars among the init containers, limits under RequestsOnly) takes its share
-first. A container without a recommendation gives way to the LimitRange for pods like the others,
-from its own requests, as in upstream; not to the pod's own resources, within which its author
-gave it what it asks for.
+change (mode Off, native sidecars where they are left alone, limits under RequestsOnly) takes its
+share first. A container without a recommendation gives way to the LimitRange for pods like the
+others, from its own requests, as in upstream; not to the pod's own resources, within which its
+author gave it what it asks for. Init containers run before the others, but beside the sidecars in
+front of them, which therefore may have to give way once more.
 
 Limits follow requests in the ratio that the author gave them. Where there is no ratio (no
 request, or request equals limit) the limit becomes the request.
@@ -34,6 +35,7 @@ from app.model.quantity import (
     scale_in_int64,
 )
 from app.model.vpa import ContainerPolicy, limits_follow
+from app.sizing.running_together import RunningTogether
 
 
 class Limit(NamedTuple):
@@ -211,15 +213,19 @@ def _cap(amounts: dict[str, Quantity], caps: list[AppliedCap], cap: AppliedCap) 
     caps.append(cap)
 
 
-def fit_pod_limits(drafts: Sequence[Draft], limits: Limits, sidecars: Sequence[Resources]) -> None:
+def fit_pod_limits(
+    drafts: Sequence[Draft], limits: Limits, together: Sequence[RunningTogether]
+) -> None:
     """Scale recommendations so that their sums meet the LimitRange for pods."""
     _let_others_make_room(drafts)
     words = {word: None for draft in drafts for word in draft.amounts_by_bound}
     for word, resource in product(words, SIZED):
-        shares = [_share(draft, word, resource, limits) for draft in drafts]
-        shares += [_fixed(current, resource) for current in sidecars]
-        before = _targets(drafts, resource)
-        _fit(resource, shares, limits)
+        before, most = _targets(drafts, resource), limits.most(resource)
+        _fit(resource, _shares(drafts, word, resource, limits, together[0]), limits)
+        for starting in together[1:]:
+            shares = _shares(drafts, word, resource, limits, starting)
+            if not most.is_zero and _sum(share.limit for share in shares) > most:
+                _scale_by_limits(resource, shares, most)
         # The annotation does not tell of it, as in upstream.
         by = "scaled to fit the LimitRange for pods"
         _tell_changes(drafts, before, resource, by, is_noted=False)
@@ -242,6 +248,14 @@ class Share(NamedTuple):
     limit: Quantity
     keeps_limit: bool
     write: Callable[[Quantity], None] | None = None  # None: the request may not change either
+
+
+def _shares(
+    drafts: Sequence[Draft], word: str, resource: str, limits: Limits, together: RunningTogether
+) -> list[Share]:
+    found = [one for one in drafts if one.container.name in together.names]
+    shares = [_share(draft, word, resource, limits) for draft in found]
+    return shares + [_fixed(current, resource) for current in together.others]
 
 
 def _share(draft: Draft, word: str, resource: str, limits: Limits) -> Share:
@@ -320,7 +334,7 @@ def _scale_by_limits(resource: str, shares: Sequence[Share], wanted: Quantity) -
 
 
 def fit_pod_resources(
-    drafts: Sequence[Draft], pod: Resources, limits: Limits, sidecars: Sequence[Resources]
+    drafts: Sequence[Draft], pod: Resources, limits: Limits, together: Sequence[RunningTogether]
 ) -> None:
     """Keep each limit below the pod's, and all requests together within the pod's."""
     words = {word: None for draft in drafts for word in draft.amounts_by_bound}
@@ -329,10 +343,10 @@ def fit_pod_resources(
         if (most := pod.limit(resource)) is not None:
             for draft in drafts:
                 _keep_below(draft, word, resource, most, limits.usual(resource))
-        if (wanted := pod.request(resource)) is not None:
-            shares = [_share(draft, word, resource, limits) for draft in drafts]
-            shares += [_fixed(current, resource) for current in sidecars]
-            if _sum(share.request for share in shares) > wanted:
+        wanted = pod.request(resource)
+        for found in together if wanted is not None else ():
+            shares = _shares(drafts, word, resource, limits, found)
+            if wanted is not None and _sum(share.request for share in shares) > wanted:
                 _scale_requests(resource, shares, wanted)
         _tell_changes(drafts, before, resource, "capped to fit the pod's own resources")
 

@@ -26,6 +26,7 @@ from app.sizing.capping import (
     fit_pod_resources,
     proportional_limit,
 )
+from app.sizing.running_together import running_together
 
 _UNLIMITED = Limits()
 
@@ -84,12 +85,12 @@ def capped(
         for container in pod.containers
     ]
     if limits.pod is not None:
-        fit_pod_limits(drafts, limits.pod, _sidecars(pod))
+        fit_pod_limits(drafts, limits.pod, running_together(pod))
     for draft in drafts:
         cap_container(draft, limits.container)
     if pod.pod_resources is not None:
         usual = limits.container or _UNLIMITED
-        fit_pod_resources(drafts, pod.pod_resources, usual, _sidecars(pod))
+        fit_pod_resources(drafts, pod.pod_resources, usual, running_together(pod))
     if with_bounds:
         _order_bounds(drafts)
     return {draft.container.name: _amounts(draft) for draft in drafts if draft.amounts_by_bound}
@@ -111,15 +112,6 @@ def _draft(container: Container, vpa: Vpa, current: Resources, *, with_bounds: b
 
 def _ordered(amounts: Quantities) -> dict[str, Quantity]:
     return {resource: amounts[resource] for resource in in_order(amounts)}
-
-
-def _sidecars(pod: Pod) -> Sequence[Resources]:
-    """Return the resources of init containers that run as long as the pod."""
-    return [
-        container.resources
-        for container in pod.init_containers
-        if container.restart_policy == "Always"
-    ]
 
 
 def _order_bounds(drafts: Sequence[Draft]) -> None:

@@ -26,6 +26,7 @@ from app.flags.shared import (
     ClusterAccess,
     LeaderElection,
     Logging,
+    NativeSidecars,
     PortAccess,
     Profiling,
     Scope,
@@ -63,6 +64,7 @@ class Deciding:
         ),
     )
     gates: Annotated[FeatureGates, feature_gates()]
+    native_sidecars: NativeSidecars
     prove: Annotated[
         Prove,
         Flag(

@@ -23,7 +23,7 @@ from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.watch_cache import WatchedResource, WatchState, watched_vpas, watched_workloads
 from app.model.gates import FeatureGate
 from app.model.limits import read_disruption_budget, read_limit_range, read_node
-from app.model.pods import read_pod
+from app.model.pods import read_pod, read_pod_without_sidecars
 from app.model.snapshot import Collection, Snapshot
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster, Resource
 from app.runtime.access import guard_of
@@ -133,9 +133,7 @@ class Process:
         watched, self._called, reporting, leased, asked = self._clusters
         registry = new_registry()
         self._limits = LimitReport(registry, UpdaterLimit)
-        self._watch = ClusterWatch(
-            watched, self._called, settings.scope.namespace, runtime, self._limits.reached
-        )
+        self._watch = ClusterWatch(watched, self._called, settings, runtime, self._limits.reached)
         self._process_metrics = ProcessMetrics(registry, version("plumbline"))
         self._stopping = self._leads = self._is_tidied = self._is_stale = False
         self._election = election(settings.election, leased, clock)
@@ -314,12 +312,14 @@ class ClusterWatch:
         self,
         watched: Connection,
         asked: Connection,
-        namespace: str,
+        settings: UpdaterSettings,
         runtime: Runtime,
         reached: LimitReached,
     ) -> None:
         self._clock = runtime.clock
-        self._mirror = runtime.mirror(watched, sources(namespace))
+        native_sidecars = settings.deciding.native_sidecars
+        watches = sources(settings.scope.namespace, native_sidecars=native_sidecars)
+        self._mirror = runtime.mirror(watched, watches)
         self.listen = self._mirror.listen
         self.owners = LiveOwners(asked.within(_LOOKUP_SECONDS), runtime.clock, reached)
         self._refreshing = runtime.loop(
@@ -381,11 +381,12 @@ class ClusterWatch:
         return watch_ages(self._mirror, self._clock)
 
 
-def sources(namespace: str) -> Iterator[WatchedResource]:
+def sources(namespace: str, *, native_sidecars: bool = True) -> Iterator[WatchedResource]:
     """Yield what is watched, in one namespace or in all."""
     yield watched_vpas(namespace, watch_log)
+    read = read_pod if native_sidecars else read_pod_without_sidecars
     yield WatchedResource(
-        PODS, Collection.PODS, read_pod, namespace=namespace, field_selector=_LIVE_PODS
+        PODS, Collection.PODS, read, namespace=namespace, field_selector=_LIVE_PODS
     )
     yield WatchedResource(
         LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=namespace

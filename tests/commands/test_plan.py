@@ -29,7 +29,7 @@ from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
 from tests.stepped_clock import SteppedClock
-from tests.updater.core.scenes import container, recommended, running, several
+from tests.updater.core.scenes import container, recommended, running, several, sidecar
 
 NOW = make.time(make.NOW)
 STALE = "2026-01-05T09:00:00Z"
@@ -298,3 +298,16 @@ def test_what_is_needed_may_not_be_refused(server: ApiServer, tmp_path: Path) ->
     server.fail("pods", 403)
     with pytest.raises(ClusterError):
         of_server(server, tmp_path)
+
+
+@cases(
+    "flags action",
+    {"sized": ((), "Resize"), "left alone": (("--native-sidecars=false",), "None")},
+)
+def test_sidecars(tmp_path: Path, flags: Sequence[str], action: str) -> None:
+    """A native sidecar that is too small counts, unless a flag leaves it alone."""
+    pods = several(running(container("app", "200m/200Mi"), init=[sidecar("proxy", "10m")]), 2)
+    advice = [recommended("200m/200Mi = ="), recommended("50m = =", "proxy")]
+    vpa = make.vpa_json(mode="InPlaceOrRecreate", recommendations=advice)
+    found = about(tmp_path, [*pods, make.workload_json(replicas=2), vpa], *flags)
+    assert found.items[0]["action"] == action

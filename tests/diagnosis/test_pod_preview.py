@@ -289,3 +289,27 @@ def test_the_next_pod_gets_it(spec: Json, limits: Json | None, recommendation: s
     resources = after["spec"]["containers"][0]["resources"]
     assert told.gets == resources
     assert told.now != resources
+
+
+@pytest.mark.parametrize(("native_sidecars", "expected"), [(True, "150m"), (False, "10m")])
+def test_sidecars(native_sidecars: bool, expected: str) -> None:
+    """What a native sidecar would get is told too; other init containers are not told of."""
+    stage = Stage()
+    found = deployment("web")
+    small = {"requests": {"cpu": "10m"}}
+    found["spec"]["template"]["spec"]["initContainers"] = [
+        {"name": "setup", "image": "i", "resources": small},
+        {"name": "proxy", "image": "i", "resources": small, "restartPolicy": "Always"},
+    ]
+    stage.apply(found, vpa(mode="Initial"))
+    stage.run(30)
+    stage.recommend("150m = = for proxy")
+    gates = stage.settings.deciding.gates
+    preview = PodPreviewer(
+        stage.sandbox.cluster, NoOwners(), stage.clock, gates, native_sidecars=native_sidecars
+    )
+    (before,) = stage.pods()
+    told = preview("default", before["metadata"]["name"], snapshot_of(stage.sandbox)).containers
+    assert [one.name for one in told] == ["app", "proxy"]
+    assert told[1].now["requests"]["cpu"] == "10m"
+    assert told[1].gets["requests"]["cpu"] == expected

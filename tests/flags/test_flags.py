@@ -103,17 +103,17 @@ UPSTREAM = {
 OURS = {
     AdmissionSettings: """
         context host workers tls-cert-dir certs-dir selector-disjointness objects
-        webhook-config-name
+        webhook-config-name native-sidecars
     """,
     UpdaterSettings: """
         context dry-run prove useless-eviction-share update-concurrency vpa-summaries
         upscale-only-in-place in-place-deferred-resize-timeout in-place-resize-timeout
         namespace-eviction-rate-limit namespace-eviction-rate-burst
-        tls-cert-file tls-private-key tokens-over-http
+        tls-cert-file tls-private-key tokens-over-http native-sidecars
     """,
     RecommenderSettings: """
         context parity prometheus-ca-file password-file tls-cert-file tls-private-key
-        tokens-over-http
+        tokens-over-http native-sidecars
     """,
 }
 

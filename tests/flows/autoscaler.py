@@ -6,7 +6,7 @@ registered itself; recommender and updater are the processes that a cluster runs
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,13 +31,13 @@ _GATES = "--feature-gates=AllAlpha=true"
 _ANY_PORT = "--address=127.0.0.1:0"
 
 
-def process_settings() -> ProcessSettings:
+def process_settings(*flags: str) -> ProcessSettings:
     """Return how the three are told to work; the updater does all in the thread of the test."""
     one_thread = ("--update-concurrency=1", "--concurrent-cpu-startup-boost-syncs=1")
     return ProcessSettings(
-        parse(AdmissionSettings, [_GATES], {}),
-        parse(RecommenderSettings, [_GATES, _ANY_PORT], {}),
-        parse(UpdaterSettings, [_GATES, _ANY_PORT, *one_thread], {}),
+        parse(AdmissionSettings, [_GATES, *flags], {}),
+        parse(RecommenderSettings, [_GATES, _ANY_PORT, *flags], {}),
+        parse(UpdaterSettings, [_GATES, _ANY_PORT, *one_thread, *flags], {}),
     )
 
 
@@ -100,9 +100,9 @@ class Autoscaler:
 
 
 @contextmanager
-def autoscaler(*items: Json) -> Iterator[Autoscaler]:
-    """Start the three, and bring objects into their cluster; end all at the end."""
-    world = World(process_settings(), listeners())
+def autoscaler(*items: Json, flags: Sequence[str] = ()) -> Iterator[Autoscaler]:
+    """Start the three, all with some flags, and bring objects in; end all at the end."""
+    world = World(process_settings(*flags), listeners())
     try:
         world.start()
         found = Autoscaler(world)

@@ -17,6 +17,7 @@ from app.model.pods import (
     original_resources,
     read_containers,
     read_pod,
+    read_pod_without_sidecars,
     updates_annotation,
     vpa_at_creation,
 )
@@ -31,7 +32,10 @@ FULL = make.running_json(
             resize={"cpu": "NotRequired", "memory": "RestartContainer"},
         ),
         make.container_json("side", resources={"claims": [{"name": "gpu"}]}),
-        init=[make.container_json("proxy", cpu="10m", restartPolicy="Always")],
+        init=[
+            make.container_json("setup", cpu="3"),
+            make.container_json("proxy", cpu="10m", restartPolicy="Always"),
+        ],
         annotations={"vpaUpdates": "x"},
         spec={"resources": {"limits": {"cpu": "2"}}},
         metadata={"deletionTimestamp": "2026-01-05T10:00:00Z"},
@@ -53,15 +57,20 @@ def test_a_full_pod() -> None:
     assert pod.controller is not None
     assert pod.controller.key == ObjectKey("", "StatefulSet", "web")
     assert pod.pod_resources == Resources(limits=make.quantities(cpu="2"))
-    app, side = pod.containers
+    app, side, proxy = pod.containers
     assert app.resources.request("memory") == make.quantity("200Mi")
     assert app.resources.limit("cpu") == make.quantity("1")
     assert app.resources.limit("memory") is None
     assert app.resize_policy == (("cpu", "NotRequired"), ("memory", "RestartContainer"))
     assert side.resources == Resources(has_other=True)
-    assert [(init.name, init.restart_policy) for init in pod.init_containers] == [
-        ("proxy", "Always")
-    ]
+    assert (app.place, side.place) == (("containers", 0), ("containers", 1))
+    assert (proxy.resources.request("cpu"), proxy.place) == (
+        make.quantity("10m"),
+        ("initContainers", 1),
+    )
+    assert [one.is_sidecar for one in pod.containers] == [False, False, True]
+    assert [(one.name, one.is_sidecar) for one in pod.init_containers] == [("setup", False)]
+    assert [one.name for one in pod.statuses] == ["app", "side", "proxy"]
 
 
 def test_an_empty_pod() -> None:
@@ -264,3 +273,22 @@ def test_original_resources(text: str | None, expected: Resources | None) -> Non
     """An annotation that cannot be read tells nothing."""
     annotations = None if text is None else {f"{BOOST_ANNOTATION}app": text}
     assert original_resources(make.pod(annotations=annotations), "app") == expected
+
+
+def test_without_sidecars() -> None:
+    """A pod whose sidecars are left alone has them among the containers that are not changed."""
+    pod = read_pod(FULL).without_sidecars()
+    assert [one.name for one in pod.containers] == ["app", "side"]
+    assert [(one.name, one.is_sidecar) for one in pod.init_containers] == [
+        ("setup", False),
+        ("proxy", True),
+    ]
+    assert [one.name for one in pod.statuses] == ["app", "side"]
+    assert pod.without_sidecars() is pod
+    assert read_pod_without_sidecars(FULL) == pod
+
+
+@pytest.mark.parametrize(("index", "expected"), [(0, "container 0"), (2, "init container 1")])
+def test_a_place_as_text(index: int, expected: str) -> None:
+    """A container is called after where it stands."""
+    assert str(read_pod(FULL).containers[index].place) == expected

@@ -42,7 +42,8 @@ SAMPLES: Final[dict[str, tuple[Reader, Json, str]]] = {
         read_pod,
         test_pods.FULL,
         r"apiVersion|kind|.*blockOwnerDeletion|.*\.claims.*|"
-        r"status\.containerStatuses\.\d\.(allocatedResources.*|containerID|ready|state\.running.*)",
+        r"status\.containerStatuses\.\d\.(allocatedResources.*|containerID|ready|state\.running.*)|"
+        r"status\.initContainerStatuses\.\d\.(allocated.*|containerID|ready|state\.running.*)",
     ),
     "VPA": (read_vpa, test_vpa.FULL, r"apiVersion|kind|metadata\.resourceVersion"),
     "review": (

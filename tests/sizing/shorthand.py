@@ -32,6 +32,11 @@ def box(name: str, requests: str = "", limits: str = "") -> Json:
     return make.container_json(name, resources={"requests": two(requests), "limits": two(limits)})
 
 
+def sidecar(name: str, requests: str = "", limits: str = "") -> Json:
+    """Return a native sidecar."""
+    return box(name, requests, limits) | {"restartPolicy": "Always"}
+
+
 def advice(name: str, target: str) -> Json:
     """Return a recommendation for a container."""
     return {"containerName": name, "target": two(target)}
@@ -88,6 +93,11 @@ class Admitted:
         return [shown(container) for container in self.pod["spec"]["containers"]]
 
     @property
+    def sidecars(self) -> list[str]:
+        """Requests and limits of all init containers."""
+        return [shown(container) for container in self.pod["spec"]["initContainers"]]
+
+    @property
     def annotations(self) -> dict[str, str]:
         """The annotations of the pod."""
         found: dict[str, str] = self.pod["metadata"].get("annotations") or {}
@@ -116,12 +126,12 @@ def admit(
     gate: bool = True,
     most: str | None = None,
     owners: Sequence[Json] = (),
+    native_sidecars: bool = True,
 ) -> Admitted:
     """Admit a pod of `StatefulSet/web`, with all gates on unless said."""
     view = make.snapshot(vpa, *(owners or [make.workload_json()]), *objects).of("default")
-    rules = PodRules(
-        ALL_GATES if gate else NO_GATES, Quantity.parse(most) if most is not None else None
-    )
+    flag = Quantity.parse(most) if most is not None else None
+    rules = PodRules(ALL_GATES if gate else NO_GATES, flag, native_sidecars)
     review = read_review(make.review_json(pod))
     verdict = PodAdmission(rules).admit(review, view, NOTHING_LOOKED_UP)
     assert isinstance(verdict, PodVerdict)

@@ -15,7 +15,7 @@ from app.sizing.boost import Boosted, BoostRefusal, Ceiling, unprobed_boosts
 from tests import make
 from tests.admission.core.worlds import World, worlds
 from tests.cases import cases
-from tests.sizing.shorthand import Admitted, admit, advice, box, two, vpa_json
+from tests.sizing.shorthand import Admitted, admit, advice, box, sidecar, two, vpa_json
 
 NOTHING: dict[str, Json] = {"requests": {}, "limits": {}}
 ONLY = "RequestsOnly"
@@ -363,7 +363,7 @@ def test_container_limit_range(
             pod_range("4"),
             None,
             ["1 1", "1 1"],
-            [box("s", "1", "1") | {"restartPolicy": "Always"}],
+            [sidecar("s", "1", "1")],
             ["1500m 1500m", "1500m 1500m"],
             "ab",
         ),
@@ -372,7 +372,7 @@ def test_container_limit_range(
             None,
             {"requests": two("4")},
             ["1 1", "1 1"],
-            [box("s", "1") | {"restartPolicy": "Always"}, box("i", "9")],
+            [sidecar("s", "1"), box("i", "9")],
             ["1500m 1500m", "1500m 1500m"],
             "ab",
         ),
@@ -394,9 +394,60 @@ def test_pod_ceilings(
     spec = {} if resources is None else {"resources": resources}
     pod = make.pod_json(*boxes, init=init, spec=spec)
     ranges = [] if limits is None else [limits]
-    found = admit(pod, vpa_json(mode="Off", boost=factor(3)), *ranges)
+    vpa = vpa_json(mode="Off", boost=factor(3))
+    found = admit(pod, vpa, *ranges, native_sidecars=False)
     assert found.containers == expected
     assert "".join(found.boosts) == boosted
+
+
+@cases(
+    "limits resources init expected sidecars",
+    {
+        "as the others": (None, None, [sidecar("s", "1", "2")], ["3 3"], ["3 6"]),
+        "ordinary ones never": (None, None, [box("i", "1", "2")], ["3 3"], ["1 2"]),
+        "a share of the room": (
+            pod_range("4"),
+            None,
+            [sidecar("s", "1", "1")],
+            ["2 2"],
+            ["2 2"],
+        ),
+        "beside one that starts later": (
+            pod_range("8"),
+            None,
+            [sidecar("s", "1", "1"), box("i", "6", "6")],
+            ["2 2"],
+            ["2 2", "6 6"],
+        ),
+        "beside one that is done by then": (
+            pod_range("8"),
+            None,
+            [box("i", "6", "6"), sidecar("s", "1", "1")],
+            ["3 3"],
+            ["6 6", "3 3"],
+        ),
+        "within the pod's own": (
+            None,
+            {"requests": two("8")},
+            [sidecar("s", "1", "1"), box("i", "6", "6")],
+            ["2 2"],
+            ["2 2", "6 6"],
+        ),
+    },
+)
+def test_sidecars(
+    limits: Json | None,
+    resources: Json | None,
+    init: list[Json],
+    expected: list[str],
+    sidecars: list[str],
+) -> None:
+    """Sidecars are boosted as containers are, and fit beside what starts behind them."""
+    spec = {} if resources is None else {"resources": resources}
+    pod = make.pod_json(box("a", "1", "1"), init=init, spec=spec)
+    found = admit(pod, vpa_json(mode="Off", boost=factor(3)), *([limits] if limits else []))
+    assert (found.containers, found.sidecars) == (expected, sidecars)
+    assert ("s" in found.boosts) is any(one["name"] == "s" for one in init)
 
 
 @cases(

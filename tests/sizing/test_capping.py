@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
@@ -12,7 +14,7 @@ from app.sizing.capping import request_at
 from app.sizing.sizing import capped
 from tests import make
 from tests.cases import cases
-from tests.sizing.shorthand import admit, advice, box, two, vpa_json
+from tests.sizing.shorthand import admit, advice, box, sidecar, two, vpa_json
 
 MIN, MAX = "capped to fit Min in container LimitRange", "capped to fit Max in container LimitRange"
 RATIO = "capped to fit maxLimitRequestRatio in container LimitRange"
@@ -380,17 +382,95 @@ def test_off_container(pod: Json, limits: Json, expected: list[str]) -> None:
 @cases(
     "init expected",
     {
-        "sidecar": ([box("s", "1", "1") | {"restartPolicy": "Always"}], "500m 500m"),
-        "asks for nothing": ([box("s") | {"restartPolicy": "Always"}], "1500m 1500m"),
+        "sidecar": ([sidecar("s", "1", "1")], "500m 500m"),
+        "asks for nothing": ([sidecar("s")], "1500m 1500m"),
         "gone before the others start": ([box("s", "1", "1")], "1500m 1500m"),
     },
 )
-def test_sidecars(init: list[Json], expected: str) -> None:
-    """Sidecars among the init containers take their share, and are left alone."""
+def test_sidecars_that_are_left_alone(init: list[Json], expected: str) -> None:
+    """Sidecars take their share, and are left alone where a flag says so."""
     pod = make.pod_json(box("a", "1", "1"), init=init)
-    found = admit(pod, vpa_json(advice("a", "2"), advice("s", "9")), pod_range(most="1500m"))
+    vpa = vpa_json(advice("a", "2"), advice("s", "9"))
+    found = admit(pod, vpa, pod_range(most="1500m"), native_sidecars=False)
     assert found.containers == [expected]
     assert found.pod["spec"]["initContainers"] == init
+
+
+@cases(
+    "limits policies expected sidecars",
+    {
+        "no bounds": (None, (), ["2 2"], ["3 3", "6 6"]),
+        "all give way alike": (pod_range(most="4"), (), ["1 1"], ["3 3", "3 3"]),
+        "one in mode Off takes its share": (
+            pod_range(most="3"),
+            (make.policy_json("s", mode="Off"),),
+            ["2 2"],
+            ["3 3", "1 1"],
+        ),
+        "its own LimitRange": (make.limit_range_json(most=two("4")), (), ["2 2"], ["3 3", "4 4"]),
+        "its own policy": (
+            None,
+            (make.policy_json("s", max_allowed=two("5")),),
+            ["2 2"],
+            ["3 3", "5 5"],
+        ),
+    },
+)
+def test_sidecars(
+    limits: Json | None, policies: Sequence[Json], expected: list[str], sidecars: list[str]
+) -> None:
+    """Sidecars are sized as containers are, other init containers never."""
+    init = [box("i", "3", "3"), sidecar("s", "1", "1")]
+    pod = make.pod_json(box("a", "1", "1"), init=init)
+    recommended = advice("a", "2"), advice("s", "6"), advice("i", "9")
+    vpa = vpa_json(*recommended, policies=policies)
+    found = admit(pod, vpa, *([limits] if limits else []))
+    assert (found.containers, found.sidecars) == (expected, sidecars)
+
+
+@cases(
+    "limits resources init sidecars",
+    {
+        "beside a container that starts later": (
+            pod_range(most="4"),
+            None,
+            [sidecar("s", "1", "1"), box("i", "3", "3")],
+            ["1 1", "3 3"],
+        ),
+        "beside one that is done by then": (
+            pod_range(most="4"),
+            None,
+            [box("i", "3", "3"), sidecar("s", "1", "1")],
+            ["3 3", "2 2"],
+        ),
+        "two beside one": (
+            pod_range(most="6"),
+            None,
+            [sidecar("s", "1", "1"), sidecar("t", "1", "1"), box("i", "3", "3")],
+            ["1500m 1500m", "1500m 1500m", "3 3"],
+        ),
+        "no room anyway": (
+            pod_range(most="2"),
+            None,
+            [sidecar("s", "1", "1"), box("i", "3", "3")],
+            ["1333m 1333m", "3 3"],
+        ),
+        "within the pod's own": (
+            None,
+            {"requests": two("4")},
+            [sidecar("s", "1", "1"), box("i", "3", "3")],
+            ["1 1", "3 3"],
+        ),
+    },
+)
+def test_sidecars_beside_init_containers(
+    limits: Json | None, resources: Json | None, init: list[Json], sidecars: list[str]
+) -> None:
+    """A sidecar runs beside the init containers behind it, and has to fit beside them as well."""
+    spec = {} if resources is None else {"resources": resources}
+    pod = make.pod_json(box("a", "1", "1"), init=init, spec=spec)
+    vpa = vpa_json(advice("a", "1"), advice("s", "2"), advice("t", "2"))
+    assert admit(pod, vpa, *([limits] if limits else [])).sidecars == sidecars
 
 
 @cases(

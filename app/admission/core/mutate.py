@@ -82,6 +82,7 @@ class PodRules:
 
     gates: FeatureGates = field(default_factory=FeatureGates)
     max_cpu_boost: Quantity | None = None
+    native_sidecars: bool = True  # else they stay as they are
 
 
 class IncomingPod(NamedTuple):
@@ -93,6 +94,7 @@ class IncomingPod(NamedTuple):
     metadata: Object
     spec: Object  # the part that sizing looks at
     marks: tuple[str, ...] = ()  # annotations as of a boost, though it has none yet
+    native_sidecars: bool = True  # whether they are sized
 
     @property
     def labels(self) -> Mapping[str, str]:
@@ -107,13 +109,13 @@ class IncomingPod(NamedTuple):
     @property
     def title(self) -> str:
         """The name of the pod in logs; `%` stands for the suffix that an API server adds."""
-        metadata = self.metadata
-        return metadata.get("name") or f"{metadata.get('generateName') or ''}%"
+        return self.metadata.get("name") or f"{self.metadata.get('generateName') or ''}%"
 
     def pod(self) -> Pod:
         """Return the pod with what `size_key` holds, which is all that sizing reads."""
         metadata = _picked(self.metadata, _OF_METADATA)
-        return read_pod({"metadata": metadata, "spec": self.spec}, self.namespace)
+        pod = read_pod({"metadata": metadata, "spec": self.spec}, self.namespace)
+        return pod if self.native_sidecars else pod.without_sidecars()
 
 
 _OF_METADATA = ("annotations",)  # whether there are any, and which are of a boost
@@ -121,7 +123,7 @@ _OF_SPEC = ("containers", "initContainers")
 _OF_CONTAINERS = ("name", "resources", "restartPolicy")
 
 
-def read_incoming_pod(item: Object, namespace: str) -> IncomingPod:
+def read_incoming_pod(item: Object, namespace: str, *, native_sidecars: bool = True) -> IncomingPod:
     """Pick out what matching and sizing read.
 
     Raises:
@@ -143,7 +145,8 @@ def read_incoming_pod(item: Object, namespace: str) -> IncomingPod:
             picked[key] = [_picked(container, _OF_CONTAINERS) for container in containers]
     matched = (namespace, metadata.get("labels"), metadata.get("ownerReferences"))
     sized = (has_no_annotations, picked, marks) if marks else (has_no_annotations, picked)
-    return IncomingPod(namespace, _key(matched), _key(sized), metadata, picked, marks)
+    keys = _key(matched), _key(sized)
+    return IncomingPod(namespace, *keys, metadata, picked, marks, native_sidecars)
 
 
 def _picked(item: Object, keys: tuple[str, ...]) -> Json:
@@ -248,14 +251,14 @@ class PodAdmission:
         """Decide what a pod gets, or name what must be looked up before."""
         if request.operation not in ("CREATE", "") or request.subresource:
             return PodVerdict(PodReason.NOT_A_CREATION, "only the creation of a pod is changed")
-        version = request.resource.version
-        if version != "v1":
+        if (version := request.resource.version) != "v1":
             return PodVerdict(PodReason.UNKNOWN_VERSION, f"pods of version {version!r}")
         if request.new is None:
             return PodVerdict(PodReason.UNREADABLE, "request.object: is missing")
         try:
             item = as_object(request.new, "request.object")
-            incoming = read_incoming_pod(item, request.namespace)
+            sidecars = self._rules.native_sidecars
+            incoming = read_incoming_pod(item, request.namespace, native_sidecars=sidecars)
             match = self._match(incoming, view, looked_up)
             if isinstance(match, LookupNeeded):
                 return match
@@ -354,14 +357,14 @@ def pod_patch(pod: Pod, vpa: str, containers: Sequence[ContainerVerdict]) -> lis
     if pod.annotations is None:
         operations.append(add("/metadata/annotations", {}))
     updates: list[str] = []
-    for index, (container, patched) in enumerate(zip(pod.containers, containers, strict=True)):
+    for container, patched in zip(pod.containers, containers, strict=True):
         if patched.boost is not None:
             path = pointer("metadata", "annotations", patched.boost.annotation)
             operations.append(add(path, patched.boost.original))
-        changes, words = _container_patch(index, container, patched)
+        changes, words = _container_patch(container, patched)
         operations += changes
         if changes:
-            updates.append(f"container {index}: {', '.join(words)}")
+            updates.append(f"{container.place}: {', '.join(words)}")
     if updates:
         told = updates_annotation(vpa, updates)
         operations.append(add(f"/metadata/annotations/{UPDATES_ANNOTATION}", told))
@@ -371,12 +374,12 @@ def pod_patch(pod: Pod, vpa: str, containers: Sequence[ContainerVerdict]) -> lis
 
 
 def _container_patch(
-    index: int, container: Container, patched: ContainerVerdict
+    container: Container, patched: ContainerVerdict
 ) -> tuple[list[Operation], list[str]]:
     requests, limits = patched.requests, patched.limits
     if not requests and not limits:
         return [], []
-    path = f"/spec/containers/{index}/resources"
+    path = pointer("spec", *container.place, "resources")
     current = container.resources
     operations: list[Operation] = []
     if current.requests is None and current.limits is None and not current.has_other:

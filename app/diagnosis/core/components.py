@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from app.diagnosis.core.facts import Facts, Finding, Level, known
 from app.diagnosis.core.processes import ADMISSION, COMPONENTS, Deployment, deployments
 from app.model.errors import BadSetting
 from app.model.gates import NEEDED_BY, FeatureGate, FeatureGates, parse_gates
+from app.model.text import BOOLEANS
 
 # In its manifests and its chart anyway, and about how it is installed.
 _UNTOLD: Final = (
@@ -32,7 +33,7 @@ def of_components(facts: Facts) -> Iterator[Finding]:
             told = "it was not found; it may run by other means"
             yield Finding(Level.NOTE, about, told, is_absence=True)
     for namespace in sorted({one.namespace for one in found if one.is_ours}):
-        yield from _gates([one for one in found if one.namespace == namespace and one.replicas])
+        yield from _switches([one for one in found if one.namespace == namespace and one.replicas])
 
 
 def _elsewhere(ours: Sequence[Deployment], facts: Facts) -> Iterator[Finding]:
@@ -96,6 +97,8 @@ def _flags_told(theirs: Deployment) -> str:
     return f"; give ours its flags: {' '.join(told)}" if told else ""
 
 
+_SIDECARS: Final = "native-sidecars"
+_ON: Final = ("", *(word for word, is_on in BOOLEANS.items() if is_on))
 _WITHOUT_GATE: Final = {
     (FeatureGate.CPU_STARTUP_BOOST, ADMISSION): "no pod is boosted",
     (FeatureGate.CPU_STARTUP_BOOST, "updater"): "no boost ends, so pods keep their boosted CPU",
@@ -108,20 +111,30 @@ _WITHOUT_GATE: Final = {
 }
 
 
-def _gates(running: Sequence[Deployment]) -> Iterator[Finding]:
-    """Warn of gates that are on in some of the processes that need them, and off in others."""
+def _switches(running: Sequence[Deployment]) -> Iterator[Finding]:
+    """Warn of what is on in some of the processes that need it, and off in others."""
     ours = {one.component for one in running if one.is_ours}
     acting = [one for one in running if one.is_ours or one.component not in ours]
     known = [(one, gates) for one in acting if (gates := _gates_of(one)) is not None]
     for gate, processes in NEEDED_BY.items():
-        having = [one for one, gates in known if gate in gates and one.process in processes]
-        lacking = [one for one, gates in known if gate not in gates and one.process in processes]
-        names = " and ".join(sorted({f"the {one.process}" for one in having}))
-        for one in lacking if having else ():
+        found = {one: gate in gates for one, gates in known if one.process in processes}
+        for one, names in _different(found):
             effect = _WITHOUT_GATE[gate, one.component]
             told = f"feature gate {gate} is off here, and on in {names}: {effect}"
             fix = one.with_argument(f"--feature-gates={gate}=true")
             yield Finding(Level.WARNING, one.about, told, fix)
+    sidecars = {one: one.flag(_SIDECARS) in _ON for one in acting if one.is_ours}
+    for one, names in _different(sidecars):
+        told = f"--{_SIDECARS} is off here, and on in {names}: native sidecars are treated in part"
+        fix = one.with_argument(f"--{_SIDECARS}=true")
+        yield Finding(Level.WARNING, one.about, told, fix)
+
+
+def _different(found: Mapping[Deployment, bool]) -> Iterator[tuple[Deployment, str]]:
+    """Yield the Deployments in which something is off, if it is on in others, with their names."""
+    names = " and ".join(sorted({f"the {one.process}" for one, is_on in found.items() if is_on}))
+    if names:
+        yield from ((one, names) for one, is_on in found.items() if not is_on)
 
 
 def _gates_of(found: Deployment) -> FeatureGates | None:

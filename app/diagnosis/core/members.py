@@ -14,7 +14,9 @@ from app.model.fields import Json, Object, labels_at, object_at, objects_at
 from app.model.kinds import ObjectKey
 from app.model.pods import (
     BOOST_ANNOTATION,
+    CONTAINERS,
     IN_PLACE_ANNOTATION,
+    INIT_CONTAINERS,
     OBSERVED_ANNOTATION,
     UPDATES_ANNOTATION,
     Container,
@@ -68,14 +70,18 @@ def created_again(pod: Object, template: Sequence[Container]) -> Json:
         if key not in _OURS and not key.startswith(BOOST_ANNOTATION)
     }
     resources = {container.name: _written(container.resources) for container in template}
-    containers = [
-        {**item, "resources": resources.get(str(item.get("name")), item.get("resources"))}
-        for item in objects_at(spec, "containers", "spec")
-    ]
+    sized = {
+        key: [
+            {**item, "resources": resources.get(str(item.get("name")), item.get("resources"))}
+            for item in objects_at(spec, key, "spec")
+        ]
+        for key in (CONTAINERS, INIT_CONTAINERS)
+        if key in spec
+    }
     return {
         **pod,
         "metadata": {**metadata, "annotations": annotations},
-        "spec": {**spec, "containers": containers},
+        "spec": {**spec, **sized},
     }
 
 

@@ -20,7 +20,7 @@ _CHART: Final = "deploy/chart"
 _ARGUMENTS: Final = "/spec/template/spec/containers/0/args/-"
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Deployment:
     """A Deployment that runs one of the three processes."""
 

@@ -42,7 +42,6 @@ from app.recommender.core.tracked import (
 from app.sizing.boost import boost_overdue_at
 
 _PENDING: Final = "Pending"
-_SIDECAR: Final = "Always"
 _END_TAKES: Final = timedelta(minutes=1)  # at most, from when a boost is over to the smaller size
 _DETACHED_NS: Final = HOUR  # for the rows of deleted VPAs
 MOST_ROWS: Final = 500  # of a VPA
@@ -275,8 +274,8 @@ class Membership:
 
     def _see_containers(self, tracked: TrackedPod, now_ns: int) -> None:
         """Take new containers in; old ones stay as long as the pod does."""
-        for name in self._containers(tracked.pod):
-            if name in tracked.instances:
+        for container in tracked.pod.containers:
+            if (name := container.name) in tracked.instances:
                 continue
             instance = self.routes.instances.take()
             tracked.instances[name] = instance
@@ -284,10 +283,6 @@ class Membership:
             self.pod_of_instance[instance] = tracked
             for line in tracked.vpas:
                 self._join(tracked, line, name, now_ns)
-
-    def _containers(self, pod: Pod) -> list[str]:
-        sidecars = (one for one in pod.init_containers if one.restart_policy == _SIDECAR)
-        return [container.name for container in (*pod.containers, *sidecars)]
 
     def _forget_pod(self, tracked: TrackedPod, now_ns: int) -> None:
         self._settle(tracked, frozenset(), now_ns)

@@ -168,6 +168,8 @@ class Model:
 
     def pod_seen(self, pod: Pod, now: datetime, *, top: ObjectKey | None = None) -> None:
         """Take a pod as it is now; `top` is its topmost controller, None if not known."""
+        if not self.rules.native_sidecars:
+            pod = pod.without_sidecars()
         before = self.members.pods.get((pod.namespace, pod.name))
         old = before.pod if before is not None and before.pod.uid == pod.uid else None
         if self.members.see_pod(pod, top, nanoseconds(now)) is None or old is pod:

@@ -120,6 +120,7 @@ class RecommenderRules:
     memory_saver: bool = False  # upstream's model skips pods that no VPA selects
     per_vpa_config: bool = False  # gate PerVPAConfig
     cpu_startup_boost: bool = False  # gate CPUStartupBoost
+    native_sidecars: bool = True  # else they have no history
     expects_past: bool = False  # what VPAs used before comes later, by `learn_past`
     gathers_quality: bool = False  # keep how usage compares with recommendations
 

@@ -95,6 +95,7 @@ class UpstreamModel:
     def pod_seen(self, pod: Pod, now: datetime, *, top: ObjectKey | None = None) -> None:
         """Take a pod as it is now; labels alone decide whose it is."""
         del now, top
+        pod = pod.without_sidecars()
         key = (pod.namespace, pod.name)
         before = self._pods.get(key)
         if pod.phase == _PENDING:

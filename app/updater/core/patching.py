@@ -59,7 +59,7 @@ def resize_patch(pod: Pod, change: PodChange) -> list[Operation]:
 
 
 def _of_container(container: Container, change: ContainerChange) -> list[Operation]:
-    path: tuple[str | int, ...] = ("spec", "containers", change.index)
+    path: tuple[str | int, ...] = ("spec", *container.place)
     present, resources = container.resources, (*path, "resources")
     operations: list[Operation] = []
     if present.requests is None and present.limits is None and not present.has_other:

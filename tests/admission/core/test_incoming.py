@@ -117,8 +117,15 @@ def test_pod_holds_all_that_sizing_reads() -> None:
     """The pod of an incoming has the containers of the object, in the review's namespace."""
     pod = read_incoming_pod(POD, "ns").pod()
     assert pod.namespace == "ns"
+    assert [container.name for container in pod.containers] == ["app", "setup"]
+    assert [container.is_sidecar for container in pod.containers] == [False, True]
+
+
+def test_sidecars_that_are_left_alone() -> None:
+    """Where sidecars are not sized, they are not among the containers."""
+    pod = read_incoming_pod(POD, "ns", native_sidecars=False).pod()
     assert [container.name for container in pod.containers] == ["app"]
-    assert [container.restart_policy for container in pod.init_containers] == ["Always"]
+    assert [container.is_sidecar for container in pod.init_containers] == [True]
 
 
 CPU = st.sampled_from(["50m", "100m", None])

@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
 from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
+from app.admission.core.pod_explanation import explain
 from app.admission.responses import pod_response
 from app.model.errors import BadObject
 from app.model.fields import Json
@@ -23,7 +24,7 @@ from tests.admission.core.oracle import Upstream, UpstreamFails
 from tests.admission.core.worlds import World, worlds
 from tests.cases import cases
 from tests.make import ALL_GATES
-from tests.sizing.shorthand import admit, advice, box, two, vpa_json
+from tests.sizing.shorthand import admit, advice, box, sidecar, two, vpa_json
 
 HAMSTER = box("hamster", "100m/100Mi")
 TOLD = "/metadata/annotations/vpaUpdates Pod resources updated by v: "
@@ -307,22 +308,53 @@ def test_look_up() -> None:
     )
 
 
+def test_sidecars() -> None:
+    """A native sidecar is patched where it stands, and told of as an init container."""
+    init = [box("setup", "1"), sidecar("proxy", "10m")]
+    pod = make.pod_json(box("app", "100m"), init=init, annotations={})
+    recommended = advice("app", "200m"), advice("proxy", "50m"), advice("setup", "9")
+    vpa = vpa_json(*recommended, boost=make.boost_json(factor=2))
+    assert admit(pod, vpa).changes == [
+        '/metadata/annotations/vpaCpuStartupBoost~1app {"requests":{"cpu":"100m"},"limits":{}}',
+        "/spec/containers/0/resources/requests/cpu 400m",
+        '/metadata/annotations/vpaCpuStartupBoost~1proxy {"requests":{"cpu":"10m"},"limits":{}}',
+        "/spec/initContainers/1/resources/requests/cpu 100m",
+        "/metadata/annotations/vpaUpdates Pod resources updated by v: container 0: cpu request; "
+        "init container 1: cpu request",
+        "/metadata/annotations/vpaObservedContainers app, proxy",
+    ]
+
+
+def test_sidecars_that_are_left_alone() -> None:
+    """Where a flag says so, a native sidecar is neither sized nor said to have been observed."""
+    init = [sidecar("proxy", "10m")]
+    pod = make.pod_json(box("app", "100m"), init=init)
+    vpa = vpa_json(advice("app", "200m"), advice("proxy", "50m"))
+    found = admit(pod, vpa, native_sidecars=False)
+    assert found.pod["spec"]["initContainers"] == init
+    assert found.annotations["vpaObservedContainers"] == "app"
+    assert [one["name"] for one in explain(found.verdict)["containers"]] == ["app"]
+
+
 # --- whatever comes
 
 
 def untouched(pod: Json) -> Json:
     """Return what a patch must leave alone."""
-    containers = [
-        {key: value for key, value in container.items() if key != "resources"}
-        | {
-            "other": {
-                k: v
-                for k, v in (container.get("resources") or {}).items()
-                if k not in ("requests", "limits")
+    sized = {
+        section: [
+            {key: value for key, value in container.items() if key != "resources"}
+            | {
+                "other": {
+                    k: v
+                    for k, v in (container.get("resources") or {}).items()
+                    if k not in ("requests", "limits")
+                }
             }
-        }
-        for container in pod["spec"]["containers"]
-    ]
+            for container in pod["spec"].get(section, ())
+        ]
+        for section in ("containers", "initContainers")
+    }
     annotations = {
         key: value
         for key, value in (pod["metadata"].get("annotations") or {}).items()
@@ -330,7 +362,7 @@ def untouched(pod: Json) -> Json:
     }
     return pod | {
         "metadata": pod["metadata"] | {"annotations": annotations},
-        "spec": pod["spec"] | {"containers": containers},
+        "spec": pod["spec"] | sized,
     }
 
 

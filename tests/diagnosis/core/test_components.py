@@ -164,6 +164,26 @@ def test_gates_that_differ(deployments: list[Json], found: list[str]) -> None:
     assert [told for _, told in flaws(list(of_components(with_one(*deployments))))] == found
 
 
+@cases(
+    "words found",
+    {
+        "on everywhere, in two ways": ([[], ["--native-sidecars"], ["--native-sidecars=true"]], []),
+        "off everywhere": ([["--native-sidecars=false"]] * 3, []),
+        "off in the webhook": (
+            [["--native-sidecars=false"], [], []],
+            [
+                "--native-sidecars is off here, and on in the recommender and the updater: "
+                "native sidecars are treated in part"
+            ],
+        ),
+    },
+)
+def test_sidecars_that_only_some_leave_alone(words: list[list[str]], found: list[str]) -> None:
+    """The flag about sidecars is one for all processes."""
+    ours = [deployment(one, *flags) for one, flags in zip(COMPONENTS, words, strict=True)]
+    assert [told for _, told in flaws(list(of_components(with_one(*ours))))] == found
+
+
 def test_every_gate_has_an_effect() -> None:
     """For each gate it is known what comes of it if a process that needs it has it not."""
     for gate, processes in NEEDED_BY.items():

@@ -76,6 +76,24 @@ def test_a_template_outranks_the_running_pod() -> None:
     assert pod.labels == make.LABELS
 
 
+def test_a_template_outranks_running_sidecars() -> None:
+    """Sidecars are as in the template again; other init containers stay as they are."""
+    proxy = make.container_json("proxy", cpu="20m") | {"restartPolicy": "Always"}
+    written = make.workload_json(containers=[make.container_json("app", cpu="100m")])
+    written["spec"]["template"]["spec"]["initContainers"] = [proxy]
+    running = make.pod_json(
+        make.container_json("app", cpu="2"),
+        init=[
+            make.container_json("setup", cpu="7"),
+            make.container_json("proxy", cpu="3") | {"restartPolicy": "Always"},
+        ],
+    )
+    found = created_again(running, read_workload(written).template)
+    setup, again = found["spec"]["initContainers"]
+    assert setup["resources"] == {"requests": {"cpu": "7"}}
+    assert again == proxy
+
+
 def test_without_a_template_it_stays_as_it_is() -> None:
     """What no template says is taken from the pod."""
     pod = read_pod(created_again(make.pod_json(cpu="2"), ()))

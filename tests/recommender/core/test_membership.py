@@ -288,6 +288,23 @@ def test_a_pod_that_no_vpa_selects(memory_saver: bool) -> None:
     assert counts(scene) == {"web-app": 1}
 
 
+def test_native_sidecars_that_are_left_alone() -> None:
+    """Where a flag says so, a sidecar has no history, and its kills count for nothing."""
+    scene = Scene(replace(EAGER, native_sidecars=False))
+    scene.vpa()
+    proxy = make.container_json("proxy", restartPolicy="Always")
+    killed = {"terminated": {"reason": "OOMKilled", "finishedAt": make.time(scene.now)}}
+    statuses = [{"name": "proxy", "lastState": killed}]
+    pod = make.pod(init=[proxy], status={"phase": "Running", "initContainerStatuses": statuses})
+    scene.model.pod_seen(pod, scene.now)
+    for container in ("app", "proxy"):
+        scene.use(100, GI, container=container)
+    scene.tick()
+
+    assert counts(scene) == {"web-app": 1}
+    assert (scene.model.tally.unknown, scene.model.tally.kills) == (1, 0)
+
+
 def test_rows_that_expired_under_a_pod_that_is_over() -> None:
     """A pod that is over for longer than history lasts leaves without its row."""
     scene = Scene(EAGER)

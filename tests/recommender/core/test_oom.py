@@ -151,6 +151,24 @@ def test_memory_request(resources: object, memory: str | None, expected: int) ->
     assert memory_request(read_pod(item), "app") == expected
 
 
+def test_kills_of_sidecars() -> None:
+    """A native sidecar that is killed is told of, another init container is not."""
+    killed = {"terminated": {"reason": "OOMKilled", "finishedAt": "2026-01-05T00:00:00Z"}}
+    item = make.pod_json(
+        init=[
+            make.container_json("setup", memory="1Mi"),
+            make.container_json("proxy", memory="2Mi") | {"restartPolicy": "Always"},
+        ]
+    )
+    item["status"] = {
+        "initContainerStatuses": [
+            {"name": name, "lastState": killed} for name in ("setup", "proxy")
+        ]
+    }
+    found = new_kills(None, read_pod(item))
+    assert [(one.container, one.memory_bytes) for one in found] == [("proxy", 2 * MI)]
+
+
 def test_memory_request_of_an_unknown_container() -> None:
     """What is in no spec requests nothing."""
     assert memory_request(make.pod(memory="1Mi"), "other") == 0

@@ -62,6 +62,11 @@ def container(
     )
 
 
+def sidecar(name: str, requests: str = "-", limits: str = "-") -> Json:
+    """Return a native sidecar."""
+    return container(name, requests, limits) | {"restartPolicy": "Always"}
+
+
 def recommended(text: str, container_name: str = "app") -> Json:
     """Read `target`, `target = =` (bounds as the target) or `target lower upper`."""
     target, *bounds = text.split()

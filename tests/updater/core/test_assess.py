@@ -11,6 +11,7 @@ import pytest
 
 from app.model.fields import Json
 from app.model.gates import FeatureGates
+from app.model.snapshot import Collection, Replacement
 from app.updater.core.assess import why_off
 from app.updater.core.decisions import Action, Reason
 from tests import make
@@ -19,6 +20,7 @@ from tests.make import ALL_GATES, NO_GATES
 from tests.updater.core.scenes import (
     EVICTED,
     NOW,
+    RESIZED,
     Scene,
     annotated,
     container,
@@ -28,8 +30,10 @@ from tests.updater.core.scenes import (
     resize_condition,
     running,
     several,
+    sidecar,
     terminating,
     unscheduled,
+    with_metadata,
 )
 
 YOUNG = timedelta(hours=1)
@@ -273,3 +277,41 @@ def test_unknown_modes_do_nothing() -> None:
     vpa = make.vpa(mode="Sometimes", boost=make.boost_json(factor=2))
     found = why_off(vpa, ALL_GATES)
     assert found == (Reason.MODE_OFF, 'the update mode "Sometimes" is not known')
+
+
+PROXIED = running(container("app", "200m/200Mi"), init=[sidecar("proxy", "10m")])
+PROXY = [recommended("200m/200Mi = ="), recommended("500m = =", "proxy")]
+
+
+@cases(
+    "pod mode expected",
+    {
+        "evicted for it": (PROXIED, "Recreate", EVICTED),
+        "resized for it": (PROXIED, "InPlaceOrRecreate", RESIZED),
+        "not seen by the webhook": (
+            with_metadata(PROXIED, annotations={"vpaObservedContainers": "app"}),
+            "Recreate",
+            (Action.NONE, Reason.NO_CHANGE),
+        ),
+        "an ordinary init container": (
+            running(container("app", "200m/200Mi"), init=[container("proxy", "10m")]),
+            "Recreate",
+            (Action.NONE, Reason.NO_CHANGE),
+        ),
+    },
+)
+def test_sidecars(pod: Json, mode: str, expected: tuple[Action, Reason]) -> None:
+    """A native sidecar that is too small is updated as a container is."""
+    assert Scene(several(pod, 3), PROXY, mode=mode).told() == expected
+
+
+def test_sidecars_that_are_left_alone() -> None:
+    """A pod that is read without its sidecars needs nothing for their sake."""
+    found = Scene(several(PROXIED, 3), PROXY)
+    snapshot = found.snapshot()
+    pods = snapshot.of("default").pods
+    without = snapshot.changed(
+        Replacement(Collection.PODS, "default", name, pod.without_sidecars())
+        for name, pod in pods.items()
+    )
+    assert replace(found, whole=without).told() == (Action.NONE, Reason.NO_CHANGE)

@@ -29,6 +29,7 @@ from tests.updater.core.boosts import (
     asks_for_less,
     boost,
     boosted,
+    mark,
     scene,
 )
 from tests.updater.core.scenes import (
@@ -46,6 +47,7 @@ from tests.updater.core.scenes import (
     resize_condition,
     running,
     several,
+    sidecar,
     with_status,
     written,
 )
@@ -433,3 +435,14 @@ def test_pods_without_marks_are_ordinary() -> None:
     found = scene(*pods, mode="InPlaceOrRecreate", recommendation=[recommended("300m/200Mi = =")])
     assert written(found.decision()) == {"app.requests.cpu": "300m"}
     assert scene(*pods, mode="Off").told() == (Action.NONE, Reason.MODE_OFF)
+
+
+def test_a_boosted_sidecar_goes_back() -> None:
+    """The boost of a sidecar ends in place, with that of the others."""
+    marks = {"app": mark("100m/100Mi"), "proxy": mark("10m")}
+    pod = boosted(container("app", "300m/100Mi"), marks=marks)
+    pod["spec"]["initContainers"] = [sidecar("proxy", "30m")]
+    advice = [recommended("200m/100Mi = ="), recommended("20m = =", "proxy")]
+    found = scene(pod, recommendation=advice).decision()
+    assert (found.action, found.reason) == UNBOOSTED
+    assert written(found) == {"app.requests.cpu": "200m", "proxy.requests.cpu": "20m"}

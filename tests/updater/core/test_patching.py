@@ -25,7 +25,7 @@ from app.updater.core.patching import (
 )
 from tests import make
 from tests.cases import cases
-from tests.updater.core.scenes import NOW, amounts, container, read, running
+from tests.updater.core.scenes import NOW, amounts, container, read, running, sidecar
 
 
 def quantities(text: str) -> dict[str, Quantity]:
@@ -244,3 +244,19 @@ def test_patches_always_apply(item: Json, change: PodChange) -> None:
     for key, value in item.get("resources", {}).items():
         assert key in has
         assert isinstance(value, list) is False or has[key] == value
+
+
+def test_a_sidecar_is_resized_where_it_stands() -> None:
+    """The patch names the place among the init containers, ordinary ones not counted."""
+    init = [container("setup", "9"), sidecar("proxy", "10m")]
+    pod = read(running(container("app", "100m"), init=init))
+    change = ContainerChange(1, "proxy", quantities("20m"), {})
+    assert resize_patch(pod, PodChange((change,))) == [
+        {"op": "test", "path": "/metadata/uid", "value": "uid-web-0"},
+        {"op": "test", "path": "/spec/initContainers/1/name", "value": "proxy"},
+        {
+            "op": "add",
+            "path": "/spec/initContainers/1/resources/requests/cpu",
+            "value": "20m",
+        },
+    ]

@@ -31,6 +31,7 @@ from tests.updater.core.scenes import (
     read,
     resize_condition,
     running,
+    sidecar,
     with_metadata,
     with_status,
 )
@@ -210,3 +211,13 @@ def test_changes_qos() -> None:
     assert not changes_qos(read(POD), (change(cpu="2"),))
     whole = running(container("app"), spec={"resources": {"requests": {"cpu": "1"}}})
     assert not changes_qos(read(whole), (change(cpu="1"),))
+
+
+def test_a_sidecar_that_has_not_what_it_asks_for() -> None:
+    """What the kubelet reports of sidecars counts, what it does of other init containers not."""
+    pod = running(container("app", "1"), init=[container("setup", "2"), sidecar("proxy", "1")])
+    setup, proxy = pod["status"]["initContainerStatuses"]
+    setup["resources"] = {"requests": {"cpu": "1"}}
+    assert resize_state(read(pod)).stage is ResizeStage.NONE
+    proxy["resources"] = {"requests": {"cpu": "2"}}
+    assert resize_state(read(pod)).stage is ResizeStage.UNDER_WAY
