@@ -101,6 +101,29 @@ def test_pods_are_refused(space: Space, kind: str, item: Json, asked: Json, mess
     assert refused.causes == ()
 
 
+@pytest.mark.parametrize(
+    ("names", "told"),
+    [(("proxy", "setup"), "limit is 700m"), (("setup", "proxy"), "limit is 500m")],
+)
+def test_sums_with_init_containers(space: Space, names: tuple[str, str], told: str) -> None:
+    """An init container runs beside the sidecars in front of it, and before those behind it."""
+    small, large = (resources(limits={"cpu": amount}) for amount in ("300m", "400m"))
+    found = {
+        "proxy": container("proxy", resources=small, restartPolicy="Always"),
+        "setup": container("setup", resources=large),
+    }
+    init = [found[name] for name in names]
+    main = container(resources=resources(limits={"cpu": "200m"}))
+    space.create(LIMIT_RANGES, limit_range(type="Pod", max={"cpu": "450m"}))
+
+    body = pod("pod", main, initContainers=init)
+    ref = Ref(PODS, space.namespace)
+    refused = space.eventually(
+        partial(refusal, lambda: space.cluster.create(ref, body, dry_run=True))
+    )
+    assert f"maximum cpu usage per Pod is 450m, but {told}" in refused.message
+
+
 def test_resizes_are_refused(space: Space) -> None:
     """The limits hold for resizes too, without a cause by which to tell them."""
     asked = resources({"cpu": "100m"}, {"cpu": "200m"})

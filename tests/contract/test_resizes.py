@@ -45,6 +45,21 @@ def test_a_resize_changes_the_spec_at_once(space: Space) -> None:
     assert space.get(PODS, "pod", "resize")["spec"] == patched["spec"]
 
 
+def test_a_sidecar_is_resized_where_it_stands(space: Space) -> None:
+    """Native sidecars can be resized as containers can."""
+    init = [
+        container("setup", resources=BURSTABLE),
+        container("proxy", resources=BURSTABLE, restartPolicy="Always"),
+    ]
+    space.create(PODS, pod("pod", container(resources=BURSTABLE), initContainers=init))
+    patched = resize(space, add("/spec/initContainers/1/resources/requests/cpu", "200m"))
+    setup, proxy = patched["spec"]["initContainers"]
+
+    assert setup["resources"]["requests"]["cpu"] == "100m"
+    assert proxy["resources"]["requests"]["cpu"] == "200m"
+    assert patched["metadata"]["generation"] == 2
+
+
 @pytest.mark.usefixtures("created")
 def test_all_else_is_dropped(space: Space) -> None:
     """Labels, annotations and images in a resize go nowhere, without a word."""
