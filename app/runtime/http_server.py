@@ -10,7 +10,6 @@ import ssl
 import threading
 from collections import Counter
 from collections.abc import Callable, Collection
-from contextlib import suppress
 from functools import partial
 from time import monotonic
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -264,10 +263,11 @@ class _Acceptor:
             plain.close()
 
     async def _connect(self, plain: socket.socket) -> None:
-        with suppress(OSError):  # the client is gone, or speaks no TLS
-            try:
-                await self._loop.connect_accepted_socket(self._make, plain, **self._tls)
-            except ConnectionAbortedError:
+        try:
+            await self._loop.connect_accepted_socket(self._make, plain, **self._tls)
+        except OSError as error:  # the client is gone, or speaks no TLS
+            plain.close()
+            if isinstance(error, ConnectionAbortedError):
                 self._handling.hit(PortLimit.HANDSHAKE_SECONDS)
 
 
