@@ -12,6 +12,7 @@ from __future__ import annotations
 import fcntl
 import os
 import re
+import ssl
 import subprocess
 import sys
 import tempfile
@@ -160,6 +161,15 @@ class Installed:
         url = f"http://{pod['status']['podIP']}:{_ports(pod)['prometheus']}{path}"
         headers = {"Authorization": f"Bearer {token}"} if token else {}
         return httpx.get(url, headers=headers, timeout=30).raise_for_status().text
+
+    def explain(self, review: Json, token: str) -> int:
+        """Ask the webhook what would become of an object; return the status of its answer."""
+        pod = self.pod("admission-controller")
+        url = f"https://{pod['status']['podIP']}:{_ports(pod)['https']}/explain"
+        context = ssl.create_default_context()
+        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the name is a Service
+        headers = {"Authorization": f"Bearer {token}"}
+        return httpx.post(url, json=review, headers=headers, verify=context).status_code
 
     def _are_ready(self) -> bool:
         for name, program in self._programs.items():

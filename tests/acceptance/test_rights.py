@@ -25,6 +25,7 @@ from app.ports import (
     VPAS,
     WORKLOADS,
 )
+from tests import make
 from tests.acceptance.asked import Question, asked, forbidden, unused
 from tests.acceptance.gadgets import gadget, install
 from tests.acceptance.installed import Installed, account, installed_from, notes
@@ -154,8 +155,9 @@ class Story:
                 return '"vpa"' in self.installed.page("recommender", path, token)
 
             self.until(is_answered, f"{pod} is told of")
-        decided = self.installed.page("updater", "/v1/decisions", self.installed.plane.admin_token)
-        assert "kinds" in decided
+        token = self.installed.plane.admin_token
+        assert "kinds" in self.installed.page("updater", "/v1/decisions", token)
+        assert self.installed.explain(make.review_json(make.pod_json()), token) == 200
 
     def custom_controllers(self) -> None:
         """Let pods belong to a kind that is not the cluster's own."""
