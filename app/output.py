@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import csv
 import io
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from textwrap import wrap
 from typing import Final, NamedTuple
 
 import orjson
@@ -19,6 +21,13 @@ import yaml
 from app.model.fields import Json
 
 _GAP: Final = "  "
+_LEFT_OUT: Final = "…"
+_PROMPT: Final = "$ "  # before a command
+_INDENT: Final = 4  # of sentences that stand below their row
+_LEAST_SENTENCE: Final = 30  # columns; with less it stands below
+_LEAST_WRAPPED: Final = 10
+_ARROW: Final = re.compile(r" (->|→) ")
+_HELD: Final = "\N{NO-BREAK SPACE}"
 _WIDEST: Final = 10_000  # of a line of YAML, which is not folded
 
 
@@ -58,6 +67,8 @@ class Table:
 
     columns: tuple[str, ...]
     rows: Sequence[Line]
+    below: Sequence[Line] = ()  # lines that sum it up
+    ends_in_sentences: bool = False  # in the last column; terminals wrap them
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +86,10 @@ class Report:
     items: Sequence[Json]
     names: Sequence[str]
     notes: Sequence[str] = ()  # sentences beside it, for standard error
+    problems: Sequence[str] = ()  # sentences that stand first, for standard error as well
+    wide: Table | None = None  # with more columns
     is_bad: bool = False  # something serious was found
+    is_partial: bool = False  # a file could not be read
 
 
 def line(text: str, tone: Tone = Tone.PLAIN) -> Line:
@@ -90,19 +104,28 @@ class Output(StrEnum):
     """How a report is shown."""
 
     TABLE = "table"
+    WIDE = "wide"
     JSON = "json"
     YAML = "yaml"
     CSV = "csv"
     NAME = "name"
 
 
-def shown(report: Report, output: Output, *, is_coloured: bool = False) -> Iterator[str]:
-    """Yield the lines of a report."""
+def shown(
+    report: Report, output: Output, *, is_coloured: bool = False, width: int | None = None
+) -> Iterator[str]:
+    """Yield the lines of a report; unless it is wide they keep to a width.
+
+    Lines of a table are cut, sentences wrapped, and commands left whole, to be copied.
+    """
     match output:
-        case Output.TABLE:
-            body = report.body
-            lines = table_lines(body) if isinstance(body, Table) else body.lines
-            yield from (_line(line, is_coloured=is_coloured) for line in lines)
+        case Output.TABLE | Output.WIDE:
+            body = (output is Output.WIDE and report.wide) or report.body
+            width = width if output is Output.TABLE else None
+            lines = table_lines(body, width) if isinstance(body, Table) else body.lines
+            for line in lines:
+                for part in _fitted(line, width, is_cut=isinstance(body, Table)):
+                    yield _line(part, is_coloured=is_coloured)
         case Output.JSON:
             yield from (orjson.dumps(item).decode() for item in report.items)
         case Output.YAML:
@@ -113,18 +136,100 @@ def shown(report: Report, output: Output, *, is_coloured: bool = False) -> Itera
             yield from dict.fromkeys(report.names)
 
 
-def table_lines(table: Table) -> Iterator[Line]:
-    """Yield the rows, each piece as wide as its column; an empty table has no head either."""
+def table_lines(table: Table, width: int | None = None) -> Iterator[Line]:
+    """Yield the rows, each piece as wide as its column; an empty table has no head either.
+
+    Sentences in the last column are wrapped to a width, or stand below their rows if little is left
+    of it.
+    """
     if not table.rows:
         return
     head = tuple(Piece(column, Tone.STRONG) for column in table.columns)
     rows = [head, *table.rows]
     widths = [max(len(piece.text) for piece in column) for column in zip(*rows, strict=True)]
-    for row in rows:
-        yield tuple(
-            Piece(piece.text.ljust(width) + _GAP, piece.tone)
-            for piece, width in zip(row, widths, strict=True)
-        )
+    if not table.ends_in_sentences or width is None:
+        yield from (_padded(row, widths) for row in rows)
+    else:
+        indent = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
+        if width - indent < _LEAST_SENTENCE:
+            indent = _INDENT
+        is_below = indent == _INDENT
+        rows[0] = (*head[:-1], Piece("")) if is_below else head
+        for row in rows:
+            yield from _wrapped_row(row, widths, indent, width, is_below=is_below)
+    for below in table.below:
+        text = "".join(piece.text for piece in below)
+        is_whole = width is None or len(text) <= width
+        yield from [below] if is_whole else (line(part) for part in wrapped(text, width or 0))
+
+
+def wrapped(text: str, width: int) -> list[str]:
+    """Return a text on as many lines as it needs; names and changes (100m -> 2) are kept whole."""
+    held = _ARROW.sub(lambda found: found[0].replace(" ", _HELD), text)
+    parts = wrap(held, max(width, _LEAST_WRAPPED), break_on_hyphens=False)
+    return [part.replace(_HELD, " ") for part in parts] or [""]
+
+
+def _padded(row: Line, widths: Sequence[int]) -> Line:
+    return tuple(
+        Piece(piece.text.ljust(width) + _GAP, piece.tone)
+        for piece, width in zip(row, widths, strict=True)
+    )
+
+
+def _wrapped_row(
+    row: Line, widths: Sequence[int], indent: int, width: int, *, is_below: bool
+) -> Iterator[Line]:
+    """Yield a row whose last piece is wrapped beside the others, or below them."""
+    before, (text, tone) = _padded(row[:-1], widths[:-1]), row[-1]
+    parts = wrapped(text, width - indent)
+    first = "" if is_below else parts.pop(0)
+    yield (*before, Piece(first, tone))
+    yield from ((Piece(" " * indent), Piece(part, tone)) for part in parts if part)
+
+
+def _fitted(line: Line, width: int | None, *, is_cut: bool) -> Iterator[Line]:
+    """Yield a line as it fits into a width, None for any."""
+    text = "".join(piece.text for piece in line).rstrip()
+    if width is None or len(text) <= width or text.lstrip().startswith(_PROMPT):
+        yield line
+    elif is_cut:
+        yield _cut(line, width)
+    else:
+        yield from _wrapped_line(line, text, width)
+
+
+def _wrapped_line(line: Line, text: str, width: int) -> Iterator[Line]:
+    """Yield a line that is too long as several; the others stand a little to the right."""
+    lead = len(text) - len(text.lstrip())
+    first, *others = wrapped(text.lstrip(), width - lead)
+    yield _between(line, 0, lead + len(first))
+    end = lead + len(first)
+    for part in wrapped(text[end:].lstrip(), width - lead - _INDENT) if others else ():
+        start = text.index(part, end)
+        end = start + len(part)
+        yield (Piece(" " * (lead + _INDENT)), *_between(line, start, end))
+
+
+def _between(line: Line, start: int, end: int) -> Line:
+    """Return the part of a line from one character to another one."""
+    found, at = list[Piece](), 0
+    for text, tone in line:
+        found.append(Piece(text[max(start - at, 0) : max(end - at, 0)], tone))
+        at += len(text)
+    return tuple(piece for piece in found if piece.text)
+
+
+def _cut(line: Line, width: int) -> Line:
+    """Return as much of a line as fits, with a mark where something is left out."""
+    if len("".join(piece.text for piece in line).rstrip()) <= width:
+        return line
+    kept: list[Piece] = []
+    room = width - len(_LEFT_OUT)
+    for piece in line:
+        kept.append(Piece(piece.text[:room], piece.tone))
+        room -= len(kept[-1].text)
+    return (*kept, Piece(_LEFT_OUT))
 
 
 def _line(line: Line, *, is_coloured: bool) -> str:

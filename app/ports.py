@@ -57,6 +57,8 @@ DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
 JOBS = Resource("batch", "v1", "jobs", "Job")
 CRON_JOBS = Resource("batch", "v1", "cronjobs", "CronJob")
 POD_DISRUPTION_BUDGETS = Resource("policy", "v1", "poddisruptionbudgets", "PodDisruptionBudget")
+HPAS = Resource("autoscaling", "v2", "horizontalpodautoscalers", "HorizontalPodAutoscaler")
+SCALED_OBJECTS = Resource("keda.sh", "v1alpha1", "scaledobjects", "ScaledObject")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 MUTATING_WEBHOOKS = Resource(
     "admissionregistration.k8s.io",
@@ -97,6 +99,9 @@ WORKLOADS = (
     JOBS,
     CRON_JOBS,
 )
+
+
+SCALERS = (HPAS, SCALED_OBJECTS)
 
 
 class Ref(NamedTuple):
@@ -145,8 +150,24 @@ class Delta(NamedTuple):
 Sink = Callable[[Sequence[Delta], bool], None]
 
 
+class Following(Protocol):
+    """Something that tells a sink of objects until it is stopped."""
+
+    def start(self) -> None:
+        """Begin."""
+        ...
+
+    def stop(self) -> None:
+        """End."""
+        ...
+
+    def refused_seconds(self, now: datetime, /) -> float:
+        """For how long every answer was that we have no right, zero if the last one was not."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class Page:
+class ListPage:
     """One answer to a list; `continue_token` is empty on the last page."""
 
     items: Sequence[Json]
@@ -166,7 +187,7 @@ class Cluster(Protocol):
         field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
-    ) -> Page:
+    ) -> ListPage:
         """Return one page of the newest state."""
         ...
 
@@ -259,4 +280,21 @@ class Siblings(Protocol):
 
     def named(self, namespace: str, name: str) -> Vpa | None:
         """Return one VPA, None if there is none; raises ClusterError if that is not known."""
+        ...
+
+
+class LookupLimit(StrEnum):
+    """A limit of what is looked up because objects or callers name it, as metrics name it."""
+
+    OWNER_LOOKUPS = "owner_lookups"  # waiting or under way
+    OWNERS_KEPT = "owners_kept"
+    API_GROUPS = "api_groups"
+    ACCESS_ANSWERS = "access_answers"
+
+
+class LimitReached(Protocol):
+    """Told whenever a limit is reached; from any thread."""
+
+    def __call__(self, limit: StrEnum, times: int = 1, /, **about: object) -> None:
+        """Count it; `about` says in the log what it was about."""
         ...

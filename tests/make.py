@@ -40,6 +40,7 @@ NOW = datetime(2026, 1, 5, 10, 0, tzinfo=UTC)
 LABELS = {"app": "web"}
 API_VERSIONS = {
     "Pod": "v1",
+    "Namespace": "v1",
     "Node": "v1",
     "LimitRange": "v1",
     "ReplicationController": "v1",
@@ -50,6 +51,9 @@ API_VERSIONS = {
     "Job": "batch/v1",
     "CronJob": "batch/v1",
     "PodDisruptionBudget": "policy/v1",
+    "HorizontalPodAutoscaler": "autoscaling/v2",
+    "ScaledObject": "keda.sh/v1alpha1",
+    "Lease": "coordination.k8s.io/v1",
     "VerticalPodAutoscaler": "autoscaling.k8s.io/v1",
 }
 PLURALS = {
@@ -461,6 +465,12 @@ def node_json(name: str = "node-1", *, cpu: str = "4", memory: str = "16Gi") -> 
     )
 
 
+def namespace_json(name: str = "default", *, paused: str | None = None) -> Json:
+    """Return a Namespace, with the annotation that pauses updates if it has a value."""
+    annotations = None if paused is None else {"plumbline/paused": paused}
+    return _object("Namespace", _metadata(name, None, created=None, annotations=annotations))
+
+
 def budget_json(
     name: str = "web",
     *,
@@ -475,6 +485,82 @@ def budget_json(
         _metadata(name, namespace, created=timedelta(days=60)),
         spec={"selector": {"matchLabels": dict(labels)}},
         status={"disruptionsAllowed": allowed, "observedGeneration": observed},
+    )
+
+
+def lease_json(
+    holder: str | None = "web-0_4f5c",
+    *,
+    name: str = "web",
+    namespace: str | None = "default",
+    seconds: object = 15,
+    renewed: int = 0,
+    acquired: object = "2026-01-05T09:00:00.000000Z",
+    spec: Mapping[str, Any] | None = None,
+) -> Json:
+    """Return a Lease, renewed so often since it was acquired."""
+    return _object(
+        "Lease",
+        _metadata(name, namespace, created=None),
+        spec=_some(
+            holderIdentity=holder,
+            leaseDurationSeconds=seconds,
+            acquireTime=acquired,
+            renewTime=f"2026-01-05T09:00:00.{renewed:06}Z",
+        )
+        | dict(spec or {}),
+    )
+
+
+def metric_json(resource: str, target: object, container: str = "") -> Json:
+    """Return a metric of an HPA: a target of so many percent, or of an amount."""
+    wanted = (
+        {"type": "Utilization", "averageUtilization": target}
+        if isinstance(target, int)
+        else {"type": "AverageValue", "averageValue": target}
+    )
+    if not container:
+        return {"type": "Resource", "resource": {"name": resource, "target": wanted}}
+    source = {"name": resource, "container": container, "target": wanted}
+    return {"type": "ContainerResource", "containerResource": source}
+
+
+def hpa_json(
+    *metrics: Json,
+    name: str = "web",
+    namespace: str | None = "default",
+    target: str = "StatefulSet/web",
+    least: int | None = 1,
+    most: int = 10,
+    owner: str | None = None,
+) -> Json:
+    """Return an HPA, with metrics from `metric_json`."""
+    return _object(
+        "HorizontalPodAutoscaler",
+        _metadata(name, namespace, created=None, owner=owner),
+        spec=_some(
+            scaleTargetRef=reference_json(target),
+            minReplicas=least,
+            maxReplicas=most,
+            metrics=list(metrics) or None,
+        ),
+    )
+
+
+def scaled_object_json(
+    *triggers: Json,
+    name: str = "web",
+    namespace: str | None = "default",
+    target: str = "StatefulSet/web",
+    annotations: Mapping[str, str] | None = None,
+    spec: Mapping[str, Any] | None = None,
+) -> Json:
+    """Return a ScaledObject of KEDA with its triggers."""
+    return _object(
+        "ScaledObject",
+        _metadata(name, namespace, created=None, annotations=annotations),
+        spec={"scaleTargetRef": reference_json(target), "triggers": list(triggers)}
+        | dict(spec or {}),
     )
 
 
@@ -497,6 +583,15 @@ def definition_json(
             ],
         },
     }
+
+
+def scaled_objects_definition_json() -> Json:
+    """Return a CustomResourceDefinition with which objects of KEDA are stored as they are."""
+    found = definition_json("ScaledObject", "keda.sh", v1alpha1=False)
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    version = {"served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    found["spec"]["versions"][0] |= version
+    return found
 
 
 # --- the whole, and questions about it

@@ -50,6 +50,67 @@ def test_a_text_is_shown_as_it_is() -> None:
     assert lines(Output.TABLE, report) == ["Pod web-0", "", "  fine"]
 
 
+SENTENCES = Table(
+    ("POD", "WHY"),
+    [(Piece("web-0"), Piece("the canary goes first (cpu 100m -> 350m)")), (Piece("b"), Piece(""))],
+    [line("2 pods: would evict 1, waiting 1 (ProofPending)")],
+    ends_in_sentences=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (
+            40,
+            [
+                "POD    WHY",
+                "web-0  the canary goes first (cpu",
+                "       100m -> 350m)",
+                "b",
+                "2 pods: would evict 1, waiting 1",
+                "(ProofPending)",
+            ],
+        ),
+        (
+            35,
+            [
+                "POD",
+                "web-0",
+                "    the canary goes first (cpu",
+                "    100m -> 350m)",
+                "b",
+                "2 pods: would evict 1, waiting 1",
+                "(ProofPending)",
+            ],
+        ),
+    ],
+)
+def test_sentences_are_wrapped(width: int, expected: list[str]) -> None:
+    """A terminal shows all of a sentence, beside its row or below it, and no change is parted."""
+    assert list(shown(Report(SENTENCES, [], []), Output.TABLE, width=width)) == expected
+    for output in (Output.TABLE, Output.WIDE):
+        whole = shown(Report(SENTENCES, [], []), output, width=None if output == "table" else width)
+        assert len(list(whole)) == len(SENTENCES.rows) + 2
+
+
+def test_lines_of_a_text_are_wrapped() -> None:
+    """They keep their place and their tones; a command stays whole, so that it can be copied."""
+    told = (Piece("  now: ", Tone.GOOD), Piece("waits for the canary: web-0 goes", Tone.BAD))
+    command = line("  $ kubectl -n default edit vpa web", Tone.STRONG)
+    report = Report(Text([told, command]), [], [])
+    assert list(shown(report, Output.TABLE, width=25)) == [
+        "  now: waits for the",
+        "      canary: web-0 goes",
+        "  $ kubectl -n default edit vpa web",
+    ]
+    coloured = list(shown(report, Output.TABLE, width=25, is_coloured=True))
+    assert coloured[:2] == [
+        "\033[32m  now:\033[0m \033[31mwaits for the\033[0m",
+        "      \033[31mcanary: web-0 goes\033[0m",
+    ]
+
+
 @pytest.mark.parametrize("output", Output)
 def test_nothing_is_no_line(output: Output) -> None:
     """A report of nothing shows nothing, so that a program reads nothing."""

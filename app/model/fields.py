@@ -21,6 +21,7 @@ Json = dict[str, Any]  # an object that is made here
 
 _NONE: Object = {}
 _TOO_LONG = 10**20
+_UNQUOTED = 'YAML takes Off, On, Yes and No for booleans: quote them, as in "Off"'
 
 
 def _join(path: str, key: str) -> str:
@@ -101,7 +102,10 @@ def text_at(parent: Object, key: str, path: str) -> str:
         return value
     if value is None:
         return ""
-    raise wrong_type(_join(path, key), value, "a string")
+    error = wrong_type(_join(path, key), value, "a string")
+    if isinstance(value, bool):
+        raise BadObject(error.path, f"{error.message}; {_UNQUOTED}")
+    raise error
 
 
 def optional_text(parent: Object, key: str, path: str) -> str | None:

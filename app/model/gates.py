@@ -1,10 +1,12 @@
-"""Feature gates: which there are, how ripe they are, which are on."""
+"""Feature gates: which there are, how ripe they are, which are on; and what API servers can do."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import Final
 
 from app.model.errors import BadSetting
 from app.model.text import BOOLEANS, nearest
@@ -73,3 +75,16 @@ def _check_known(name: str) -> None:
     known = [*FeatureGate, *_ALL]
     if name not in known:
         raise BadSetting(f'unknown feature gate "{name}"{nearest(name, known)}')
+
+
+ServerVersion = tuple[int, int]  # major and minor
+
+RESIZES_PODS: Final[ServerVersion] = (1, 33)  # running ones, unless switched off
+
+_VERSION: Final = re.compile(r"v?(\d+)\.(\d+)")
+
+
+def read_version(text: str) -> ServerVersion | None:
+    """Read a version such as v1.36.3, None if it is none."""
+    found = _VERSION.match(text)
+    return None if found is None else (int(found[1]), int(found[2]))

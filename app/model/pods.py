@@ -41,10 +41,13 @@ from app.model.kinds import (
     shared_owners,
 )
 from app.model.quantity import SIZED, Quantities, Quantity
+from app.model.role_leases import PodRole
 
-BOOST_ANNOTATION = "vpaCpuStartupBoost/"
-UNBOOST_PENDING_ANNOTATION = "vpaCpuUnboostPending/"  # since when a container is brought back
-BOOST_MARKS = (BOOST_ANNOTATION, UNBOOST_PENDING_ANNOTATION)
+# Keys of annotations that end with the name of a container. The first one has its own resources as
+# the value (`boost_annotation_value`), the other one since when it is brought back from its boost.
+BOOST_KEY_PREFIX = "vpaCpuStartupBoost/"
+UNBOOST_KEY_PREFIX = "vpaCpuUnboostPending/"
+BOOST_KEY_PREFIXES = (BOOST_KEY_PREFIX, UNBOOST_KEY_PREFIX)
 OBSERVED_ANNOTATION = "vpaObservedContainers"
 UPDATES_ANNOTATION = "vpaUpdates"
 IN_PLACE_ANNOTATION = "vpaInPlaceUpdated"
@@ -157,6 +160,8 @@ class Pod:
     observed_generation: int | None  # the latest that the kubelet has seen
     conditions: tuple[Condition, ...]
     statuses: tuple[ContainerStatus, ...]  # of `containers`
+    hostname: str = ""  # what its processes call their host, where that is not its name
+    roles: tuple[PodRole, ...] = ()  # whose labels are among `labels`
 
     def without_sidecars(self) -> Pod:
         """Return the pod with its native sidecars among the containers that are not changed."""
@@ -196,17 +201,31 @@ class Pod:
         """Return the status of a container, None if absent."""
         return next((status for status in self.statuses if status.name == container), None)
 
-    def current_resources(self, container: Container) -> Resources:
-        """Return the resources of a container: from its status if reported, else from the spec."""
-        status = self.status(container.name)
-        if status is not None and status.resources is not None:
-            return status.resources
-        return container.resources
+    @property
+    def current_resources(self) -> dict[str, Resources]:
+        """What each container has: from its status if reported, else from the spec."""
+        reported = {status.name: status.resources for status in self.statuses}
+        return {one.name: reported.get(one.name) or one.resources for one in self.containers}
 
     @property
     def is_boosted(self) -> bool:
-        """Whether the pod has the webhook's annotation of a start-up boost."""
-        return any(key.startswith(BOOST_ANNOTATION) for key in self.annotations or ())
+        """Whether the pod has an annotation of a boost, or of one that is being taken back."""
+        return any(key.startswith(BOOST_KEY_PREFIXES) for key in self.annotations or ())
+
+    @property
+    def boosted_containers(self) -> frozenset[str]:
+        """The containers that the webhook annotated as boosted."""
+        return self._named_after(BOOST_KEY_PREFIX)
+
+    @property
+    def returning_containers(self) -> frozenset[str]:
+        """The containers that are being brought back from their boost."""
+        return self._named_after(UNBOOST_KEY_PREFIX)
+
+    def _named_after(self, prefix: str) -> frozenset[str]:
+        return frozenset(
+            key.removeprefix(prefix) for key in self.annotations or () if key.startswith(prefix)
+        )
 
 
 def read_pod(item: Object, namespace: str = "") -> Pod:
@@ -215,6 +234,8 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
     spec = object_at(item, "spec", "")
     status = object_at(item, "status", "")
     containers, init_containers = read_pod_containers(spec, "spec")
+    is_annotated = metadata.get("annotations") is not None
+    host = "nodeName" if spec.get("hostNetwork") is True else "hostname"
     return Pod(
         namespace=shared_text(namespace or text_at(metadata, "namespace", "metadata")),
         name=text_at(metadata, "name", "metadata"),
@@ -224,9 +245,7 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
         created=time_at(metadata, "creationTimestamp", "metadata"),
         deleted=time_at(metadata, "deletionTimestamp", "metadata"),
         labels=labels_at(metadata, "labels", "metadata"),
-        annotations=None
-        if metadata.get("annotations") is None
-        else labels_at(metadata, "annotations", "metadata"),
+        annotations=labels_at(metadata, "annotations", "metadata") if is_annotated else None,
         owners=shared_owners(read_owners(metadata)),
         containers=containers,
         init_containers=init_containers,
@@ -237,6 +256,7 @@ def read_pod(item: Object, namespace: str = "") -> Pod:
         observed_generation=int64_at(status, "observedGeneration", "status"),
         conditions=read_conditions(status),
         statuses=_statuses(status, containers),
+        hostname=shared_text(text_at(spec, host, "spec")),
     )
 
 
@@ -356,8 +376,8 @@ def vpa_at_creation(pod: Pod) -> str:
     return text.removeprefix(_UPDATED_BY).partition(":")[0] if text.startswith(_UPDATED_BY) else ""
 
 
-def boost_annotation(container: Container) -> str:
-    """Return what a container's author asked for, as the annotation of a boost keeps it."""
+def boost_annotation_value(container: Container) -> str:
+    """Return the value of a boost's annotation: what the container's author asked for."""
     spec = container.resources
     return orjson.dumps(
         {
@@ -369,7 +389,7 @@ def boost_annotation(container: Container) -> str:
 
 def original_resources(pod: Pod, container: str) -> Resources | None:
     """Return what a container asked for before its boost, None if the annotation is unreadable."""
-    text = pod.annotation(BOOST_ANNOTATION + container)
+    text = pod.annotation(BOOST_KEY_PREFIX + container)
     try:
         parts = as_object(orjson.loads(text or ""), "")
         if not parts:

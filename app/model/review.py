@@ -51,8 +51,8 @@ def read_review(review: object) -> AdmissionRequest:
         resource=_words(object_at(request, "resource", "request"), "resource", "request.resource"),
         subresource=text_at(request, "subResource", "request"),
         operation=text_at(request, "operation", "request"),
-        namespace=text_at(request, "namespace", "request") or _namespace_of(request.get("object")),
-        name=text_at(request, "name", "request"),
+        namespace=text_at(request, "namespace", "request") or _own(request, "namespace"),
+        name=text_at(request, "name", "request") or _own(request, "name"),
         dry_run=flag_at(request, "dryRun", "request"),
         new=request.get("object"),
         old=request.get("oldObject"),
@@ -66,11 +66,12 @@ def uid_of(review: object) -> str:
     return uid if isinstance(uid, str) else ""
 
 
-def _namespace_of(item: object) -> str:
-    """Return the namespace that an object names, for reviews by hand that do not say it again."""
+def _own(request: Object, key: str) -> str:
+    """Return what an object says of itself, for reviews by hand that do not say it again."""
+    item = request.get("object")
     metadata = item.get("metadata") if isinstance(item, dict) else None
-    namespace = metadata.get("namespace") if isinstance(metadata, dict) else None
-    return namespace if isinstance(namespace, str) else ""
+    value = metadata.get(key) if isinstance(metadata, dict) else None
+    return value if isinstance(value, str) else ""
 
 
 def _words(json: Object, word: str, path: str) -> GroupVersionWord:

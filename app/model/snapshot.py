@@ -8,11 +8,12 @@ from an API server, from files or from recordings; a kind that is not in the tab
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from app.model.errors import BadObject
 from app.model.fields import Object, object_at, text_at
@@ -28,7 +29,19 @@ from app.model.limits import (
     read_limit_range,
     read_node,
 )
+from app.model.pod_roles import NO_ROLES, Roles, RoleSources, names_lease, role_change, role_leases
 from app.model.pods import Pod, read_pod
+from app.model.role_leases import LeaseStanding, first_standing
+from app.model.scalers import (
+    HPA_KIND,
+    SCALED_OBJECT_KIND,
+    HorizontalScaler,
+    coupled_metrics,
+    read_hpa,
+    read_scaled_object,
+    scaler_key,
+)
+from app.model.update_modes import read_pausing_namespace
 from app.model.vpa import VPA_GROUP, VPA_KIND, Vpa, read_vpa, without_status
 from app.model.workloads import Workload, read_workload
 
@@ -41,7 +54,13 @@ class Collection(StrEnum):
     LIMIT_RANGES = "limit_ranges"
     PODS = "pods"
     BUDGETS = "budgets"
+    SCALERS = "scalers"
+    LEASES = "leases"
     NODES = "nodes"
+    PAUSED_NAMESPACES = "paused_namespaces"
+
+
+_CLUSTER_WIDE = (Collection.NODES, Collection.PAUSED_NAMESPACES)
 
 
 class Replacement(NamedTuple):
@@ -65,6 +84,9 @@ class NamespaceView:
     limit_ranges: Mapping[str, LimitRange] = field(default_factory=dict)
     pods: Mapping[str, Pod] = field(default_factory=dict)
     budgets: Mapping[str, DisruptionBudget] = field(default_factory=dict)
+    scalers: Mapping[ObjectKey, HorizontalScaler] = field(default_factory=dict)
+    leases: Mapping[str, LeaseStanding] = field(default_factory=dict)  # that decide about roles
+    roles: Roles = NO_ROLES
     limits: NamespaceLimits = NO_LIMITS
     targets: Targets = field(default_factory=dict)  # the strongest VPA first
     cache_key: CacheKey = field(init=False, repr=False, compare=False)
@@ -76,6 +98,12 @@ class NamespaceView:
         """Return the VPAs that point at a controller, the strongest first."""
         return self.targets.get(key, ())
 
+    def pods_by_lease(self, lease: str) -> Iterator[Pod]:
+        """Yield the pods whose roles a Lease decides about."""
+        for pod in self.pods.values() if self.roles.by_target else ():
+            if any(one.lease == lease for one in role_leases(pod, self.roles, self.workloads)):
+                yield pod
+
 
 EMPTY_VIEW = NamespaceView()
 
@@ -86,6 +114,7 @@ class Snapshot:
 
     namespaces: Mapping[str, NamespaceView] = field(default_factory=dict)
     nodes: Mapping[str, Node] = field(default_factory=dict)
+    paused_namespaces: Mapping[str, str] = field(default_factory=dict)  # with what pauses them
 
     def of(self, namespace: str) -> NamespaceView:
         """Return the view of a namespace, an empty one if it is unknown."""
@@ -93,7 +122,7 @@ class Snapshot:
 
     def value(self, collection: Collection, namespace: str, key: Hashable) -> object:
         """Return one object, None if it is not known."""
-        found = self if collection is Collection.NODES else self.of(namespace)
+        found = self if collection in _CLUSTER_WIDE else self.of(namespace)
         objects: Mapping[Hashable, object] = getattr(found, collection.value)
         return objects.get(key)
 
@@ -103,30 +132,53 @@ class Snapshot:
         for collection, namespace, key, value in changes:
             by_namespace.setdefault(namespace, {}).setdefault(collection, {})[key] = value
         namespaces = dict(self.namespaces)
-        nodes = self.nodes
+        wide: dict[str, Any] = {}
         for namespace, collections in by_namespace.items():
-            if (new_nodes := collections.pop(Collection.NODES, None)) is not None:
-                nodes = _with(nodes, new_nodes)
+            for one in _CLUSTER_WIDE:
+                if (values := collections.pop(one, None)) is not None:
+                    wide[one.value] = _with(wide.get(one.value, getattr(self, one.value)), values)
             if collections:
                 view = _changed(namespaces.get(namespace, EMPTY_VIEW), collections)
                 if view == EMPTY_VIEW:
                     namespaces.pop(namespace, None)  # else deleted namespaces would pile up
                 else:
                     namespaces[namespace] = view
-        return Snapshot(namespaces, nodes)
+        return replace(self, namespaces=namespaces, **wide)
 
 
 def _changed(view: NamespaceView, collections: dict[Collection, dict[Any, Any]]) -> NamespaceView:
+    vpas = collections.pop(Collection.VPAS, {})
     updates: dict[str, Any] = {
         collection.value: _with(getattr(view, collection.value), values)
         for collection, values in collections.items()
     }
-    if Collection.VPAS in collections:
-        changed = collections[Collection.VPAS]
-        updates["targets"] = _targets(view.targets, view.vpas, updates["vpas"], changed)
     if Collection.LIMIT_RANGES in collections:
         updates["limits"] = combined_limits(updates["limit_ranges"].values())
-    return replace(view, **updates)
+    after = replace(view, **updates)
+    vpas = _with_scalers(_rescaled(view, after, collections) | vpas, after)
+    after = _with_vpas(after, vpas)
+    if view.roles is NO_ROLES and not any(map(names_lease, vpas.values())):
+        return after
+    return _with_roles(view, after, collections.get(Collection.PODS, {}))
+
+
+def _with_vpas(view: NamespaceView, vpas: Mapping[str, Vpa | None]) -> NamespaceView:
+    if not vpas:
+        return view
+    known = _with(view.vpas, vpas)
+    return replace(view, vpas=known, targets=_targets(view.targets, view.vpas, known, vpas))
+
+
+def _with_roles(
+    before: NamespaceView, after: NamespaceView, changed: Iterable[str]
+) -> NamespaceView:
+    """Return a namespace in which labels follow the Leases that its VPAs name."""
+    was, now = (
+        RoleSources(one.vpas, one.leases, one.workloads, one.pods) for one in (before, after)
+    )
+    roles, pods, vpas = role_change(before.roles, was, now, tuple(changed))
+    after = _with_vpas(after, vpas)
+    return replace(after, roles=roles, pods=_with(after.pods, pods) if pods else after.pods)
 
 
 def _with(before: Mapping[Any, Any], values: Mapping[Any, Any]) -> dict[Any, Any]:
@@ -137,6 +189,55 @@ def _with(before: Mapping[Any, Any], values: Mapping[Any, Any]) -> dict[Any, Any
         else:
             after[key] = value
     return after
+
+
+def _rescaled(
+    before: NamespaceView, after: NamespaceView, collections: Mapping[Collection, Iterable[Any]]
+) -> dict[str, Vpa]:
+    """Return the VPAs that changes of scalers, or of what these scale, may concern."""
+    both = before, after
+    changed = collections.get(Collection.SCALERS, ())
+    targets = {one.target for key in changed for view in both if (one := view.scalers.get(key))}
+    moved = {
+        key
+        for key in (collections.get(Collection.WORKLOADS, ()) if after.scalers else ())
+        if _owner(key, before) != _owner(key, after)
+    }
+    for one in after.scalers.values() if moved else ():
+        if any(not moved.isdisjoint(_lineage(one.target, view)) for view in both):
+            targets.add(one.target)
+    keys = {key for target in targets for view in both for key in _lineage(target, view)}
+    return {vpa.name: vpa for key in keys for vpa in before.rivals(key)}
+
+
+def _owner(key: ObjectKey, view: NamespaceView) -> ObjectKey | None:
+    workload = view.workloads.get(key)
+    return None if workload is None or workload.owner is None else workload.owner.key
+
+
+def _lineage(key: ObjectKey, view: NamespaceView) -> Iterator[ObjectKey]:
+    """Yield a controller and its owners, whose VPAs size its pods."""
+    seen: set[ObjectKey] = set()
+    above: ObjectKey | None = key
+    while above is not None and above not in seen:
+        seen.add(above)
+        yield above
+        above = _owner(above, view)
+
+
+def _with_scalers(vpas: Mapping[str, Vpa | None], view: NamespaceView) -> dict[str, Vpa | None]:
+    """Return VPAs that know what scales their targets, or what these own."""
+    by_target: dict[ObjectKey, list[HorizontalScaler]] = {}
+    for one in view.scalers.values() if vpas else ():
+        for key in _lineage(one.target, view):
+            by_target.setdefault(key, []).append(one)
+    return {name: vpa and _scaled(vpa, by_target) for name, vpa in vpas.items()}
+
+
+def _scaled(vpa: Vpa, by_target: Mapping[ObjectKey, Sequence[HorizontalScaler]]) -> Vpa:
+    found = by_target.get(vpa.target.key, ()) if vpa.target is not None else ()
+    metrics = tuple(coupled_metrics(found))
+    return vpa if metrics == vpa.scaled_by else replace(vpa, scaled_by=metrics)
 
 
 def _targets(
@@ -175,7 +276,11 @@ _READINGS = {
     ("", "Pod"): ObjectReader(Collection.PODS, read_pod),
     ("", "LimitRange"): ObjectReader(Collection.LIMIT_RANGES, read_limit_range),
     ("", "Node"): ObjectReader(Collection.NODES, read_node),
+    ("", "Namespace"): ObjectReader(Collection.PAUSED_NAMESPACES, read_pausing_namespace),
     ("policy", "PodDisruptionBudget"): ObjectReader(Collection.BUDGETS, read_disruption_budget),
+    ("autoscaling", HPA_KIND): ObjectReader(Collection.SCALERS, read_hpa),
+    ("keda.sh", SCALED_OBJECT_KIND): ObjectReader(Collection.SCALERS, read_scaled_object),
+    ("coordination.k8s.io", "Lease"): ObjectReader(Collection.LEASES, first_standing),
 }
 
 
@@ -230,4 +335,28 @@ def removal(api_version: str, kind: str, namespace: str, name: str) -> Replaceme
 
 
 def _key(reader: ObjectReader, api_version: str, kind: str, name: str) -> str | ObjectKey:
-    return owner_key(api_version, kind, name) if reader.collection is Collection.WORKLOADS else name
+    match reader.collection:
+        case Collection.WORKLOADS:
+            return owner_key(api_version, kind, name)
+        case Collection.SCALERS:
+            return scaler_key(kind, name)
+        case _:
+            return name
+
+
+T = TypeVar("T")
+
+
+def in_turns(items: Mapping[str, Iterable[T]], first: int) -> Iterator[T]:
+    """Yield one item of each namespace, then another one of each; `first` says which begins.
+
+    So what one of them has much of holds up no other.
+    """
+    queues = deque(iter(of_one) for of_one in items.values())
+    queues.rotate(-first)
+    while queues:
+        queue = queues.popleft()
+        for item in queue:
+            yield item
+            queues.append(queue)
+            break

@@ -22,9 +22,15 @@ BOOLEANS: Final = {
 
 def nearest(word: str, known: Iterable[str]) -> str:
     """Return a hint at the known word that is most alike, empty if none is."""
+    found = likeliest(word, known)
+    return f'; did you mean "{found}"?' if found else ""
+
+
+def likeliest(word: str, known: Iterable[str]) -> str:
+    """Return the known word that is most alike, empty if none is."""
     lowered = {name.lower(): name for name in known}
     matches = difflib.get_close_matches(word.lower(), lowered, n=1, cutoff=0.5)
-    return f'; did you mean "{lowered[matches[0]]}"?' if matches else ""
+    return lowered[matches[0]] if matches else ""
 
 
 _BYTE_SIZED: Final = (MEMORY, "ephemeral-storage")

@@ -1,4 +1,7 @@
-"""The update modes, and what each allows: a new mode is a member, its row, and its tests."""
+"""The update modes, and what each allows: a new mode is a member, its row, and its tests.
+
+Beside them the annotation that pauses the updates of running pods, of a namespace or of a VPA.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +10,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from app.model.fields import Object, labels_at, object_at
 from app.model.gates import FeatureGate
+from app.model.text import BOOLEANS
 
 
 class UpdateMode(StrEnum):
@@ -50,3 +55,19 @@ MODES: Final[Mapping[str, ModeRules]] = {
 def mode_rules(mode: str) -> ModeRules:
     """Return what a mode allows."""
     return MODES.get(mode, UNKNOWN_MODE)
+
+
+# Its author means to stop something, so a value that is no boolean pauses too.
+PAUSED_ANNOTATION: Final = "plumbline/paused"
+
+
+def pausing_value(annotations: Mapping[str, str]) -> str | None:
+    """Return the annotation's value if it pauses, None without one or with a false one."""
+    value = annotations.get(PAUSED_ANNOTATION)
+    return None if value is None or BOOLEANS.get(value) is False else value
+
+
+def read_pausing_namespace(item: Object) -> str | None:
+    """Read a namespace: the value that pauses it, None if nothing does."""
+    metadata = object_at(item, "metadata", "")
+    return pausing_value(labels_at(metadata, "annotations", "metadata"))

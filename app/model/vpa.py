@@ -13,7 +13,6 @@ from enum import StrEnum
 from math import inf
 from typing import Any, TypeVar
 
-from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.fields import (
     Object,
@@ -33,7 +32,9 @@ from app.model.fields import (
 )
 from app.model.kinds import Condition, ObjectKey, read_conditions, target_key
 from app.model.quantity import Quantities, Quantity
+from app.model.scalers import ScaledMetric
 from app.model.selectors import Selector
+from app.model.times import parse_duration
 from app.model.update_modes import DEFAULT_MODE, ModeRules, mode_rules
 
 VPA_GROUP = "autoscaling.k8s.io"
@@ -156,12 +157,6 @@ class ContainerPolicy:
         return self.controlled_values == ControlledValues.REQUESTS_ONLY
 
 
-def limits_follow(policy: ContainerPolicy | None) -> bool:
-    """Whether limits are written at all; an unknown value leaves them alone."""
-    values = policy.controlled_values if policy is not None else None
-    return values is None or values == ControlledValues.REQUESTS_AND_LIMITS
-
-
 @dataclass(frozen=True, slots=True)
 class ContainerRecommendation:
     """What one container should request."""
@@ -196,6 +191,8 @@ class Vpa:
     recommendation: Recommendation | None  # None: not there, which differs from empty
     conditions: tuple[Condition, ...]
     observed_generation: int | None
+    scaled_by: tuple[ScaledMetric, ...] = field(default=(), compare=False)  # as a snapshot knows
+    role_problem: tuple[str, str] | None = field(default=None, compare=False)  # the same: why
     index: VpaIndex = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
@@ -241,6 +238,10 @@ class Vpa:
         """Return how long after Ready a container stays boosted, no time without a boost."""
         boost = self.boost(container)
         return timedelta() if boost is None else boost.lasts
+
+    def held_by(self, container: str, resource: str) -> ScaledMetric | None:
+        """Return the metric that decides about replicas by a request, which is then not changed."""
+        return next((one for one in self.scaled_by if one.covers(container, resource)), None)
 
     def recommended(self, container: str) -> ContainerRecommendation | None:
         """Return the recommendation for a container, None if there is none."""
@@ -304,12 +305,8 @@ def _target(spec: Object) -> TargetReference | None:
     target = optional_object(spec, "targetRef", "spec")
     if target is None:
         return None
-    path = "spec.targetRef"
-    return TargetReference(
-        text_at(target, "apiVersion", path),
-        text_at(target, "kind", path),
-        text_at(target, "name", path),
-    )
+    names = ("apiVersion", "kind", "name")
+    return TargetReference(*(text_at(target, name, "spec.targetRef") for name in names))
 
 
 def _update_policy(spec: Object) -> UpdatePolicy | None:

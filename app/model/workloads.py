@@ -23,7 +23,13 @@ from app.model.fields import (
     text_at,
 )
 from app.model.kinds import ObjectKey, OwnerReference, owner_key, read_owners
-from app.model.pods import Container, read_pod_containers
+from app.model.pods import (
+    CONTAINERS,
+    INIT_CONTAINERS,
+    SIDECAR,
+    Container,
+    read_pod_containers,
+)
 from app.model.selectors import NOTHING, Selector
 
 
@@ -53,7 +59,7 @@ class Workload:
     rollout: Rollout | None = None
     template: tuple[Container, ...] = ()
     template_labels: Mapping[str, str] | None = None  # None if not known
-    unprobed: tuple[str, ...] = ()  # containers with neither readiness nor startup probe
+    unprobed: tuple[str, ...] = ()  # without readiness and startup probe, also native sidecars
 
 
 def read_workload(
@@ -82,8 +88,11 @@ def read_workload(
         template_labels=_template_labels(template, template_path) if with_template else None,
         unprobed=tuple(
             shared_text(text_at(item, "name", at))
-            for item, at in items_at(pod_spec, "containers", pod_path)
-            if item.get("readinessProbe") is None and item.get("startupProbe") is None
+            for key in (CONTAINERS, INIT_CONTAINERS)
+            for item, at in items_at(pod_spec, key, pod_path)
+            if (key == CONTAINERS or item.get("restartPolicy") == SIDECAR)
+            and item.get("readinessProbe") is None
+            and item.get("startupProbe") is None
         ),
     )
 

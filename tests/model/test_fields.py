@@ -90,6 +90,8 @@ def test_right_values(read: Reader, value: object, expected: object) -> None:
         (fields.text_at, 1.5, "spec.f: expected a string, found the number 1.5"),
         (fields.text_at, 10**20, "spec.f: expected a string, found the number 1.000000e+20"),
         (fields.optional_text, ["x"], "spec.f: expected a string, found a list"),
+        (fields.optional_text, False, "spec.f: expected a string, found a boolean; YAML takes "
+            'Off, On, Yes and No for booleans: quote them, as in "Off"'),
         (fields.texts_at, "x", 'spec.f: expected a list, found the string "x"'),
         (fields.texts_at, ["x", None], "spec.f[1]: expected a string, found null"),
         (fields.labels_at, [], "spec.f: expected an object, found a list"),

@@ -1,11 +1,12 @@
-"""Feature gates are switched one by one or by stage."""
+"""Feature gates are switched one by one or by stage; versions of API servers are read."""
 
 from __future__ import annotations
 
 import pytest
 
 from app.model.errors import BadSetting
-from app.model.gates import STAGES, FeatureGate, parse_gates
+from app.model.gates import STAGES, FeatureGate, ServerVersion, parse_gates, read_version
+from tests.cases import cases
 from tests.make import ALL_GATES, NO_GATES
 
 
@@ -60,3 +61,18 @@ def test_membership() -> None:
     assert FeatureGate.CPU_STARTUP_BOOST not in gates
     assert not NO_GATES.enabled
     assert ALL_GATES.enabled == STAGES.keys() == set(FeatureGate)
+
+
+@cases(
+    "text expected",
+    {
+        "released": ("v1.36.3", (1, 36)),
+        "of a provider": ("v1.32.4-gke.1106006", (1, 32)),
+        "without its letter": ("1.33", (1, 33)),
+        "none": ("unknown", None),
+        "empty": ("", None),
+    },
+)
+def test_read_version(text: str, expected: ServerVersion | None) -> None:
+    """Major and minor are read, whatever a provider adds."""
+    assert read_version(text) == expected

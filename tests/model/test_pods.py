@@ -9,11 +9,11 @@ import pytest
 from app.model.errors import BadObject, BadQuantity
 from app.model.kinds import ObjectKey
 from app.model.pods import (
-    BOOST_ANNOTATION,
+    BOOST_KEY_PREFIX,
     NO_RESOURCES,
     Resources,
     Termination,
-    boost_annotation,
+    boost_annotation_value,
     original_resources,
     read_containers,
     read_pod,
@@ -187,12 +187,9 @@ def test_resources_in_force_are_the_kubelets() -> None:
     running["status"]["containerStatuses"][0]["resources"] = {"requests": {"cpu": "3"}}
     del running["status"]["containerStatuses"][1]["resources"]
     pod = read_pod(running)
-    in_force = [pod.current_resources(container) for container in pod.containers]
-    assert [str(each.request("cpu")) for each in in_force] == ["3", "2"]
-    unreported = read_pod(spec)
-    assert unreported.current_resources(unreported.containers[0]).request("cpu") == make.quantity(
-        "1"
-    )
+    in_force = [str(each.request("cpu")) for each in pod.current_resources.values()]
+    assert in_force == ["3", "2"]
+    assert str(read_pod(spec).current_resources["app"].request("cpu")) == "1"
 
 
 def test_conditions_are_found_by_type() -> None:
@@ -247,8 +244,11 @@ def test_boost_annotation() -> None:
     container = make.container(
         resources={"requests": {"memory": "1024Mi", "x/y": "1", "cpu": "0.1"}, "limits": None}
     )
-    assert boost_annotation(container) == '{"requests":{"cpu":"100m","memory":"1Gi"},"limits":{}}'
-    assert boost_annotation(make.container()) == '{"requests":{},"limits":{}}'
+    assert (
+        boost_annotation_value(container)
+        == '{"requests":{"cpu":"100m","memory":"1Gi"},"limits":{}}'
+    )
+    assert boost_annotation_value(make.container()) == '{"requests":{},"limits":{}}'
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_boost_annotation() -> None:
 )
 def test_original_resources(text: str | None, expected: Resources | None) -> None:
     """An annotation that cannot be read tells nothing."""
-    annotations = None if text is None else {f"{BOOST_ANNOTATION}app": text}
+    annotations = None if text is None else {f"{BOOST_KEY_PREFIX}app": text}
     assert original_resources(make.pod(annotations=annotations), "app") == expected
 
 

@@ -60,6 +60,19 @@ def test_namespaces(namespace: str | None, item: object, expected: str) -> None:
     assert read_review({"request": {"namespace": namespace, "object": item}}).namespace == expected
 
 
+@cases(
+    "name item expected",
+    {
+        "the request's": ("a", make.vpa_json("b"), "a"),
+        "the object's": (None, make.vpa_json("b"), "b"),
+        "none yet": ("", {"metadata": {"generateName": "b-"}}, ""),
+    },
+)
+def test_names(name: str | None, item: object, expected: str) -> None:
+    """The object's own name is the answer's where a review by hand does not say it again."""
+    assert read_review({"request": {"name": name, "object": item}}).name == expected
+
+
 @pytest.mark.parametrize(
     ("review", "sentence"),
     [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from datetime import timedelta
 
 import pytest
@@ -11,11 +12,13 @@ from hypothesis import strategies as st
 from app.model.errors import BadObject
 from app.model.fields import Json
 from app.model.kinds import ObjectKey
+from app.model.scalers import HPA_KIND, scaler_key
 from app.model.snapshot import (
     EMPTY_VIEW,
     Collection,
     Replacement,
     Snapshot,
+    in_turns,
     object_identity,
     object_reader,
     removal,
@@ -24,6 +27,7 @@ from app.model.snapshot import (
 )
 from app.model.vpa import Vpa
 from tests import make
+from tests.cases import cases
 from tests.junk import objects_like
 
 WEB = ObjectKey("", "StatefulSet", "web")
@@ -173,7 +177,73 @@ def test_the_index_of_targets_never_lies(batches: list[list[tuple[str, str | Non
         )
 
 
+SCALED = st.lists(
+    st.tuples(
+        st.sampled_from(["gone", "Deployment/x", "Deployment/y", "example.com/v1/Shop/z"]),
+        st.sampled_from(["vpa", "hpa", "owned"]),
+        st.sampled_from(["x", "y"]),
+        st.sampled_from(["cpu", "memory"]),
+    ),
+    max_size=6,
+)
+GONE: Mapping[str, Callable[[str], Replacement]] = {
+    "vpa": lambda name: gone(Collection.VPAS, name),
+    "hpa": lambda name: gone(Collection.SCALERS, scaler_key(HPA_KIND, name)),
+    "owned": lambda name: gone(Collection.WORKLOADS, ObjectKey("", "Deployment", name)),
+}
+COMES: Mapping[str, Callable[[str, str, str], Json | Vpa]] = {
+    "vpa": lambda name, target, _: make.vpa(name, target=target),
+    "hpa": lambda name, target, resource: make.hpa_json(
+        make.metric_json(resource, 70), name=name, target=target
+    ),
+    "owned": lambda name, owner, _: make.workload_json(f"Deployment/{name}", owner=owner),
+}
+
+
+@given(st.lists(SCALED, max_size=5))
+def test_what_scales_is_known_whatever_comes_first(
+    batches: list[list[tuple[str, str, str, str]]],
+) -> None:
+    """However changes are mixed, each VPA knows what scales its target, or what that owns, now."""
+    snapshot = Snapshot()
+    known: dict[tuple[str, str], tuple[str, str]] = {}  # kind and name: target and resource
+    for batch in batches:
+        changes = []
+        for target, kind, name, resource in batch:
+            known.pop((kind, name), None)
+            if target == "gone":
+                changes.append(GONE[kind](name))
+            else:
+                known[kind, name] = target, resource
+                changes.append(make.change(COMES[kind](name, target, resource)))
+        snapshot = snapshot.changed(changes)
+    view = snapshot.of("default")
+    assert view.vpas.keys() == {name for kind, name in known if kind == "vpa"}
+    for name, vpa in view.vpas.items():
+        expected = []
+        for kind, hpa in known:
+            above, resource = known[kind, hpa]
+            reached: set[str] = set()
+            while kind == "hpa" and above not in reached:
+                reached.add(above)
+                above, _ = known.get(("owned", above.partition("/")[2]), (above, ""))
+            if known["vpa", name][0] in reached:
+                expected.append(resource)
+        assert sorted(metric.resource for metric in vpa.scaled_by) == sorted(expected)
+        assert vpa.target is not None
+        assert any(vpa is rival for rival in view.rivals(vpa.target.key))
+
+
 ALL = [
+    pytest.param(
+        make.hpa_json(), Collection.SCALERS, ObjectKey("autoscaling", HPA_KIND, "web"), id="HPA"
+    ),
+    pytest.param(
+        make.scaled_object_json(),
+        Collection.SCALERS,
+        ObjectKey("keda.sh", "ScaledObject", "web"),
+        id="ScaledObject",
+    ),
     pytest.param(make.vpa_json(), Collection.VPAS, "web", id="VPA"),
     pytest.param(make.pod_json(), Collection.PODS, "web-0", id="pod"),
     pytest.param(make.limit_range_json(), Collection.LIMIT_RANGES, "limits", id="LimitRange"),
@@ -251,3 +321,23 @@ def test_anything_is_placed_or_refused(item: Json) -> None:
     except BadObject:
         return
     assert come is None or come.value is not None
+
+
+@cases(
+    "first order",
+    {
+        "the first": (0, "a1 b1 c1 a2 c2 a3"),
+        "the next": (1, "b1 c1 a1 c2 a2 a3"),
+        "round again": (5, "c1 a1 b1 c2 a2 a3"),
+    },
+)
+def test_turns(first: int, order: str) -> None:
+    """Each namespace has one item before any has two; another one begins each time."""
+    items = {"a": ["a1", "a2", "a3"], "b": ["b1"], "c": ["c1", "c2"]}
+    assert " ".join(in_turns(items, first)) == order
+
+
+def test_turns_of_none() -> None:
+    """Where there is nothing, none has a turn."""
+    assert list(in_turns({"a": []}, 3)) == []
+    assert list(in_turns({}, 3)) == []

@@ -20,10 +20,10 @@ from app.model.vpa import (
     StartupBoost,
     UpdatePolicy,
     Vpa,
-    limits_follow,
     read_vpa,
     without_status,
 )
+from app.sizing.capping import limits_follow
 from tests import make
 from tests.cases import cases
 from tests.junk import objects_like

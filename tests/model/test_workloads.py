@@ -67,15 +67,22 @@ PROBE: Json = {"httpGet": {"port": 80}}
 
 @pytest.mark.parametrize("with_template", [True, False])
 def test_unprobed_containers(with_template: bool) -> None:
-    """The containers that no probe finds ready are known, also without the template."""
+    """Containers and native sidecars that no probe finds ready are known, template or not."""
     containers = [
         make.container_json("ready", readinessProbe=PROBE),
         make.container_json("started", startupProbe=PROBE),
         make.container_json("alive", livenessProbe=PROBE),
         make.container_json("none", readinessProbe=None),
     ]
+    init = [
+        make.container_json("proxy", restartPolicy="Always"),
+        make.container_json("probed", restartPolicy="Always", startupProbe=PROBE),
+        make.container_json("setup"),
+    ]
     item = make.workload_json(containers=containers)
-    assert read_workload(item, with_template=with_template).unprobed == ("alive", "none")
+    item["spec"]["template"]["spec"]["initContainers"] = init
+    found = read_workload(item, with_template=with_template)
+    assert found.unprobed == ("alive", "none", "proxy")
 
 
 def test_kind_may_be_known_already() -> None:
