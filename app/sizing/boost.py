@@ -1,4 +1,4 @@
-"""Start-up boost of CPU: how much more a container gets until it is up, and what it had.
+"""Startup boost of CPU: how much more a container gets until it is up, and what it had.
 
 Strategy: the boost outranks every policy of the VPA but `controlledValues`. It only ever raises:
 where nothing would rise, nothing is written and no boost is marked. A boosted container has at
@@ -18,16 +18,16 @@ from typing import Final
 
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import (
-    BOOST_ANNOTATION,
+    BOOST_KEY_PREFIX,
     Container,
     Pod,
-    boost_annotation,
+    boost_annotation_value,
 )
 from app.model.quantity import CPU, ZERO, Quantity, scale
 from app.model.snapshot import NamespaceView
 from app.model.times import LATEST, later
-from app.model.vpa import BoostType, CpuBoost, Vpa, limits_follow
-from app.sizing.capping import proportional_limit, request_at
+from app.model.vpa import BoostType, CpuBoost, Vpa
+from app.sizing.capping import limits_follow, proportional_limit, request_at
 from app.sizing.running_together import running_together
 
 LONGEST_START: Final = timedelta(hours=6)  # until a pod is ready
@@ -65,12 +65,12 @@ class Boosted:
     request: Quantity
     limit: Quantity | None  # None: as it is
     ceiling: Ceiling | None  # what keeps it below `wanted`
-    original: str  # the annotation's value
+    annotation_value: str
 
     @property
-    def annotation(self) -> str:
-        """The key that marks the boost on the pod."""
-        return BOOST_ANNOTATION + self.container
+    def annotation_key(self) -> str:
+        """The key of the annotation that marks the boost on the pod."""
+        return BOOST_KEY_PREFIX + self.container
 
 
 BoostOutcome = Boosted | BoostRefusal | Ceiling  # the boost, or why there is none
@@ -88,7 +88,7 @@ class CpuBeforeBoost:
 def boost_overdue_at(pod: Pod, lasts: timedelta) -> datetime:
     """Return when a boost that lasts so long after Ready has lasted too long to be in order.
 
-    By then it is stuck, or its pod never gets ready, or its mark is forged. It counts from the
+    By then it is stuck, its pod never gets ready, or its annotation is forged. It counts from the
     pod's start, which cannot be written as its annotations can.
     """
     start = pod.started or pod.created
@@ -154,8 +154,10 @@ def _boost(
     if milli is None:
         return BoostRefusal.UNKNOWN_TYPE
     base = plain.request.milli
+    if not base:  # no resize can remove a request, so nothing could end the boost
+        return BoostRefusal.NOTHING_TO_BOOST
     if milli <= base:
-        return BoostRefusal.NO_RISE if base else BoostRefusal.NOTHING_TO_BOOST
+        return BoostRefusal.NO_RISE
     own = _own_request(plain.container)
     wanted = max(Quantity.of_milli(milli), own)
     request, ceiling = _below_ceilings(wanted, plain, vpa, most, bounds)
@@ -169,7 +171,7 @@ def _boost(
         request=request,
         limit=_limit(plain, vpa, request),
         ceiling=ceiling,
-        original=boost_annotation(plain.container),
+        annotation_value=boost_annotation_value(plain.container),
     )
 
 

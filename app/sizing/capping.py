@@ -34,7 +34,7 @@ from app.model.quantity import (
     scale,
     scale_in_int64,
 )
-from app.model.vpa import ContainerPolicy, limits_follow
+from app.model.vpa import ContainerPolicy, ControlledValues
 from app.sizing.running_together import RunningTogether
 
 
@@ -70,6 +70,12 @@ class Draft:
     def requests_only(self) -> bool:
         """Whether the limit stays as it is."""
         return self.policy is not None and self.policy.requests_only
+
+
+def limits_follow(policy: ContainerPolicy | None) -> bool:
+    """Whether limits are written at all; an unknown value leaves them alone."""
+    values = policy.controlled_values if policy is not None else None
+    return values is None or values == ControlledValues.REQUESTS_AND_LIMITS
 
 
 def proportional_limit(

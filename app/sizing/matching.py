@@ -16,6 +16,7 @@ from enum import StrEnum
 from typing import NamedTuple, Protocol
 
 from app.model.kinds import ObjectKey, OwnerReference
+from app.model.pod_roles import created_labels
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
@@ -81,6 +82,7 @@ def match_pod(
     *,
     boosts: bool,
     with_off: bool = False,
+    is_new: bool = False,
 ) -> Match | LookupNeeded:
     """Return the VPA that controls a pod.
 
@@ -88,8 +90,9 @@ def match_pod(
         pod: the pod.
         view: what is known of its namespace.
         looked_up: what was found of objects that the view does not hold.
-        boosts: whether start-up boosts are switched on; they let a VPA in mode Off take part.
+        boosts: whether startup boosts are switched on; they let a VPA in mode Off take part.
         with_off: whether VPAs in mode Off take part in any case.
+        is_new: whether the pod is being created; one of a snapshot has its labels by Leases.
     """
     if not view.vpas:
         return Match(MatchReason.NO_VPA_IN_NAMESPACE, "the namespace has no VPA")
@@ -97,9 +100,14 @@ def match_pod(
     if owner is None:
         return Match(MatchReason.NO_CONTROLLER, "no controller owns the pod")
     top = topmost(owner, pod.namespace, view, looked_up)
-    if isinstance(top, Workload):
-        return _strongest(pod, top, view, boosts=boosts, with_off=with_off)
-    return top
+    if not isinstance(top, Workload):
+        return top
+    labels = pod.labels
+    if is_new and (asked := view.roles.by_target.get(top.key)):
+        labels = created_labels(labels, asked, view.leases)
+    match = _strongest(labels, top, view, boosts=boosts, with_off=with_off)
+    given = ", ".join(f"{key}={labels[key]}" for key in labels.keys() - pod.labels.keys())
+    return match._replace(message=f"{match.message}, with {given} by its Lease") if given else match
 
 
 def topmost(
@@ -134,7 +142,7 @@ def topmost(
 
 
 def _strongest(
-    pod: Matchable, top: Workload, view: NamespaceView, *, boosts: bool, with_off: bool
+    labels: Mapping[str, str], top: Workload, view: NamespaceView, *, boosts: bool, with_off: bool
 ) -> Match:
     rivals = view.rivals(top.key)
     if not rivals:
@@ -146,10 +154,10 @@ def _strongest(
     if not acting:
         reason = MatchReason.MODE_OFF
         return Match(reason, f"VPA {rivals[0].name} is in mode Off", owner=top)
-    if not top.selector.matches(pod.labels):
+    if not top.selector.matches(labels):
         reason = MatchReason.NO_TARGET_SELECTOR_MATCH
         return Match(reason, f"the selector of {top.key} does not match the pod", owner=top)
-    matching = [vpa for vpa in acting if selects(vpa.selector, pod)]
+    matching = [vpa for vpa in acting if vpa.selector is None or vpa.selector.matches(labels)]
     if not matching:
         reason = MatchReason.NO_VPA_SELECTOR_MATCH
         names = ", ".join(vpa.name for vpa in acting)

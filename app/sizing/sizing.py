@@ -17,13 +17,15 @@ from dataclasses import dataclass
 from app.model.limits import Limits, NamespaceLimits
 from app.model.pods import Container, Pod, Resources
 from app.model.quantity import SIZED, ZERO, Quantities, Quantity, in_order
-from app.model.vpa import Vpa, limits_follow
+from app.model.scalers import ScaledMetric
+from app.model.vpa import Recommendation, Vpa
 from app.sizing.capping import (
     AppliedCap,
     Draft,
     cap_container,
     fit_pod_limits,
     fit_pod_resources,
+    limits_follow,
     proportional_limit,
 )
 from app.sizing.running_together import running_together
@@ -103,15 +105,26 @@ def _draft(container: Container, vpa: Vpa, current: Resources, *, with_bounds: b
     recommendation = vpa.recommended(container.name)
     if recommendation is None:
         return Draft(container, current, policy, None, {})
-    lists = {"target": _ordered(recommendation.target)}
+    lists = {"target": recommendation.target}
     if with_bounds:
-        lists["lower"] = _ordered(recommendation.lower_bound)
-        lists["upper"] = _ordered(recommendation.upper_bound)
-    return Draft(container, current, policy, recommendation.target, lists)
+        lists["lower"] = recommendation.lower_bound
+        lists["upper"] = recommendation.upper_bound
+    return Draft(
+        container,
+        current,
+        policy,
+        recommendation.target,
+        {name: _changeable(vpa, container, amounts) for name, amounts in lists.items()},
+    )
 
 
-def _ordered(amounts: Quantities) -> dict[str, Quantity]:
-    return {resource: amounts[resource] for resource in in_order(amounts)}
+def _changeable(vpa: Vpa, container: Container, amounts: Quantities) -> dict[str, Quantity]:
+    """Return amounts in order, without those by which replicas are scaled."""
+    return {
+        resource: amounts[resource]
+        for resource in in_order(amounts)
+        if vpa.held_by(container.name, resource) is None
+    }
 
 
 def _order_bounds(drafts: Sequence[Draft]) -> None:
@@ -146,10 +159,11 @@ def sizes(
     ):
         return NO_SIZES
     requests = amounts.target
+    held = held_notes(amounts, vpa)
     if "" in requests:  # no API server would take a resource without a name
         requests = {name: amount for name, amount in requests.items() if name}
     if not limits_follow(vpa.policy(amounts.container)):
-        return Sizes(requests, {}, amounts.notes)
+        return Sizes(requests, {}, (*amounts.notes, *held))
     new_limits: dict[str, Quantity] = {}
     notes: list[str] = []
     for resource in SIZED:
@@ -164,4 +178,22 @@ def sizes(
             new_limits[resource] = amount
         if note:
             notes.append(note)
-    return Sizes(requests, new_limits, (*amounts.notes, *notes) if new_limits else amounts.notes)
+    notes = notes if new_limits else []
+    return Sizes(requests, new_limits, (*amounts.notes, *notes, *held))
+
+
+def holding_metrics(vpa: Vpa, recommendation: Recommendation) -> tuple[ScaledMetric, ...]:
+    """Return the metrics because of which something that is recommended stays as it is."""
+    return tuple(
+        metric
+        for metric in vpa.scaled_by
+        if any(metric.covers(one.container, name) for one in recommendation for name in one.target)
+    )
+
+
+def held_notes(amounts: CappedRecommendation, vpa: Vpa) -> tuple[str, ...]:
+    """Say which recommended resources stay as they are because replicas are scaled by them."""
+    if not vpa.scaled_by:
+        return ()
+    held = ((name, vpa.held_by(amounts.container, name)) for name in in_order(amounts.recommended))
+    return tuple(f"{name} held: {one.by} scales by it" for name, one in held if one is not None)

@@ -65,9 +65,8 @@ def marks(found: Admitted) -> dict[str, str]:
         "no limit, none written": ("100m -", "150m", factor(2), "300m -"),
         "a factor of the request": ("100m 100m", "", factor(2), "200m 200m"),
         "memory stays": ("100m/64Mi 300m/64Mi", "", more("2"), "2100m/64Mi 6300m/64Mi"),
-        "more than no request": ("- -", "", more("500m"), "500m -"),
         "no type is a factor": ("100m 200m", "1", {"cpu": {"factor": 2}}, "2 4"),
-        "a limit never falls": ("- 2", "", more("500m"), "500m 2"),
+        "no request, a recommendation": ("- -", "100m", more("500m"), "600m -"),
         "in its format": ("100m 1e0", "", factor(2), "200m 2"),
     },
 )
@@ -84,6 +83,8 @@ def test_boost(has: str, target: str, boost: Json, expected: str) -> None:
     [
         pytest.param("- -", "", factor(2), "- -", id="nothing to multiply"),
         pytest.param("- -", "", more("0"), "- -", id="nothing to add"),
+        pytest.param("- -", "", more("500m"), "- -", id="nothing to add to, nor to go back to"),
+        pytest.param("- 2", "", more("500m"), "- 2", id="a limit is no request"),
         pytest.param("187500u", "", factor(1), "187500u -", id="rounding is no rise"),
         *(
             pytest.param("100m 200m", "1", boost, "1 2", id=name)
