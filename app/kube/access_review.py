@@ -18,11 +18,10 @@ from typing import Final, Generic, TypeVar
 
 import orjson
 
-from app.kube.lookup_limits import LimitReached, LookupLimit
 from app.model.errors import Unavailable
 from app.model.fields import Object
 from app.model.review import Identity
-from app.ports import Clock, Cluster, Json, Ref, Resource
+from app.ports import Clock, Cluster, Json, LimitReached, LookupLimit, Ref, Resource
 
 TOKEN_REVIEWS: Final = Resource(
     "authentication.k8s.io", "v1", "tokenreviews", "TokenReview", namespaced=False

@@ -12,13 +12,22 @@ from urllib.parse import quote
 
 import orjson
 
-from app.kube.connection import ApiAccess
-from app.kube.pacing import Pacer
+from app.kube.connection import ApiAccess, Pacer
 from app.kube.reach import Origin
 from app.kube.transport import Call, Deadlines, Transport, parse, translate
 from app.model.errors import Invalid, Unavailable
 from app.model.token_bucket import TokenBucket
-from app.ports import POD_METRICS, PODS, EventType, Json, Page, PatchKind, Ref, Resource, WatchEvent
+from app.ports import (
+    POD_METRICS,
+    PODS,
+    EventType,
+    Json,
+    ListPage,
+    PatchKind,
+    Ref,
+    Resource,
+    WatchEvent,
+)
 
 FIELD_MANAGER = "plumbline"
 WATCH_GRACE_SECONDS = 10  # after which a watch ends here that the server did not end
@@ -59,7 +68,7 @@ class KubeCluster:
         field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
-    ) -> Page:
+    ) -> ListPage:
         """Return one page; its items carry kind and apiVersion, which servers leave out."""
         query = _query(
             labelSelector=label_selector,
@@ -80,7 +89,7 @@ class KubeCluster:
             item.setdefault("apiVersion", resource.api_version)
             item.setdefault("kind", resource.kind)
         version, token = metadata.get("resourceVersion"), metadata.get("continue")
-        return Page(kept, str(version or ""), str(token or ""))
+        return ListPage(kept, str(version or ""), str(token or ""))
 
     def watch(
         self,

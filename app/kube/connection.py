@@ -1,20 +1,27 @@
-"""The way to the API server that is in use.
+"""The way to the API server that is in use, and how often calls go out on it.
 
 Strategy: credentials are asked for at most every few seconds. What is not read again by
 itself (client certificates) is read again with everything else once the server says 401.
+
+Calls wait for a token of one bucket, but never past their time. A token is given in the order in
+which it is asked for, also one that is still owed. A caller that may begin no later than at some
+moment learns at once that its token would come later, takes none, and need not wait to hear it.
 """
 
 from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Callable
+from math import inf
 from threading import Lock
 from typing import NamedTuple
 
 from urllib3 import PoolManager
 
 from app.kube.reach import Origin, Reach, plain_reach
-from app.model.errors import BadSetting, Refused
+from app.model.errors import BadSetting, Refused, TooLate
+from app.model.token_bucket import TokenBucket
 
 log = logging.getLogger("kube.connection")
 
@@ -83,7 +90,7 @@ class ApiAccess:
             try:
                 reach = load(self._origin)
             except (BadSetting, Refused) as error:
-                log.warning("configuration not read again", extra={"error": str(error)})
+                log.warning("credentials not reloaded", extra={"error": str(error)})
                 return False
             self._reach.pool.clear()
             self._use(reach)
@@ -92,3 +99,44 @@ class ApiAccess:
     def close(self) -> None:
         """Close the connections that wait for use."""
         self._reach.pool.clear()
+
+
+class Pacer:
+    """The bucket of one connection; safe to use from many threads."""
+
+    def __init__(
+        self,
+        bucket: TokenBucket,
+        *,
+        monotonic: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._bucket = bucket
+        self._monotonic = monotonic
+        self._sleep = sleep
+        self._lock = Lock()
+
+    def reserve(self, call: object, not_after: float = inf) -> float:
+        """Take a token; return how many seconds it is still owed.
+
+        Raises:
+            TooLate: there is none until `not_after`, a moment of the monotonic clock.
+        """
+        with self._lock:
+            now = self._monotonic()
+            seconds = self._bucket.wait_for_one(now)
+            check_time(call, now + seconds, not_after)
+            self._bucket = self._bucket.less_one(now)
+        return seconds
+
+    def wait(self, call: object, not_after: float = inf) -> None:
+        """Take a token, and wait while it is owed; raises as `reserve` does."""
+        seconds = self.reserve(call, not_after)
+        if seconds > 0:
+            self._sleep(seconds)
+
+
+def check_time(call: object, moment: float, not_after: float) -> None:
+    """Raise `TooLate` for a call that would begin at a moment when it must be over."""
+    if moment >= not_after:
+        raise TooLate(f"{call}: not sent, for its time would be over")

@@ -14,10 +14,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from threading import Lock
 
-from app.kube.lookup_limits import LimitReached, LookupLimit
 from app.model.errors import ClusterError, NotFound
 from app.model.kinds import group_of
-from app.ports import Clock, Cluster, Json, Resource
+from app.ports import Clock, Cluster, Json, LimitReached, LookupLimit, Resource
 
 LIFE_SECONDS = 300.0
 MISS_SECONDS = 30.0  # at least between two readings for unknown kinds

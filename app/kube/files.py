@@ -17,7 +17,7 @@ import re
 import sys
 import zlib
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any, Final
 
 import orjson
 
+from app.kube.failures import not_json
 from app.kube.splitting import GZIP, STDIN, JsonList, find_list, yaml_documents
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object, object_at, text_at
@@ -98,6 +99,34 @@ def documents(path: str) -> Found:
         raise BadSetting(f"{path}: {error.strerror or error}") from None
 
 
+def _kindless(found: Document) -> str:
+    return "" if found.item.get("kind") else "an object without kind"
+
+
+def given_objects(
+    paths: Iterable[Path],
+    unreadable: list[Unreadable],
+    problem: Callable[[Document], str] = _kindless,
+) -> Iterator[Document]:
+    """Yield the objects of files and folders that a command line names.
+
+    In a folder what cannot be read, or has a problem, is put into the list, and the rest is read.
+
+    Raises:
+        BadSetting: it is in a file that is named.
+    """
+    for path in paths:
+        is_folder = str(path) != STDIN and path.is_dir()
+        for found in documents(str(path)):
+            why = found.message if isinstance(found, Unreadable) else problem(found)
+            if isinstance(found, Document) and not why:
+                yield found
+            elif is_folder:
+                unreadable.append(Unreadable(found.place, why))
+            else:
+                raise BadSetting(f"{found.place}: {why}")
+
+
 def _of_folder(folder: Path) -> Found:
     for path in sorted(folder.rglob("*")):
         is_hidden = any(part.startswith(".") for part in path.relative_to(folder).parts)
@@ -128,7 +157,7 @@ def _of_file(path: str) -> Found:
     for line, value in _values(body, is_lines=is_lines):
         for found in _opened(value, f"{shown}:{line}"):
             if is_misnamed and isinstance(found, Unreadable):
-                yield Unreadable(found.place, f"is no gzip, and {found.message}")
+                yield Unreadable(found.place, f"not gzip: {found.message}")
             else:
                 yield found
 
@@ -208,7 +237,7 @@ def _json(piece: bytes, line: int = 1) -> object:
         return orjson.loads(piece)
     except orjson.JSONDecodeError as error:
         at = f"line {line + error.lineno - 1}, column {error.colno}"
-        return BadObject("", f"no JSON: {error.msg} ({at})")
+        return BadObject("", f"invalid JSON: {not_json(error)} ({at})")
 
 
 def _opened(value: object, place: str) -> Found:
@@ -231,7 +260,7 @@ def _opened(value: object, place: str) -> Found:
         elif isinstance(item, BadObject):
             yield Unreadable(at, str(item))
         else:
-            yield Unreadable(at, "holds no object")
+            yield Unreadable(at, "not a Kubernetes object")
 
 
 def _backwards(items: list[Any], at: str) -> list[tuple[Any, str]]:
@@ -297,6 +326,12 @@ class RecordedCluster:
             return scale_custom(item, lookup.namespace, paths)
         except BadObject as error:
             return Failed(str(error))
+
+    def written(self, lookup: Lookup) -> Object | None:
+        """Return a custom object as the files have it."""
+        place = lookup.namespace, lookup.key
+        unplaced = self._customs.get(("", lookup.key)) if lookup.namespace == "default" else None
+        return self._customs.get(place, unplaced)
 
     def of(self, namespace: str) -> tuple[Vpa, ...]:
         """Return the VPAs of a namespace."""

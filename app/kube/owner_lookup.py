@@ -23,7 +23,6 @@ from datetime import datetime
 from threading import Lock
 
 from app.kube.discovery import Discovery
-from app.kube.lookup_limits import LimitReached, LookupLimit
 from app.model.errors import BadObject, ClusterError, Invalid, NotFound
 from app.model.workloads import (
     Absent,
@@ -34,7 +33,7 @@ from app.model.workloads import (
     read_workload,
     scaled_workload,
 )
-from app.ports import WORKLOADS, Clock, Cluster, Ref, Resource
+from app.ports import WORKLOADS, Clock, Cluster, LimitReached, LookupLimit, Ref, Resource
 
 SCALED_SECONDS = 600.0  # times 1 to 2, by the key
 BUILT_IN_SECONDS = 2.0  # the watch will bring it any moment
@@ -93,7 +92,7 @@ class OwnerCache:
         return entry.found if now < entry.expires_at else None
 
     def believed(self, lookup: Lookup, now: float) -> Workload | None:
-        """Return an owner that was there within the last hour, for want of an answer."""
+        """Return an owner that was there within the last hour, if there is no answer."""
         entry = self._entry(lookup)
         if entry is None or now - entry.found_at >= IDLE_SECONDS:
             return None

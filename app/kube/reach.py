@@ -21,11 +21,14 @@ from urllib.request import getproxies_environment
 import yaml
 from urllib3 import PoolManager
 from urllib3.connection import HTTPConnection
+from urllib3.exceptions import HTTPError
+from urllib3.util import parse_url
 
 SERVICE_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 POOL_SIZE = 32
 _USUAL_NAMESPACE: Final = "default"
 _TRUST: Final = {"certificate-authority", "certificate-authority-data", "insecure-skip-tls-verify"}
+_AUTHORITIES: Final = {"ca_certs": "cafile", "ca_cert_data": "cadata"}
 _PROOF: Final = {"token", "tokenFile"}
 
 
@@ -145,7 +148,18 @@ def _of_kubeconfig(path: Path, context: str) -> Reach | None:
     elif "token" in user:
         authorization = f"Bearer {user['token']}".strip
     host = str(cluster["server"]).rstrip("/")
-    return Reach(host, _pool(pool), authorization) if host else None
+    check_server(host)
+    return Reach(host, _pool(pool), authorization)
+
+
+def check_server(host: str) -> None:
+    """Raise ValueError for what is no URL of a server."""
+    try:
+        url = parse_url(host)
+    except HTTPError:  # of urllib3, which alone says what it would refuse later
+        raise ValueError(host) from None
+    if not url.host or url.scheme not in {None, "http", "https"}:
+        raise ValueError(host)
 
 
 def _named(entries: list[dict[str, Any]], name: str) -> dict[str, Any]:
@@ -160,6 +174,8 @@ def _present(path: Path) -> str:
 
 
 def _pool(trust: Mapping[str, Any]) -> PoolManager:
+    if authorities := {word: trust[name] for name, word in _AUTHORITIES.items() if name in trust}:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(**authorities)
     return PoolManager(
         maxsize=POOL_SIZE,
         socket_options=keep_alive(),

@@ -12,6 +12,7 @@ that a deletion that was missed is reported as one.
        ^--410, 404, lost, watch refused again and again---'
 
 client-go's reflectors behave alike; here nothing but object versions is remembered.
+A reflector logs only defects; `WatchReport` logs how all of them stand.
 """
 
 from __future__ import annotations
@@ -23,8 +24,9 @@ from sys import intern
 from threading import Event, Thread
 from typing import Any
 
+from app.kube.listing import PAGE_SIZE, check_progress
 from app.model.errors import ClusterError, Gone, Invalid, NotFound, NotSent, Refused, Unavailable
-from app.ports import Clock, Cluster, Delta, EventType, Json, Page, Resource, Sink, WatchEvent
+from app.ports import Clock, Cluster, Delta, EventType, Json, ListPage, Resource, Sink, WatchEvent
 
 FIRST_PAUSE_SECONDS = 0.2  # most watches that break can be resumed at once
 PAUSE_SECONDS = 0.5  # doubled with every failure in a row
@@ -41,7 +43,7 @@ Key = tuple[str, str]
 
 log = logging.getLogger("kube.watch")
 
-PAGE_SIZE = 500
+BURST_SECONDS = 0.02  # in which events that were collected are taken in
 WATCH_SECONDS = (240, 360)  # spread, so that not all watches are opened again at once
 PAUSE_SLICE_SECONDS = 0.5  # a stop is noticed after no more than this
 
@@ -49,7 +51,8 @@ PAUSE_SLICE_SECONDS = 0.5  # a stop is noticed after no more than this
 class ListWatch:
     """The versions of all objects of a resource; `jitter` returns numbers from 0 to 1."""
 
-    def __init__(self, jitter: Callable[[], float]) -> None:
+    def __init__(self, resource: Resource, jitter: Callable[[], float]) -> None:
+        self._resource = resource
         self._jitter = jitter
         self._known: dict[Key, str] = {}
         self._seen: set[Key] = set()
@@ -61,15 +64,23 @@ class ListWatch:
         self.synced = False  # a whole list was taken in, and since then nothing was missed
         self.missing = False  # the server does not serve the resource
         self.problem = ""  # why the last step failed, empty if it did not
-        self.away = False  # the last step failed for want of a connection
+        self.failed_steps = 0  # steps that failed
+        self.last_problem = self.failure = ""  # why the last one of them did, and of what kind
+        self.pages = 0  # that were read of the list
+        self._listing_since: datetime | None = None
         self.refused_since: datetime | None = None  # since all answers say that we have no right
         # When there was an event, a bookmark, a whole list, a new watch, or no such resource.
         self.last_event_at: datetime | None = None
         self.resource_version = ""  # up to which everything is known
         self.lists = 0  # begun; more than one tells of trouble
 
-    def listed(self, page: Page, now: datetime) -> list[Delta]:
-        """Take in a page; return what it changes, with the last one also what went."""
+    def listed(self, page: ListPage, now: datetime) -> list[Delta]:
+        """Take in a page; return what it changes, with the last one also what went.
+
+        Raises:
+            Unavailable: the list does not end.
+        """
+        self._check_list(page, now)
         changes = []
         for item in page.items:
             metadata = metadata_of(item)
@@ -83,13 +94,14 @@ class ListWatch:
         self._misses = 0
         self._answered()
         self.lists += not self.continue_token
+        self.pages += 1
         self.continue_token = page.continue_token
         if self.continue_token:
             return changes
         gone = [key for key in self._known if key not in self._seen]
         for key in gone:
             del self._known[key]
-        self._seen = set()
+        self._begin_list()
         self.listing = False
         self.synced = True
         self.missing = False
@@ -139,12 +151,13 @@ class ListWatch:
         """The step failed, a watch after so many seconds; return what that changes."""
         if lived_seconds >= SHORT_WATCH_SECONDS:
             self._failures = 0
-        self.away = isinstance(error, NotSent)
-        if self.away:
+        if isinstance(error, NotSent):
             self.pause_seconds = AWAY_PAUSE_SECONDS * (0.5 + 0.5 * self._jitter())
         else:
             self._stumbled()
-        self.problem = str(error)
+        self.problem = self.last_problem = str(error)
+        self.failure = f"{type(error).__name__} {error.status}"
+        self.failed_steps += 1
         is_refused = isinstance(error, Refused) and error.status == _FORBIDDEN
         self.refused_since = (self.refused_since or now) if is_refused else None
         asked = min(error.retry_after_seconds or 0.0, LONGEST_ASKED_PAUSE_SECONDS)
@@ -164,7 +177,6 @@ class ListWatch:
 
     def _answered(self) -> None:
         self.problem = ""
-        self.away = False
         self.refused_since = None
 
     def _stumbled(self) -> None:
@@ -182,8 +194,23 @@ class ListWatch:
 
     def _list_again(self) -> None:
         self.listing = True
+        self._begin_list()
+
+    def _begin_list(self) -> None:
         self.continue_token = ""
         self._seen = set()
+        self.pages = 0
+        self._listing_since = None
+
+    def _check_list(self, page: ListPage, now: datetime) -> None:
+        """Give up a list that goes on for too long, and begin another one."""
+        self._listing_since = self._listing_since or now
+        seconds = (now - self._listing_since).total_seconds()
+        try:
+            check_progress(self._resource, self.continue_token, page, seconds)
+        except Unavailable:
+            self._list_again()
+            raise
 
     def _not_served(self, now: datetime) -> list[Delta]:
         self._list_again()
@@ -237,13 +264,14 @@ class Reflector:
         jitter: Callable[[], float],
     ) -> None:
         self.resource = resource
+        self.gather_seconds = 0.0  # for which events of a busy watch are collected
         self._cluster = cluster
         self._namespace = namespace
         self._field_selector = field_selector
         self._clock = clock
         self._sink = sink
         self._jitter = jitter
-        self.state = ListWatch(jitter)
+        self.state = ListWatch(resource, jitter)
         self._stopping = Event()
         self._started_at = clock.now()
 
@@ -255,6 +283,11 @@ class Reflector:
         """For how long every answer was that we have no right, zero if the last one was not."""
         since = self.state.refused_since
         return max((now - since).total_seconds(), 0.0) if since else 0.0
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether it was told to end."""
+        return self._stopping.is_set()
 
     def start(self) -> None:
         """Keep in step until stopped, in a thread of its own."""
@@ -284,8 +317,10 @@ class Reflector:
         except ClusterError as error:
             self._failed(error, self._clock.monotonic() - opened_at)
         except Exception as error:
-            log.exception("unexpected error", extra={"resource": self.resource.plural})
-            self.state.failed(Unavailable(f"unexpected: {error!r}"), self._clock.now())
+            problem = f"unexpected: {error!r}"
+            if problem != self.state.last_problem:
+                log.exception("unexpected error", extra={"resource": self.resource.plural})
+            self.state.failed(Unavailable(problem), self._clock.now())
 
     def _list(self) -> None:
         page = self._cluster.list(
@@ -308,18 +343,22 @@ class Reflector:
             timeout_seconds=int(least + (most - least) * self._jitter()),
         )
         self.state.opened(self._clock.now())
+        gathered_at = self._clock.monotonic()
         for event in events:
             changes = self.state.saw(event, self._clock.now())
             if changes and not self._hand_on(changes, whole=True):
                 return
             if self._stopping.is_set():
                 return
+            if self.gather_seconds and self._clock.monotonic() - gathered_at > BURST_SECONDS:
+                self._wait(self.gather_seconds)  # what comes meanwhile is read at once
+                gathered_at = self._clock.monotonic()
 
     def _hand_on(self, changes: Sequence[Delta], *, whole: bool) -> bool:
         try:
             self._sink(changes, whole)
         except Exception:
-            log.exception("changes not taken in", extra={"resource": self.resource.plural})
+            log.exception("changes not processed", extra={"resource": self.resource.plural})
             self.state.lost(changes)
             return False
         return True
@@ -327,14 +366,9 @@ class Reflector:
     def _failed(self, error: ClusterError, lived_seconds: float) -> None:
         if self._stopping.is_set():
             return
-        # What is known already is asked for every second, or every few.
-        is_known = self.state.missing or (self.state.away and isinstance(error, NotSent))
         changes = self.state.failed(error, self._clock.now(), lived_seconds)
         if self.state.missing:
             self._hand_on(changes, whole=True)
-        if not is_known:
-            extra = {"resource": self.resource.plural, "error": str(error)}
-            log.warning("resource not read, will ask again", extra=extra)
 
     def _wait(self, seconds: float) -> None:
         until = self._clock.monotonic() + seconds

@@ -31,6 +31,7 @@ from typing import Any, Final, cast
 
 import orjson
 import yaml
+from yaml.reader import ReaderError
 
 from app.model.errors import BadObject, BadSetting
 
@@ -140,7 +141,7 @@ def _documents(piece: bytes, line: int) -> Iterator[object]:
     try:
         yield from _built(yaml.CSafeLoader(piece))
     except (yaml.YAMLError, ValueError) as error:
-        yield BadObject("", f"no YAML: {_problem(error, line)}")
+        yield BadObject("", f"invalid YAML: {_problem(error, line)}")
 
 
 def _built(parser: yaml.CSafeLoader) -> Iterator[object]:
@@ -153,6 +154,8 @@ def _built(parser: yaml.CSafeLoader) -> Iterator[object]:
 
 def _problem(error: Exception, line: int) -> str:
     """Return what is wrong and, counted from the beginning of the file, where."""
+    if isinstance(error, ReaderError) and "UTF-8" in error.reason:
+        return "not UTF-8 text"
     if not isinstance(error, yaml.MarkedYAMLError | _Wrong) or error.problem_mark is None:
         return " ".join(str(error).split())
     mark = error.problem_mark

@@ -29,10 +29,11 @@ from urllib3.exceptions import (
     NewConnectionError,
     ProtocolError,
     ReadTimeoutError,
+    SSLError,
 )
 
-from app.kube.connection import ApiAccess, Session
-from app.kube.pacing import Pacer, check_time
+from app.kube.connection import ApiAccess, Pacer, Session, check_time
+from app.kube.failures import cause_of
 from app.model.errors import (
     ClusterError,
     Conflict,
@@ -268,7 +269,7 @@ class Transport:
     ) -> BaseHTTPResponse:
         self._pacer.wait(call, deadlines.not_after)
         if self._closed:
-            raise NotSent(f"{call}: not sent, for the connection is closed on our side")
+            raise NotSent(f"{call}: not sent, because the connection is closed on our side")
         session = self._access.session()
         response = self._open(session, call, deadlines, headers, read_seconds)
         if response.status == _UNAUTHORIZED and self._access.renew(session.generation):
@@ -313,7 +314,7 @@ class Transport:
                 retries=False,
             )
 
-        with _translated(call):
+        with _translated(call, session.host):
             try:
                 return send()
             except ProtocolError:
@@ -321,7 +322,7 @@ class Transport:
                     raise
                 return send()
             except (OSError, ValueError) as error:  # e.g. a token that fits no header
-                raise Unavailable(f"{call}: cannot be sent: {error}") from error
+                raise Unavailable(f"{call}: cannot be sent: {cause_of(error)}") from error
 
     def close(self) -> None:
         """End all streams and close all connections; later streams are refused."""
@@ -339,9 +340,9 @@ def parse(call: Call, body: bytes) -> Json:
     try:
         found = orjson.loads(body)
     except orjson.JSONDecodeError as error:
-        raise Unavailable(f"{call}: the answer is no JSON: {error}") from error
+        raise Unavailable(f"{call}: the answer is not JSON: {error}") from error
     if not isinstance(found, dict):
-        raise Unavailable(f"{call}: the answer is no JSON object")
+        raise Unavailable(f"{call}: the answer is not a JSON object")
     return found
 
 
@@ -355,14 +356,17 @@ def _read(call: Call, response: BaseHTTPResponse, until: float) -> bytes:
 
 
 @contextmanager
-def _translated(call: Call) -> Iterator[None]:
+def _translated(call: Call, host: str = "") -> Iterator[None]:
+    """Name the server where no connection is made, the call once there is one."""
     try:
         yield
     except NewConnectionError as error:  # to urllib3 a kind of ConnectTimeoutError
-        raise NotSent(f"{call}: no connection: {error}") from error
+        raise NotSent(f"{host}: {cause_of(error)}") from error
     except ConnectTimeoutError as error:
-        raise NotSent(f"{call}: no connection in time") from error
+        raise NotSent(f"{host}: no connection in time") from error
     except ReadTimeoutError as error:
         raise Unavailable(f"{call}: no answer in time") from error
+    except SSLError as error:
+        raise Unavailable(f"{host or call}: {cause_of(error)}") from error
     except HTTPError as error:
-        raise Unavailable(f"{call}: no connection: {error}") from error
+        raise Unavailable(f"{call}: connection lost: {cause_of(error)}") from error

@@ -14,78 +14,36 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from functools import partial
 from threading import Condition, Thread
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from app.kube.reflector import Key, Reflector, metadata_of
+from app.kube.watch_report import LOOK_SECONDS, WatchReport
+from app.kube.watched_resources import WatchedResource
 from app.model.errors import BadObject
-from app.model.fields import Object
-from app.model.kinds import owner_key
-from app.model.snapshot import Collection, Replacement, Snapshot, without_broken_status
-from app.model.vpa import Vpa, read_vpa
-from app.model.workloads import read_workload
-from app.ports import VPAS, WORKLOADS, Clock, Cluster, Delta, Json, Resource
+from app.model.snapshot import Collection, Replacement, Snapshot
+from app.ports import Clock, Cluster, Delta, Json, Resource
 
 log = logging.getLogger("kube.watch_cache")
 
 SWAP_SECONDS = 0.02  # at least between two swaps
+# How long nothing is read, in words that change seldom: what tells of it compares them.
+_LONG: Final = (
+    (10, "10 s"), (60, "a minute"), (300, "5 minutes"), (1800, "half an hour"), (7200, "2 hours"),
+)  # fmt: skip
+
+REFUSED_SECONDS: Final = 10.0  # then the right is missing, not only its rules not read yet
+FAILING_SECONDS: Final = 30.0  # then what is not awaited is done without
 
 
-@dataclass(frozen=True, slots=True)
-class WatchedResource:
-    """A resource to keep, and how its objects become values of the snapshot."""
+class WatchAge(NamedTuple):
+    """How long nothing was heard of a resource."""
 
-    resource: Resource
-    collection: Collection
-    read: Callable[[Json], object | None]  # None: of no interest; raises BadObject
-    key: Callable[[str], Hashable] = str  # of the snapshot, made from the name
-    namespace: str = ""
-    field_selector: str = ""
-
-
-def watched_vpas(
-    namespace: str,
-    logger: logging.Logger | None = None,
-    read: Callable[[Object], Vpa] = read_vpa,
-) -> WatchedResource:
-    """Return how VPAs are watched, in one namespace or in all.
-
-    One with a broken status counts without it; a logger given tells of that.
-    """
-    source = partial(_read_vpa, logger, read)
-    return WatchedResource(VPAS, Collection.VPAS, source, namespace=namespace)
-
-
-def watched_workloads(namespace: str, *, with_template: bool = True) -> Iterator[WatchedResource]:
-    """Yield how the built-in controllers are watched, in one namespace or in all."""
-    for one in WORKLOADS:
-        yield WatchedResource(
-            one,
-            Collection.WORKLOADS,
-            partial(
-                read_workload,
-                kind=one.kind,
-                api_version=one.api_version,
-                with_template=with_template,
-            ),
-            key=partial(owner_key, one.api_version, one.kind),
-            namespace=namespace,
-        )
-
-
-def _read_vpa(logger: logging.Logger | None, read: Callable[[Object], Vpa], item: Object) -> Vpa:
-    try:
-        return read(item)
-    except BadObject as error:
-        found = read_vpa(without_broken_status(item, error))
-        if logger is not None:
-            extra = {"vpa": f"{found.namespace}/{found.name}", "problem": str(error)}
-            logger.warning("status left out", extra=extra)
-        return found
+    seconds: float
+    is_unknown: bool | None = None  # whether all goes on without it; None: nothing would
 
 
 class Transition(NamedTuple):
@@ -108,17 +66,41 @@ class WatchState:
     stale_seconds: float
     problem: str
     refused_seconds: float = 0.0  # for which every answer was that we have no right
+    pages: int = 0  # read of a list that goes on
+    is_optional: bool = False
+    is_awaited: bool = True
+
+    @property
+    def is_done_without(self) -> bool:
+        """Whether it is not served, or cannot be read, and is not needed."""
+        return self.is_optional and (self.missing or self._is_failing)
+
+    @property
+    def age(self) -> WatchAge:
+        """How long nothing was heard of it, and whether it is done without for that."""
+        return WatchAge(self.stale_seconds, None if self.is_awaited else self.is_done_without)
+
+    @property
+    def _is_failing(self) -> bool:
+        fails_otherwise = bool(self.problem) and self.stale_seconds > FAILING_SECONDS
+        is_refused = self.refused_seconds > REFUSED_SECONDS
+        return is_refused or (fails_otherwise and not self.is_awaited)
 
     @property
     def is_read(self) -> bool:
-        """Whether all that is served of it was read."""
-        return self.synced or self.missing
+        """Whether all that is served of it was read, or it is done without."""
+        return self.synced or self.missing or self.is_done_without
 
     @property
     def unread(self) -> str:
-        """That it is not read yet, and why; empty if it is."""
-        why = f": {self.problem}" if self.problem else ""
-        return "" if self.is_read else f"{self.resource.plural} are not read yet{why}"
+        """That it is not read yet, for how long, and why; empty if it is."""
+        if self.is_read:
+            return ""
+        times = (text for seconds, text in _LONG if self.stale_seconds >= seconds)
+        long = "".join(f", for more than {text}" for text in list(times)[-1:])
+        waits = ("its list goes on" if self.pages else "no answer yet") if long else ""
+        why = f": {self.problem or waits}" if self.problem or waits else ""
+        return f"{self.resource.plural} are not read yet{long}{why}"
 
 
 Listener = Callable[[Sequence[Transition]], None]
@@ -167,7 +149,45 @@ class Reader:
             return
         self._left_out[key] = version
         kind, name = self.source.resource.kind, "/".join(filter(None, key))
-        log.warning("object left out", extra={"kind": kind, "object": name, "reason": reason})
+        log.warning("object skipped", extra={"kind": kind, "object": name, "reason": reason})
+
+
+Batch = tuple[WatchedResource, Sequence[Value]]
+
+
+class Lingering:
+    """Holds back that objects were deleted, for the time that their resource asks for."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._held: dict[tuple[str, str, str], tuple[float, WatchedResource, Value]] = {}
+
+    def passed(self, source: WatchedResource, values: Sequence[Value]) -> Batch:
+        """Return what counts at once; what comes again was never gone."""
+        if not source.linger_seconds:
+            return source, values
+        due = self._clock.monotonic() + source.linger_seconds
+        passed = []
+        for value in values:
+            place = (source.resource.plural, value.namespace, value.name)
+            if value.value is None:
+                self._held.setdefault(place, (due, source, value))
+            else:
+                self._held.pop(place, None)
+                passed.append(value)
+        return source, passed
+
+    def due(self) -> list[Batch]:
+        """Return what is gone by now; it is held back no more."""
+        now = self._clock.monotonic()
+        over = [place for place, (due, _, _) in self._held.items() if due <= now]
+        found = [self._held.pop(place) for place in over]
+        return [(source, [value]) for _, source, value in found]
+
+    def seconds(self) -> float | None:
+        """Return the time until something is due, None if nothing is held back."""
+        dues = [due for due, _, _ in self._held.values()]
+        return max(min(dues) - self._clock.monotonic(), 0.0) if dues else None
 
 
 class SnapshotFold:
@@ -181,7 +201,7 @@ class SnapshotFold:
         """Call a function with the changes of each fold, in order; it must be quick."""
         self._listeners.append(listener)
 
-    def take(self, batches: Iterable[tuple[WatchedResource, Iterable[Value]]]) -> list[Transition]:
+    def take(self, batches: Iterable[Batch]) -> list[Transition]:
         """Make the next snapshot; return what it changes, which is still to be told."""
         places: dict[tuple[Collection, str, Hashable], Any] = {}
         transitions = []
@@ -217,12 +237,17 @@ class WatchCache:
         sources: Iterable[WatchedResource],
         *,
         jitter: Callable[[], float],
+        report: WatchReport,
     ) -> None:
         self._stores = [
-            _WatchedStore(source, cluster, clock, jitter, self._put) for source in sources
+            _WatchedStore(source, cluster, clock, jitter, self.put) for source in sources
         ]
+        self._clock = clock
+        self._report = report
+        report.add(store.reflector for store in self._stores)
         self._fold = SnapshotFold()
-        self._pending: list[tuple[_WatchedStore, list[Value]]] = []
+        self._lingering = Lingering(clock)
+        self._pending: list[tuple[Batch, _WatchedStore | None]] = []
         self._changed = Condition()
         self._stopping = False
         self._threads: list[Thread] = []
@@ -235,7 +260,7 @@ class WatchCache:
     @property
     def is_read(self) -> bool:
         """Whether every resource that is served is in the snapshot as a whole."""
-        return all(store.is_synced or store.reflector.state.missing for store in self._stores)
+        return all(found.is_read for found in self.standings(self._clock.now()))
 
     def listen(self, listener: Listener) -> None:
         """Call a function after each swap with what it changed, in order; it must be quick."""
@@ -268,16 +293,22 @@ class WatchCache:
         """Tell of each resource how well it is known."""
         return tuple(store.standing(now) for store in self._stores)
 
-    def _put(self, store: _WatchedStore, values: list[Value]) -> None:
+    def put(
+        self, source: WatchedResource, values: Sequence[Value], store: _WatchedStore | None = None
+    ) -> None:
+        """Take in values, from a store or of objects that something else reads."""
         with self._changed:
-            self._pending.append((store, values))
+            self._pending.append(((source, values), store))
             self._changed.notify_all()
 
     def _run(self) -> None:
         swapped_at = float("-inf")
         while True:
             with self._changed:
-                self._changed.wait_for(lambda: self._pending or self._stopping)
+                self._changed.wait_for(lambda: self._pending or self._stopping, LOOK_SECONDS)
+            self._report.look()
+            if not self._pending and not self._stopping and self._lingering.seconds() != 0:
+                continue
             left = swapped_at + SWAP_SECONDS - time.monotonic()
             with self._changed:
                 self._changed.wait_for(lambda: self._stopping, max(left, 0.0))
@@ -287,10 +318,12 @@ class WatchCache:
             self._swap(pending)
             swapped_at = time.monotonic()
 
-    def _swap(self, pending: list[tuple[_WatchedStore, list[Value]]]) -> None:
-        transitions = self._fold.take((store.source, values) for store, values in pending)
-        for store, _ in pending:
-            store.is_in_snapshot = True
+    def _swap(self, pending: list[tuple[Batch, _WatchedStore | None]]) -> None:
+        batches = [self._lingering.passed(*batch) for batch, _ in pending]
+        transitions = self._fold.take(batches + self._lingering.due())
+        for _, store in pending:
+            if store is not None:
+                store.is_in_snapshot = True
         self._fold.tell(transitions)
 
 
@@ -303,7 +336,7 @@ class _WatchedStore:
         cluster: Cluster,
         clock: Clock,
         jitter: Callable[[], float],
-        put: Callable[[_WatchedStore, list[Value]], None],
+        put: Callable[[WatchedResource, list[Value], _WatchedStore], None],
     ) -> None:
         self.source = source
         self.is_in_snapshot = False
@@ -332,10 +365,13 @@ class _WatchedStore:
             stale_seconds=self.reflector.stale_seconds(now),
             problem=self.reflector.state.problem,
             refused_seconds=self.reflector.refused_seconds(now),
+            is_optional=self.source.is_optional,
+            is_awaited=self.source.is_awaited,
+            pages=self.reflector.state.pages,
         )
 
     def _take(self, changes: Sequence[Delta], whole: bool) -> None:
         self._held += self._reader.values(changes)
         if whole:
             held, self._held = self._held, []
-            self._put(self, held)
+            self._put(self.source, held, self)

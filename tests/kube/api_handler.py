@@ -207,7 +207,7 @@ class Handler(BaseHTTPRequestHandler):
         limit = int(query.get("limit", 0)) or len(items)
         metadata = {"resourceVersion": version}
         if items[limit:]:
-            token = f"token-{len(self.api.requests)}"
+            token = f"token-{resource.kind}-{len(self.api.requests)}"
             self.api.rests[token] = (version, items[limit:])
             metadata["continue"] = token
         page = [

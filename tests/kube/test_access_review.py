@@ -11,12 +11,11 @@ from hypothesis import given
 
 from app.kube.access_review import AUDIENCE, BELIEVED_SECONDS, TOKEN_REVIEWS, AccessReviews
 from app.kube.client import connect
-from app.kube.lookup_limits import LookupLimit
 from app.model.errors import ClusterError, Refused, Unavailable
 from app.model.review import Identity
-from app.ports import VPAS, Cluster, Json
-from app.sandbox.clock import SteppedClock
+from app.ports import VPAS, Cluster, Json, LookupLimit
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from tests.cases import cases
 from tests.junk import ANYTHING
 from tests.kube.api_server import ApiServer, serving

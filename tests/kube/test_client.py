@@ -128,16 +128,16 @@ LONG = orjson.dumps({"type": "ADDED", "object": {"spec": "x" * 300_000}})
 @cases(
     "orders expected message",
     {
-        "connection dropped": (["drop"], Unavailable, "no connection"),
+        "connection dropped": (["drop"], Unavailable, "connection lost"),
         "half, silent": ([b'{"type": "ADD', "freeze"], Unavailable, "within a line"),
         "half a line": ([b'{"type": "ADD', "end"], Unavailable, "within a line"),
-        "cut off": ([b'{"type": "ADD', "drop"], Unavailable, "no connection"),
-        "broken line": ([b'{"type": "ADD\n'], Unavailable, "no JSON"),
-        "no object": ([b"[]\n"], Unavailable, "no JSON object"),
+        "cut off": ([b'{"type": "ADD', "drop"], Unavailable, "connection lost"),
+        "broken line": ([b'{"type": "ADD\n'], Unavailable, "not JSON"),
+        "no object": ([b"[]\n"], Unavailable, "not a JSON object"),
         "empty event": ([b'{"type": "ADDED"}\n'], Unavailable, "without object"),
         "unknown event": ([UNKNOWN], Unavailable, "'SURPRISE'"),
         "error event": ([ERROR_500], Unavailable, "etcd is away"),
-        "after a long line": ([LONG, b"\n", "drop"], Unavailable, "no connection"),
+        "after a long line": ([LONG, b"\n", "drop"], Unavailable, "connection lost"),
     },
 )
 def test_watch_that_breaks(

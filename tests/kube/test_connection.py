@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
@@ -16,7 +17,7 @@ from app.admission.core.rotation import CertificateSet
 from app.kube.client import connect
 from app.kube.connection import ApiAccess, load
 from app.kube.reach import Origin
-from app.model.errors import BadSetting, Refused, Unavailable
+from app.model.errors import BadSetting, NotSent, Refused, Unavailable
 from app.ports import PODS, Json
 from app.runtime.tls import ServerTls
 from tests.cases import cases
@@ -218,15 +219,26 @@ WORD = "contexts: [{name: here, context: hello}]"
     "text context message",
     {
         "missing": (None, "", "no such file; give one with --kubeconfig"),
-        "empty": ("", "", "is empty"),
-        "no YAML": ("a: [", "", "while parsing"),
-        "a list": ("- a", "", "config: "),
-        "no context": ("{}", "", "no context is current; choose one .*: none"),
+        "empty": ("", "", "the file is empty"),
+        "no YAML": ("a: [", "", r"invalid YAML: expected .* \(line 1, column 5\)"),
+        "tabs": ("a:\n\t- b", "", r"invalid YAML: .* \(line 2, column 1\)"),
+        "a control character": ("a: \x01", "", "invalid YAML: it is not a text file"),
+        "a list": ("- a", "", "not a kubeconfig: it holds no object"),
+        "passwords": ("root:x:0:0:root:/root:/bin/sh", "", "not a kubeconfig: it holds no object"),
+        "a number": ("clusters: 3", "", "clusters is not a list"),
+        "no contexts": ("{}", "", "it has no contexts, so it names no cluster"),
+        "no context": (FULL.replace('"here"', '""', 1), "", "no context is current; .*: here"),
         "unknown context": (FULL, "prod", 'no context "prod"; there are: here'),
         "unknown user": (STRAY, "", 'context "here" names user "you", which'),
-        "null": ("contexts: [null]", "here", r"contexts\[0\] is no object"),
+        "null": ("contexts: [null]", "here", r"contexts\[0\] is not an object with a name"),
         "no cluster": (WORD, "here", 'context "here" names no cluster'),
         "no server": (BARE, "", "names no server"),
+        "no URL": (json.dumps(kubeconfig("no url")), "", 'the server "no url" is not a URL'),
+        "no port": (
+            json.dumps(kubeconfig("https://h:99999")),
+            "",
+            '"https://h:99999" is not a URL',
+        ),
     },
 )
 def test_bad_kubeconfigs(text: str | None, context: str, message: str, tmp_path: Path) -> None:
@@ -241,15 +253,89 @@ def test_bad_kubeconfigs(text: str | None, context: str, message: str, tmp_path:
     assert str(path) in str(found.value)
 
 
+@cases(
+    "user cluster message",
+    {
+        "no CA file": (
+            {},
+            {"certificate-authority": "none"},
+            "certificate-authority of cluster here: none: no such file or directory",
+        ),
+        "a CA that is none": (
+            {},
+            {"certificate-authority": "noise"},
+            "the certificate authority holds no PEM certificate",
+        ),
+        "CA data that is none": (
+            {},
+            {"certificate-authority-data": "%%%"},
+            "the certificate authority holds no PEM certificate",
+        ),
+        "no certificate": (
+            {"client-certificate": "none", "client-key": "noise"},
+            {},
+            "client-certificate of user me: none: no such file or directory",
+        ),
+        "a folder": ({"client-key": "."}, {}, "client-key of user me: .: is a directory"),
+        "no pair": (
+            {"client-certificate": "noise", "client-key": "noise"},
+            {},
+            "client certificate and key are not a pair in PEM, or the key has a password",
+        ),
+        "no token": ({"tokenFile": "none"}, {}, "tokenFile of user me: none: no such file or"),
+    },
+)
+def test_bad_files_of_a_kubeconfig(user: Json, cluster: Json, message: str, tmp_path: Path) -> None:
+    """A file that a kubeconfig names is told by its field, and what is wrong in plain words."""
+    (tmp_path / "noise").write_bytes(bytes(range(256)))
+    config = kubeconfig("https://127.0.0.1:1", user=user, cluster=cluster)
+    path = write(tmp_path / "config", config)
+
+    with pytest.raises(BadSetting) as found:
+        connect(path)
+
+    assert str(found.value).startswith(f"kubeconfig {path}: {message}")
+
+
+def test_a_file_that_is_no_text(tmp_path: Path) -> None:
+    """Bytes that are no text are no kubeconfig."""
+    path = tmp_path / "config"
+    path.write_bytes(b"\xff\xfe\x80")
+
+    with pytest.raises(BadSetting, match=f"kubeconfig {path}: not a text file"):
+        connect(str(path))
+
+
+def test_a_server_that_is_away(tmp_path: Path) -> None:
+    """The server is named, with what the system said; nothing of the libraries between."""
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+    path = write(tmp_path / "config", kubeconfig(f"https://127.0.0.1:{port}"))
+
+    with pytest.raises(NotSent) as found:
+        answers(Origin(path))
+
+    assert str(found.value) == f"https://127.0.0.1:{port}: connection refused"
+
+
 def test_a_plugin_that_fails(tmp_path: Path) -> None:
     """Without a login there is no access: the file is right, but gives no credentials."""
     config = kubeconfig("http://127.0.0.1:1", user=plugin(tmp_path, "exit 3"))
     path = write(tmp_path / "config", config)
 
-    with pytest.raises(Refused, match=f'{path}: .* user "me" gave no credentials') as found:
+    with pytest.raises(Refused, match=f'{path}: .* of user "me" gave no credentials') as found:
         connect(path)
 
     assert found.value.status == 401
+
+
+def test_a_plugin_that_is_not_installed(tmp_path: Path) -> None:
+    """A program that is not there is named."""
+    user = {"exec": {"apiVersion": "client.authentication.k8s.io/v1", "command": "no-such-login"}}
+    path = write(tmp_path / "config", kubeconfig("http://127.0.0.1:1", user=user))
+
+    with pytest.raises(Refused, match='exec plugin "no-such-login" of user "me" was not found'):
+        connect(path)
 
 
 def test_a_pod_without_authority(tmp_path: Path) -> None:

@@ -11,9 +11,16 @@ from typing import cast
 import pytest
 
 from app.kube.discovery import MOST_GROUPS, Discovery
-from app.kube.lookup_limits import LookupLimit
 from app.model.errors import NotFound, Unavailable
-from app.ports import DEPLOYMENTS, PODS, REPLICATION_CONTROLLERS, Cluster, Json, Resource
+from app.ports import (
+    DEPLOYMENTS,
+    PODS,
+    REPLICATION_CONTROLLERS,
+    Cluster,
+    Json,
+    LookupLimit,
+    Resource,
+)
 from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected

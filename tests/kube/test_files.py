@@ -32,7 +32,7 @@ BRACES = b"# c\n{kind: x, metadata: {name: a}}\n---\n" + YAML[YAML.index(b"---")
 MIXED = json.dumps([A, B]).encode() + b"\n" + json.dumps(C, indent=1).encode()
 PACKED = gzip.compress(YAML)
 NESTED = json.dumps(make.snapshot_json(A, {"kind": "List", "items": [B, 7]}, *"x")).encode()
-NO_OBJECT = "holds no object"
+NO_OBJECT = "not a Kubernetes object"
 
 
 def read(path: Path | str) -> list[Any]:
@@ -116,8 +116,8 @@ def test_empty_files(tmp_path: Path, name: str, body: bytes) -> None:
             b"metadata: {name: a}\n---\nx: [\n---\njust text\n---\nmetadata: {name: b}\n",
             [
                 "a",
-                ("2", "no YAML: did not find expected node content (line 4, column 1)"),
-                ("4", "holds no object"),
+                ("2", "invalid YAML: did not find expected node content (line 4, column 1)"),
+                ("4", "not a Kubernetes object"),
                 "b",
             ],
         ),
@@ -131,7 +131,11 @@ def test_empty_files(tmp_path: Path, name: str, body: bytes) -> None:
         "packed, cut off": ("x.gz", PACKED[:-9], [("", "marker was reached")]),
         "packed, damaged": ("x.gz", PACKED[:20] + b"x" * 50, [("", "")]),
         "nothing packed": ("x.gz", b"\x1f\x8b" + b"x" * 50, [("", "")]),
-        "only named so": ("x.gz", b"not packed", [("1", "is no gzip, and holds no object")]),
+        "only named so": (
+            "x.gz",
+            b"not packed",
+            [("1", "not gzip: not a Kubernetes object")],
+        ),
         "bytes": ("x", b"\x00\x01\x02", [("1", "")]),
         "lists": (
             "x.json",

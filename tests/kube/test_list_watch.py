@@ -28,7 +28,7 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.ports import Delta, EventType, Json, Page, WatchEvent
+from app.ports import PODS, Delta, EventType, Json, ListPage, WatchEvent
 from tests.cases import cases
 from tests.stepped_clock import START
 
@@ -57,13 +57,13 @@ def step(known: ListWatch) -> tuple[str, float, str]:
 
 def list_watch() -> ListWatch:
     """A list and watch that knows nothing, with pauses as long as they get."""
-    return ListWatch(lambda: 1.0)
+    return ListWatch(PODS, lambda: 1.0)
 
 
 def watching(*names: str, version: int = 10) -> ListWatch:
     """A list and watch that has read a list of these names."""
     found = list_watch()
-    found.listed(Page([item(name, version) for name in names], str(version)), START)
+    found.listed(ListPage([item(name, version) for name in names], str(version)), START)
     return found
 
 
@@ -71,9 +71,9 @@ def test_begins_with_a_list() -> None:
     """Nothing is known before a whole list was read."""
     begun = list_watch()
     first = step(begun)
-    one = begun.listed(Page([item("a", 3), item("b", 4)], "9", "more"), START)
+    one = begun.listed(ListPage([item("a", 3), item("b", 4)], "9", "more"), START)
     half = (begun.synced, begun.last_event_at, step(begun))
-    two = begun.listed(Page([item("c", 5)], "9"), START)
+    two = begun.listed(ListPage([item("c", 5)], "9"), START)
 
     assert (first, half) == (("list", 0.0, ""), (False, None, ("list", 0.0, "more")))
     assert (told(one), told(two)) == (["+a", "+b"], ["+c"])
@@ -123,7 +123,7 @@ def test_a_list_again_tells_the_difference() -> None:
     known.saw(event("ADDED", "late", 15), START)
     known.failed(Gone("too old"), START)
     assert step(known) == ("list", 0.2, "")
-    page = Page([item("same", 10), item("changed", 21), item("new", 22)], "30")
+    page = ListPage([item("same", 10), item("changed", 21), item("new", 22)], "30")
 
     assert told(known.listed(page, START)) == ["+changed", "+new", "-gone", "-late"]
     assert step(known) == ("watch", 0, "30")
@@ -133,15 +133,15 @@ def test_a_list_again_tells_the_difference() -> None:
 def test_one_name_in_two_namespaces() -> None:
     """Objects of the same name are told apart."""
     known = list_watch()
-    known.listed(Page([item("a", 1, "x"), item("a", 2, "y")], "5"), START)
+    known.listed(ListPage([item("a", 1, "x"), item("a", 2, "y")], "5"), START)
 
-    assert known.listed(Page([item("a", 2, "y")], "6"), START) == [Delta("x", "a", None)]
+    assert known.listed(ListPage([item("a", 2, "y")], "6"), START) == [Delta("x", "a", None)]
 
 
 def test_a_list_that_breaks_goes_on_where_it_was() -> None:
     """A page is asked for again; the pages before it are not."""
     begun = list_watch()
-    begun.listed(Page([item("a", 1)], "5", "more"), START)
+    begun.listed(ListPage([item("a", 1)], "5", "more"), START)
     begun.failed(Unavailable("broken"), START)
 
     assert step(begun) == ("list", 0.2, "more")
@@ -152,11 +152,11 @@ def test_a_token_that_expires_starts_over(error: ClusterError) -> None:
     """Half a list is never taken for a whole one."""
     begun = watching("a", "b")
     begun.failed(Gone("too old"), START)
-    begun.listed(Page([item("a", 10)], "12", "more"), START)
+    begun.listed(ListPage([item("a", 10)], "12", "more"), START)
     begun.failed(error, START)
     assert begun.listing
 
-    assert told(begun.listed(Page([item("b", 10)], "15"), START)) == ["-a"]
+    assert told(begun.listed(ListPage([item("b", 10)], "15"), START)) == ["-a"]
 
 
 @pytest.mark.parametrize(
@@ -192,7 +192,7 @@ def test_pauses_grow_and_end() -> None:
     for _ in range(9):
         begun.failed(Unavailable("down"), START)
         pauses.append(begun.pause_seconds)
-    begun.listed(Page([], "5"), START)
+    begun.listed(ListPage([], "5"), START)
 
     assert pauses == [0.2, 0.5, 1, 2, 4, 8, 10, 10, 10]
     assert step(begun) == ("watch", 0, "5")
@@ -215,7 +215,7 @@ def test_a_watch_refused_for_ever_ends_in_a_list() -> None:
     for _ in range(FAILURES_TO_LIST):
         known.failed(Unavailable("too large resource version"), START)
         steps.append(known.listing)
-    again = told(known.listed(Page([item("b", 11)], "11"), START))
+    again = told(known.listed(ListPage([item("b", 11)], "11"), START))
     known.failed(Unavailable("too large resource version"), START)
 
     assert steps == [False] * (FAILURES_TO_LIST - 1) + [True]
@@ -275,7 +275,7 @@ def test_since_when_there_is_no_right(answers: list[ClusterError], since: int | 
         known.failed(error, START + timedelta(seconds=second))
     expected = None if since is None else START + timedelta(seconds=since)
     assert known.refused_since == expected
-    known.listed(Page([], "9"), START)
+    known.listed(ListPage([], "9"), START)
     assert known.refused_since is None
 
 
@@ -296,7 +296,7 @@ def test_what_got_lost_is_told_again() -> None:
     known = watching("a", "b", "c")
     known.lost([*known.saw(event("DELETED", "a", 11), START), Delta("default", "b", {})])
     assert (known.synced, known.listing) == (False, True)
-    page = Page([item("b", 10), item("c", 10)], "12")
+    page = ListPage([item("b", 10), item("c", 10)], "12")
 
     assert told(known.listed(page, START)) == ["+b", "-a"]
 
@@ -316,7 +316,7 @@ STEPS = st.lists(
 def test_never_a_gap(steps: list[tuple[str, str]], page_size: int) -> None:
     """Whatever happens in between, two quiet rounds later exactly the truth was told."""
     server = _Truth(page_size)
-    known = ListWatch(lambda: 0.5)
+    known = ListWatch(PODS, lambda: 0.5)
     state: dict[str, str] = {}
     for what, name in [*steps, *[("answer", "")] * 12]:
         before = known.resource_version
@@ -367,7 +367,7 @@ class _Truth:
                 self._list_version = self.version
             page, self._rest = self._rest[: self._page_size], self._rest[self._page_size :]
             token = "more" if self._rest else ""
-            return known.listed(Page(page, str(self._list_version), token), START)
+            return known.listed(ListPage(page, str(self._list_version), token), START)
         since = int(known.resource_version)
         changes = []
         for line in self._log:

@@ -7,13 +7,12 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 
-from app.kube.lookup_limits import LimitReached, LookupLimit
 from app.kube.owner_lookup import LiveOwners, LookupTurns
 from app.kube.transport import Deadlines
 from app.model.kinds import OwnerReference, owner_key
 from app.model.selectors import NOTHING, Selector
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
-from app.ports import DEPLOYMENTS, REPLICA_SETS, Resource
+from app.ports import DEPLOYMENTS, REPLICA_SETS, LimitReached, LookupLimit, Resource
 from tests import make
 from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving

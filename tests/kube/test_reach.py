@@ -5,10 +5,12 @@ from __future__ import annotations
 import subprocess
 import sys
 from base64 import b64encode
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
+from app.admission.certificates import issue
 from app.kube.packaged import packaged_reach
 from app.kube.reach import Origin, Reach, is_loopback, plain_reach
 from app.ports import Json
@@ -16,7 +18,7 @@ from tests.cases import cases
 from tests.kube.connecting import kubeconfig, write
 
 URL = "https://127.0.0.1:6443"
-CA = "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----\n"
+CA = issue(("127.0.0.1",), datetime(2020, 1, 1, tzinfo=UTC), 36_500).ca_pem
 TRUST_DATA = {"certificate-authority-data": b64encode(CA.encode()).decode()}
 
 
@@ -96,6 +98,8 @@ def test_fresh_tokens_are_used(folder: Path) -> None:
         "another name": ({}, {"tls-server-name": "other"}),
         "proxy": ({}, {"proxy-url": "http://proxy"}),
         "no server": ({}, {"server": ""}),
+        "no URL": ({}, {"server": "https://h:99999"}),
+        "a CA that is none": ({}, {"certificate-authority": "token"}),
     },
 )
 def test_what_is_left_to_the_package(user: Json, cluster: Json, folder: Path) -> None:

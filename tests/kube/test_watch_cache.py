@@ -10,14 +10,18 @@ from functools import partial
 import pytest
 
 from app.kube.client import KubeCluster
-from app.kube.watch_cache import Transition, WatchCache, WatchedResource
+from app.kube.watch_cache import Transition, WatchCache, WatchState
+from app.kube.watch_report import WatchReport
+from app.kube.watched_resources import WatchedResource, watched_scalers
 from app.model.kinds import ObjectKey
 from app.model.limits import read_node
 from app.model.pods import Pod, read_pod
 from app.model.snapshot import Collection, Snapshot
 from app.model.vpa import read_vpa
 from app.model.workloads import read_workload
-from app.ports import DEPLOYMENTS, NODES, PODS, STATEFUL_SETS, VPAS, Json
+from app.ports import DEPLOYMENTS, HPAS, NODES, PODS, STATEFUL_SETS, VPAS, Json
+from tests import make
+from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.api_state import PATIENCE_SECONDS
 from tests.kube.connecting import connected
@@ -52,7 +56,9 @@ def mirroring(
     cluster: KubeCluster, *sources: WatchedResource, clock: SteppedClock | None = None
 ) -> Iterator[WatchCache]:
     """Run a mirror until the block ends; all its threads must end then."""
-    mirror = WatchCache(cluster, clock or SteppedClock(), sources, jitter=lambda: 1.0)
+    clock = clock or SteppedClock()
+    report = WatchReport(clock)
+    mirror = WatchCache(cluster, clock, sources, jitter=lambda: 1.0, report=report)
     mirror.start()
     try:
         yield mirror
@@ -125,6 +131,87 @@ def test_a_missing_kind_holds_nothing_up() -> None:
     assert (known.synced, known.missing) == (True, False)
     assert (missing.synced, missing.missing) == (False, True)
     assert "could not find the requested resource" in missing.problem
+
+
+@cases(
+    "seconds pages problem told",
+    {
+        "a moment": (9.9, 0, "", "pods are not read yet"),
+        "no answer": (10, 0, "", "pods are not read yet, for more than 10 s: no answer yet"),
+        "pages": (301, 7, "", "pods are not read yet, for more than 5 minutes: its list goes on"),
+        "an error": (1, 0, "forbidden", "pods are not read yet: forbidden"),
+        "for long": (90, 2, "no", "pods are not read yet, for more than a minute: no"),
+    },
+)
+def test_what_is_waited_for(seconds: float, pages: int, problem: str, told: str) -> None:
+    """What is not read says for how long and why, in words that do not change every second."""
+    state = WatchState(PODS, False, False, seconds, problem, pages=pages)
+    assert state.unread == told
+
+
+@cases(
+    "awaited seconds problem refused unknown",
+    {
+        "heard of": (False, 5, "", 0, False),
+        "silent": (False, 90, "", 0, False),
+        "fails for a moment": (False, 30, "broken", 0, False),
+        "fails": (False, 31, "broken", 0, True),
+        "refused for a moment": (False, 11, "forbidden", 10, False),
+        "refused": (False, 11, "forbidden", 11, True),
+        "waited for": (True, 31, "broken", 0, None),
+        "done without by right": (True, 11, "forbidden", 11, None),
+    },
+)
+def test_what_is_not_awaited(
+    awaited: bool, seconds: float, problem: str, refused: float, unknown: bool | None
+) -> None:
+    """Whatever keeps it from being read, all goes on soon; where a right is missing always."""
+    state = WatchState(
+        HPAS, False, False, seconds, problem, refused, is_optional=True, is_awaited=awaited
+    )
+    assert state.age == (seconds, unknown)
+    assert state.is_read is (refused > 10 or bool(unknown))
+
+
+def test_a_right_that_is_lost() -> None:
+    """What was read before counts on, and that it may be old is told."""
+    clock = SteppedClock()
+    (source, _) = watched_scalers("")
+    with (
+        serving(HPAS) as server,
+        connected(server) as cluster,
+        mirroring(cluster, source, clock=clock) as mirror,
+    ):
+        wait_for(mirror, lambda: mirror.is_read)
+        server.store(HPAS, make.hpa_json())
+        wait_for(mirror, lambda: len(mirror.snapshot.of("default").scalers) == 1)
+        server.fail("horizontalpodautoscalers", 403, times=10_000)
+        server.wait_for_watches(HPAS)
+        server.order(HPAS, "end")
+        wait_for(mirror, lambda: mirror.standings(clock.now())[0].refused_seconds > 10)
+        (state,) = mirror.standings(clock.now())
+        found = mirror.snapshot
+
+    assert (state.is_read, state.age.is_unknown) == (True, True)
+    assert len(found.of("default").scalers) == 1
+
+
+def test_a_list_that_hangs_is_told_of(caplog: pytest.LogCaptureFixture) -> None:
+    """A server that never answers is seen in the log, and in what is reported."""
+    clock = SteppedClock()
+    with (
+        serving(PODS) as server,
+        connected(server) as cluster,
+        server.holding("pods") as gate,
+        mirroring(cluster, POD_SOURCE, clock=clock) as mirror,
+    ):
+        server.wait_for(lambda: len(server.requests) == 1)
+        clock.wait(40)
+        assert eventually(lambda: "resources still not read" in caplog.text)
+        (state,) = mirror.standings(clock.now())
+        gate.set()
+
+    assert state.unread == "pods are not read yet, for more than 10 s: no answer yet"
 
 
 def test_half_a_list_is_not_shown() -> None:
@@ -239,7 +326,7 @@ def test_bad_objects_are_left_out(caplog: pytest.LogCaptureFixture) -> None:
             wait_for(mirror, has(mirror, "bad", "good"))
 
     assert first == ["good", "turning"]
-    told = [vars(one) for one in caplog.records if one.message == "object left out"]
+    told = [vars(one) for one in caplog.records if one.message == "object skipped"]
     no_text = "spec.nodeName: expected a string, found the number 5"
     assert [(one["object"], one["reason"]) for one in told] == [
         ("default/bad", no_text),

@@ -108,7 +108,7 @@ def test_keys_are_texts() -> None:
     ]
     assert read("a: 1\na: 2") == [{"a": 2}]
     for key, column in (("~", 1), ("[a]", 1), ("{a: b}", 1), ("? [a]\n", 3)):
-        sentence = f"no YAML: a key must be a text (line 1, column {column})"
+        sentence = f"invalid YAML: a key must be a text (line 1, column {column})"
         assert read(f"{key} : 1") == [sentence]
 
 
@@ -119,8 +119,8 @@ def test_a_broken_document_spoils_no_other() -> None:
     assert [line for line, _ in found] == [1, 2, 4, 7]
     assert read(text) == [
         {"a": 1},
-        "no YAML: did not find expected ',' or ']' (line 4, column 1)",
-        "no YAML: the tag !unknown is not known (line 6, column 4)",
+        "invalid YAML: did not find expected ',' or ']' (line 4, column 1)",
+        "invalid YAML: the tag !unknown is not known (line 6, column 4)",
         {"d": 4},
     ]
 
@@ -144,7 +144,7 @@ def test_a_broken_document_spoils_no_other() -> None:
 def test_what_is_no_yaml(text: str | bytes) -> None:
     """What cannot be read is told in a sentence."""
     (found,) = read(text)
-    assert found.startswith("no YAML: ")
+    assert found.startswith("invalid YAML: ")
     assert "\n" not in found
 
 
@@ -201,8 +201,8 @@ def test_bombs(text: str, sentence: str) -> None:
 
 def test_as_deep_as_may_be() -> None:
     """Objects may nest deeper than any object of Kubernetes does."""
-    assert read("[" * 200 + "]" * 200) != ["no YAML: nested too deeply (line 1, column 202)"]
-    assert read("[" * 202 + "]" * 202) == ["no YAML: nested too deeply (line 1, column 202)"]
+    assert read("[" * 200 + "]" * 200) != ["invalid YAML: nested too deeply (line 1, column 202)"]
+    assert read("[" * 202 + "]" * 202) == ["invalid YAML: nested too deeply (line 1, column 202)"]
 
 
 def test_merges_do_not_pile_up() -> None:

@@ -13,6 +13,7 @@ from enum import StrEnum
 from itertools import pairwise
 from typing import Final
 
+from app.model.text import BOOLEANS
 from app.ports import Json
 
 _READ: Final = ("get", "list", "watch")
@@ -64,9 +65,29 @@ def _controllers(verbs: tuple[str, ...], why: str) -> tuple[Right, ...]:
     )
 
 
+_IGNORES_SCALERS: Final = "--horizontal=ignore"
+SCALER_RIGHTS: Final = (
+    Right(
+        "autoscaling",
+        ("horizontalpodautoscalers",),
+        _WATCH,
+        "leave alone the resource by which an HPA scales a workload",
+        not_with=_IGNORES_SCALERS,
+    ),
+    Right(
+        "keda.sh",
+        ("scaledobjects",),
+        _WATCH,
+        "leave alone the resource by which KEDA scales a workload",
+        not_with=_IGNORES_SCALERS,
+    ),
+)
+
+
 def _owners(verbs: tuple[str, ...]) -> tuple[Right, ...]:
     return (
         *_controllers(verbs, "find the topmost controller of a pod"),
+        *SCALER_RIGHTS,
         Right("*", ("*/scale",), ("get",), "find the pods of a custom controller"),
     )
 
@@ -78,7 +99,7 @@ def _callers(why: str) -> tuple[Right, Right]:
             "authentication.k8s.io",
             ("tokenreviews",),
             ("create",),
-            "know whose token a request carries",
+            "authenticate callers",
         ),
         Right("authorization.k8s.io", ("subjectaccessreviews",), ("create",), why),
     )
@@ -91,7 +112,7 @@ def _own(create: Right, name: str, named_by: str = "") -> tuple[Right, Right]:
 
 
 def _election(name: str) -> tuple[Right, Right]:
-    why, flag = "let one replica work", "--leader-elect"
+    why, flag = "elect a leader", "--leader-elect"
     create = Right(_LEASES, ("leases",), ("create",), why, only_with=flag)
     return _own(create, name, "--leader-elect-resource-name")
 
@@ -99,10 +120,10 @@ def _election(name: str) -> tuple[Right, Right]:
 _REGISTERS_NOT: Final = "--register-webhook=false"
 _WEBHOOKS: Final = ("mutatingwebhookconfigurations", "validatingwebhookconfigurations")
 _ADMISSION: Final = (
-    Right(_VPA_GROUP, (_VPAS,), _WATCH, "decide by them"),
-    Right("", ("limitranges",), _WATCH, "keep pods within them"),
+    Right(_VPA_GROUP, (_VPAS,), _WATCH, "find the VPA of a pod"),
+    Right("", ("limitranges",), _WATCH, "keep pods within their LimitRange"),
     *_owners(_READ),
-    *_callers("know whether this user may ask what would become of a pod"),
+    *_callers("authorize callers of /explain"),
     Right(
         "admissionregistration.k8s.io",
         _WEBHOOKS,
@@ -114,7 +135,7 @@ _ADMISSION: Final = (
         "admissionregistration.k8s.io",
         _WEBHOOKS,
         _RENEW,
-        "keep the registration as it should be, and its CA",
+        "keep the registration and its CA up to date",
         ("vpa-webhook-config",),
         named_by="--webhook-config-name",
         not_with=_REGISTERS_NOT,
@@ -123,11 +144,16 @@ _ADMISSION: Final = (
         "",
         ("events",),
         ("create",),
-        "tell that the registration was changed",
+        "report that the registration was changed",
         not_with=_REGISTERS_NOT,
     ),
     *_own(
-        Right(_LEASES, ("leases",), ("create",), "tell the updater that pods are admitted"),
+        Right(
+            _LEASES,
+            ("leases",),
+            ("create",),
+            "heartbeat: show the updater that the webhook is alive",
+        ),
         "vpa-admission-controller",
         "--status-lease-name",
     ),
@@ -135,7 +161,7 @@ _ADMISSION: Final = (
         _LEASES,
         ("leases",),
         _RENEW,
-        "let one replica register the webhook and rotate certificates",
+        "elect the replica that registers the webhook and rotates certificates",
         ("vpa-admission-controller-rotation",),
         RightScope.AT_HOME,
     ),
@@ -144,90 +170,146 @@ _ADMISSION: Final = (
         "",
         ("secrets",),
         _RENEW,
-        "share certificates",
+        "share certificates between replicas",
         ("vpa-tls-certs",),
         RightScope.AT_HOME,
         not_with="--tls-cert-dir",
     ),
 )
-_ANSWER: Final = "answer what a pod would get"
+_ANSWER: Final = "show what a pod would get"
 _RECOMMENDER: Final = (
-    Right(_VPA_GROUP, (_VPAS,), _WATCH, "know what to recommend for"),
+    Right(_VPA_GROUP, (_VPAS,), _WATCH, "find the workloads to recommend for"),
     Right(_VPA_GROUP, (f"{_VPAS}/status",), ("patch",), "publish recommendations"),
     Right(
         _VPA_GROUP,
         ("verticalpodautoscalercheckpoints",),
         ("list", "create", "patch", "delete"),
-        "keep history over restarts",
+        "keep history across restarts",
     ),
-    Right("", ("pods",), _WATCH, "know whose usage it is, and see OOM kills"),
+    Right("", ("pods",), _WATCH, "attribute usage to VPAs, and notice OOM kills"),
     Right("", ("pods",), ("get",), _ANSWER),
     Right("", ("limitranges",), ("list",), _ANSWER),
     *_controllers(("get",), _ANSWER),
-    Right("", ("events",), _WATCH, "see evictions by a node that ran out of memory"),
+    Right("", ("events",), _WATCH, "notice evictions by kubelets under memory pressure"),
     *_owners(_WATCH),
     Right("metrics.k8s.io", ("pods",), ("list",), "read usage"),
-    *_callers("know whether this user may see recommendations"),
+    *_callers("authorize callers of the recommendation API"),
     *_election("vpa-recommender-lease"),
 )
 _UPDATER: Final = (
-    Right(_VPA_GROUP, (_VPAS,), _WATCH, "decide by them"),
-    Right("", ("pods",), _WATCH, "compare them with their recommendation"),
-    Right("", ("pods",), ("get",), "see what became of one whose resize was refused, or lost"),
-    Right("", ("pods",), ("patch",), "take back the notes of a start-up boost"),
+    Right(_VPA_GROUP, (_VPAS,), _WATCH, "find the VPA of a pod"),
+    Right("", ("pods",), _WATCH, "compare their requests with the recommendation"),
+    Right("", ("pods",), ("get",), "read a pod again whose resize was refused or not answered"),
+    Right("", ("pods",), ("patch",), "write and remove the annotations of resizes and boosts"),
     Right("", ("pods/eviction",), ("create",), "evict"),
     Right("", ("pods/resize",), ("patch",), "resize in place"),
-    Right("", ("limitranges",), _WATCH, "keep pods within them"),
-    Right("", ("nodes",), _WATCH, "know what no node has room for"),
-    Right("policy", ("poddisruptionbudgets",), _WATCH, "know beforehand what may be disrupted"),
+    Right("", ("limitranges",), _WATCH, "keep pods within their LimitRange"),
+    Right("", ("nodes",), _WATCH, "detect targets that fit on no node"),
+    Right(
+        "policy", ("poddisruptionbudgets",), _WATCH, "check what may be disrupted before evicting"
+    ),
+    Right("", ("namespaces",), _WATCH, "respect the annotation that pauses a namespace"),
     *_owners(_READ),
-    Right("", ("events",), ("create",), "tell what was done, and what is stuck"),
-    *_callers("know whether this user may see decisions"),
+    Right("", ("events",), ("create",), "report updates, and pods that are stuck"),
+    *_callers("authorize callers of /v1/decisions"),
     Right(
         _LEASES,
         ("leases",),
         ("get",),
-        "evict only while pods are admitted",
+        "evict only while the webhook is alive",
         ("vpa-admission-controller",),
         RightScope.AT_HOME,
         named_by="--admission-controller-status-lease-name",
     ),
     *_election("vpa-updater"),
 )
+_CHECK: Final = "show what doctor finds"
+_PAGE: Final = (
+    Right(_VPA_GROUP, (_VPAS,), _READ, "show VPAs, and each as it was written"),
+    Right(
+        _VPA_GROUP,
+        ("verticalpodautoscalercheckpoints",),
+        ("get", "list"),
+        "show on how much history a recommendation rests, and how it came about",
+    ),
+    Right("", ("pods",), _READ, "show pods, and what one would get if it were created again"),
+    Right("", ("limitranges",), _WATCH, "show what keeps pods within their LimitRange"),
+    Right("", ("nodes",), _WATCH, "show which targets fit on no node"),
+    Right("policy", ("poddisruptionbudgets",), _WATCH, "show what may not be disrupted"),
+    Right("", ("namespaces",), _WATCH, "show which namespaces are paused"),
+    *_owners(_READ),
+    Right("", ("events",), _WATCH, "show what the updater did"),
+    Right("metrics.k8s.io", ("pods",), ("list",), "show usage"),
+    *_callers("show viewers the namespaces that they may see"),
+    Right(
+        _LEASES,
+        ("leases",),
+        ("get",),
+        "show which processes lead, and whether the webhook is alive",
+        (
+            "vpa-admission-controller",
+            "vpa-recommender",
+            "vpa-recommender-lease",
+            "vpa-updater",
+            "vpa-updater-lease",
+        ),
+        RightScope.AT_HOME,
+    ),
+    Right(
+        "apiextensions.k8s.io",
+        ("customresourcedefinitions",),
+        ("get",),
+        _CHECK,
+        tuple(f"{plural}.{_VPA_GROUP}" for plural in (_VPAS, "verticalpodautoscalercheckpoints")),
+    ),
+    Right("admissionregistration.k8s.io", _WEBHOOKS, ("list",), _CHECK),
+    Right("discovery.k8s.io", ("endpointslices",), ("list",), _CHECK, reach=RightScope.AT_HOME),
+)
 RIGHTS: Final = {
     "admission-controller": _ADMISSION,
     "recommender": _RECOMMENDER,
     "updater": _UPDATER,
+    "page": _PAGE,  # which nothing installs unless it is asked for
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What a process may do beside, where a flag asks for it."""
+    """What processes may do beside, where a flag asks for it."""
 
-    component: str
+    components: tuple[str, ...]
     flag: str
     right: Right
 
 
 OPTIONS: Final = {
     "summaries": Option(
-        "updater",
+        ("updater",),
         "--vpa-summaries",
-        Right(_VPA_GROUP, (_VPAS,), ("patch",), "sum up on each VPA what is decided of its pods"),
+        Right(_VPA_GROUP, (_VPAS,), ("patch",), "write a summary of decisions to each VPA"),
     ),
     "trials": Option(
-        "updater",
+        ("updater",),
         "--prove=dry-run",
         Right(
-            "", ("pods",), ("create",), "create pods on trial (dry-run) before the first eviction"
+            "", ("pods",), ("create",), "try to create a pod (dry run) before the first eviction"
         ),
     ),
     "external-metrics": Option(
-        "recommender",
+        ("recommender",),
         "--use-external-metrics",
         # Each metric is a resource of its own there, whatever it is called.
         Right("external.metrics.k8s.io", ("*",), ("list",), "read usage from external metrics"),
+    ),
+    "role-leases": Option(
+        ("admission-controller", "recommender", "updater"),
+        "--role-leases",
+        Right(_LEASES, ("leases",), _WATCH, "find the leading pod by the Leases that VPAs name"),
+    ),
+    "role-usage": Option(
+        ("updater",),
+        "--role-leases",
+        Right("metrics.k8s.io", ("pods",), ("get",), "let a former leader keep what it still uses"),
     ),
 }
 
@@ -243,7 +325,7 @@ def needed(component: str, words: Sequence[str]) -> tuple[Right, ...]:
     asked = [
         option.right
         for option in OPTIONS.values()
-        if option.component == component and _is_set(words, option.flag)
+        if component in option.components and _is_set(words, option.flag)
     ]
     usual = [right for right in RIGHTS[component] if _is_used(right, words)]
     return tuple(_named(right, words) for right in (*usual, *asked))
@@ -260,7 +342,7 @@ def _is_used(right: Right, words: Sequence[str]) -> bool:
         return False
     name, _, value = right.not_with.partition("=")
     told = _text(words, name)
-    return told not in _NO if value == "false" else not told
+    return BOOLEANS.get(told) is not False if value == "false" else not told
 
 
 def _named(right: Right, words: Sequence[str]) -> Right:
@@ -273,7 +355,8 @@ def _is_set(words: Sequence[str], flag: str) -> bool:
     name, _, wanted = flag.partition("=")
     if wanted:
         return _text(words, name) == wanted
-    return _text([f"{word}=true" if word == name else word for word in words], name) in _YES
+    words = [f"{word}=true" if word == name else word for word in words]
+    return BOOLEANS.get(_text(words, name)) is True
 
 
 def _text(words: Sequence[str], name: str) -> str:
@@ -284,7 +367,3 @@ def _text(words: Sequence[str], name: str) -> str:
         if name and key == name:
             found = value if equals else following
     return found
-
-
-_NO = ("0", "f", "F", "false", "FALSE", "False")
-_YES = ("1", "t", "T", "true", "TRUE", "True")

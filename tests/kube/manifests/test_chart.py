@@ -7,7 +7,7 @@ that they need. The acceptance tests compare all of what helm makes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -18,13 +18,16 @@ from app.kube.manifests.documents import objects
 from app.kube.manifests.rights import OPTIONS, RIGHTS, Right, RightScope
 from app.ports import Json
 
-TEMPLATES = Path(__file__).parents[3] / "deploy/chart/templates"
+CHART = Path(__file__).parents[3] / "deploy/chart"
+TEMPLATES = CHART / "templates"
+EVERY_VALUE = Path(__file__).parents[2] / "acceptance/every_value.yaml"
 KINDS: Final = {"ClusterRole": RightScope.EVERYWHERE, "Role": RightScope.AT_HOME}
 # When rules are granted that depend on a flag, by what the chart sets the flag for.
 CONDITIONS: Final[Mapping[str, str]] = {
     "--leader-elect": 'include "plumbline.elects" .Values.{0}',
     "--tls-cert-dir": "not .Values.admissionController.certManager.enabled",
     "--register-webhook=false": ".Values.admissionController.registerWebhook",
+    "--horizontal=ignore": 'eq .Values.horizontal "hold"',
 }
 # What values stand for where nothing is set, in a release of the manifests' names.
 USUAL: Final[Mapping[str, str]] = {
@@ -104,3 +107,33 @@ def test_registration() -> None:
         item["metadata"].pop("labels")
 
     assert found == wanted
+
+
+def test_every_value_has_another_one() -> None:
+    """The values with which the chart is applied to a real API server leave none at its default."""
+    defaults = yaml.safe_load((CHART / "values.yaml").read_text("utf-8"))
+    others = yaml.safe_load(EVERY_VALUE.read_text("utf-8"))
+    left = [
+        path
+        for path, value in leaves(defaults)
+        if value is not True and value_at(others, path) in (value, None)
+    ]
+
+    assert left == []
+
+
+def leaves(values: Json, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], object]]:
+    """Yield each value that can be set, with its path; an empty mapping is one as well."""
+    for key, value in values.items():
+        if isinstance(value, dict) and value:
+            yield from leaves(value, (*path, key))
+        else:
+            yield (*path, key), value
+
+
+def value_at(values: Json, path: Sequence[str]) -> object:
+    """Return what stands at a path, None if nothing does."""
+    found: object = values
+    for key in path:
+        found = found.get(key) if isinstance(found, dict) else None
+    return found

@@ -1,8 +1,9 @@
-"""What is applied to a cluster."""
+"""What is applied to a cluster; webhook configurations ask for the right things alone."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import base64
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -13,11 +14,24 @@ import yaml
 
 from app.admission.flags import AdmissionSettings
 from app.flags.command_line import parse
-from app.kube.manifests.documents import NAMES, PROCESSES, objects, text
+from app.kube.manifests.documents import (
+    NAMES,
+    PAGE,
+    PROCESSES,
+    Registration,
+    objects,
+    text,
+    webhook_configurations,
+    webhook_url,
+)
 from app.kube.manifests.rights import OPTIONS
+from app.kube.reach import is_loopback
+from app.model.errors import BadSetting
+from app.page.flags import PageSettings
 from app.ports import Json
 from app.recommender.flags import RecommenderSettings
 from app.updater.flags import UpdaterSettings
+from tests.cases import cases
 
 DEPLOY = Path(__file__).parents[3] / "deploy"
 SETTINGS: Mapping[str, type[Any]] = {
@@ -32,6 +46,9 @@ COPIES = {
     "components/prove-by-trial/trials.yaml": "trials",
     "components/vpa-summaries/summaries.yaml": "summaries",
     "components/external-metrics/rights.yaml": "external-metrics",
+    "components/role-leases/role-leases.yaml": "role-leases",
+    "components/role-leases/role-usage.yaml": "role-usage",
+    "components/page/page.yaml": "page",
 }
 
 
@@ -82,11 +99,27 @@ def test_texts_are_documents(name: str) -> None:
     assert name == "all" or text(name).startswith(head)
 
 
-@pytest.mark.parametrize("name", PROCESSES)
+@pytest.mark.parametrize("name", [*PROCESSES, PAGE])
 def test_images_have_the_version(name: str) -> None:
     """The manifests run the image of the version that they belong to."""
     (container,) = pod(name)["spec"]["containers"]
     assert container["image"] == f"plumbline:{version('plumbline')}"
+
+
+def test_the_page_serves_where_its_probes_ask() -> None:
+    """It understands its flags, and lets in only those who have a token."""
+    (container,) = pod(PAGE)["spec"]["containers"]
+    verb, *flags = container["args"]
+    settings = parse(PageSettings, flags, {"NAMESPACE": "autoscaling"})
+
+    assert (verb, ports(PAGE)) == (PAGE, {"prometheus": settings.serving.address.port})
+    assert not is_loopback(settings.serving.address.host)
+    assert not settings.access.tokens_over_http
+    probes = [container[probe]["httpGet"] for probe in ("livenessProbe", "readinessProbe")]
+    assert {(probe["port"], probe["scheme"]) for probe in probes} == {("prometheus", "HTTPS")}
+    service = one(PAGE, "Service")
+    assert service["metadata"]["name"] == "vpa-page"
+    assert service["spec"]["selector"].items() <= pod(PAGE)["metadata"]["labels"].items()
 
 
 @pytest.mark.parametrize("name", PROCESSES)
@@ -170,7 +203,12 @@ def test_what_belongs_together_finds_each_other(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("option", "name"),
-    [("trials", "updater"), ("summaries", "updater"), ("external-metrics", "recommender")],
+    [
+        ("trials", "updater"),
+        ("summaries", "updater"),
+        ("role-usage", "updater"),
+        ("external-metrics", "recommender"),
+    ],
 )
 def test_options_are_for_their_process(option: str, name: str) -> None:
     """A right that a flag needs is bound to the account of the process with this flag."""
@@ -182,9 +220,19 @@ def test_options_are_for_their_process(option: str, name: str) -> None:
     ]
 
 
+def test_leases_are_for_all_processes() -> None:
+    """The right that all three need is bound to the accounts of all three."""
+    binding = one("role-leases", "ClusterRoleBinding")
+
+    assert binding["roleRef"]["name"] == one("role-leases", "ClusterRole")["metadata"]["name"]
+    assert [subject["name"] for subject in binding["subjects"]] == [
+        one(name, "ServiceAccount")["metadata"]["name"] for name in PROCESSES
+    ]
+
+
 def test_labels() -> None:
     """All but the definitions carries the labels by which it is found, and its process's name."""
-    for name in (*PROCESSES, *OPTIONS):
+    for name in (*PROCESSES, PAGE, *OPTIONS):
         labels = [item["metadata"]["labels"] for item in objects(name)]
         assert all(each == labels[0] for each in labels)
         assert labels[0]["app.kubernetes.io/name"] == "plumbline"
@@ -239,3 +287,133 @@ def test_policies_are_about_the_processes() -> None:
         assert [port for port, whom in let_in.items() if whom is None] == [
             port for port in ports(name) if port == "https"
         ]
+
+
+CA = "-----BEGIN CERTIFICATE-----\n"
+
+
+def webhooks(registration: Registration, ca_pem: str = CA) -> Sequence[dict[str, Any]]:
+    """The webhooks of both configurations, one each: the mutating and the validating one."""
+    found = [
+        webhook
+        for _, item in webhook_configurations(registration, ca_pem)
+        for webhook in item["webhooks"]
+    ]
+    assert [webhook["name"] for webhook in found] == ["vpa.k8s.io", "validate.vpa.k8s.io"]
+    return found
+
+
+def rule(group: str, version: str, resource: str, *operations: str) -> Json:
+    """What a webhook is asked about."""
+    about = {"apiGroups": [group], "apiVersions": [version], "resources": [resource]}
+    return {"operations": [*operations], **about, "scope": "*"}
+
+
+def test_mutating() -> None:
+    """The configuration for pods and VPAs is upstream's, with all defaults written down."""
+    webhook, _ = webhooks(Registration())
+    del webhook["matchConditions"]
+    assert webhook == {
+        "name": "vpa.k8s.io",
+        "admissionReviewVersions": ["v1"],
+        "clientConfig": {
+            "caBundle": base64.b64encode(CA.encode()).decode(),
+            "service": {"namespace": "kube-system", "name": "vpa-webhook"}
+            | {"path": "/mutate", "port": 443},
+        },
+        "sideEffects": "None",
+        "failurePolicy": "Ignore",
+        "timeoutSeconds": 5,
+        "matchPolicy": "Equivalent",
+        "reinvocationPolicy": "Never",
+        "namespaceSelector": {},
+        "objectSelector": {},
+        "rules": [
+            rule("", "v1", "pods", "CREATE"),
+            rule("autoscaling.k8s.io", "*", "verticalpodautoscalers", "CREATE", "UPDATE"),
+        ],
+    }
+
+
+def test_validating() -> None:
+    """The other configuration asks about VPAs only, without conditions."""
+    _, webhook = webhooks(Registration())
+    assert webhook["name"] == "validate.vpa.k8s.io"
+    assert webhook["clientConfig"]["service"]["path"] == "/validate"
+    assert [rule["resources"] for rule in webhook["rules"]] == [["verticalpodautoscalers"]]
+    assert webhook["matchConditions"] == []
+    assert "reinvocationPolicy" not in webhook
+
+
+def test_configurations() -> None:
+    """Each document stands beside its collection, under upstream's name."""
+    for resource, document in webhook_configurations(Registration(labels={"a": "b"}), CA):
+        assert document["kind"] == resource.kind
+        assert document["apiVersion"] == "admissionregistration.k8s.io/v1"
+        assert document["metadata"] == {"name": "vpa-webhook-config", "labels": {"a": "b"}}
+
+
+def namespaces(operator: str, *values: str) -> Json:
+    """The selector of namespaces by name."""
+    key = "kubernetes.io/metadata.name"
+    return {"matchExpressions": [{"key": key, "operator": operator, "values": [*values]}]}
+
+
+@cases(
+    "registration path expected",
+    {
+        "fail closed": (Registration(fail_closed=True), "failurePolicy", "Fail"),
+        "timeout": (Registration(timeout_seconds=30), "timeoutSeconds", 30),
+        "by URL, without a CA": (
+            Registration(url="https://10.0.0.1:8443/base"),
+            "clientConfig",
+            {"url": "https://10.0.0.1:8443/base/validate"},
+        ),
+        "ignored namespaces": (
+            Registration(ignored_namespaces=("a", "", "b"), selected_namespace="c"),
+            "namespaceSelector",
+            namespaces("NotIn", "a", "b"),
+        ),
+        "one namespace, and an empty list of ignored ones": (
+            Registration(ignored_namespaces=("",), selected_namespace="c"),
+            "namespaceSelector",
+            namespaces("In", "c"),
+        ),
+    },
+)
+def test_registration(registration: Registration, path: str, expected: object) -> None:
+    """Each setting ends up in its field."""
+    assert webhooks(registration, "")[1][path] == expected
+
+
+def test_match_conditions() -> None:
+    """Conditions hold pods back, never VPAs, and our own pods only where we live."""
+    mirror, own = webhooks(Registration(namespace="vpa"))[0]["matchConditions"]
+    for condition in (mirror, own):
+        assert condition["expression"].startswith(
+            "!(request.resource.group == '' && request.resource.resource == 'pods' && "
+        )
+        assert condition["expression"].count("(") == condition["expression"].count(")")
+    assert "'kubernetes.io/config.mirror' in object.metadata.annotations" in mirror["expression"]
+    assert "request.namespace == 'vpa' && has(object.metadata.labels)" in own["expression"]
+
+
+@cases(
+    "address port expected",
+    {
+        "both": ("https://10.0.0.1", "8443", "https://10.0.0.1:8443"),
+        "no port": ("https://vpa.example.com", "", "https://vpa.example.com"),
+        "IPv6": ("https://[fd00::1]", "8443", "https://[fd00::1]:8443"),
+        "path": ("https://a.example.com/base/", "", "https://a.example.com/base"),
+    },
+)
+def test_webhook_url(address: str, port: str, expected: str) -> None:
+    """The root of the webhooks' URLs has no slash at its end."""
+    assert webhook_url(address, port) == expected
+
+
+@pytest.mark.parametrize("address", ["", "10.0.0.1", "http://a", "https://u@a", "https://a?b#c"])
+def test_bad_webhook_url(address: str) -> None:
+    """What an API server would refuse is refused here, by the flag's name."""
+    with pytest.raises(BadSetting, match="--webhook-address"):
+        webhook_url(address, "443")

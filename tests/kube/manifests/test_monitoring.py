@@ -99,7 +99,7 @@ def test_alerts_are_explained(alert: Json) -> None:
     name, told = alert["alert"], (DEPLOY.parent / "docs/alerts.md").read_text("utf-8")
 
     assert f"\n## {name}\n" in told
-    assert alert["annotations"]["runbook"] == f"docs/alerts.md#{name.lower()}"
+    assert alert["annotations"]["runbook_url"] == f"docs/alerts.md#{name.lower()}"
     assert alert["annotations"]["summary"].endswith(".")
     assert alert["labels"]["severity"] in {"critical", "warning"}
     assert set(alert) == {"alert", "expr", "for", "labels", "annotations"}
@@ -142,3 +142,12 @@ def test_panels_do_not_overlap(dashboard: Json) -> None:
         cells |= room
     numbers = [panel["id"] for panel in dashboard["panels"]]
     assert len(set(numbers)) == len(numbers)
+
+
+def test_links_to_runbooks_can_be_set() -> None:
+    """What the chart puts its value in the place of stands in every rule, and nowhere else."""
+    template = (DEPLOY / "chart/templates/monitoring.yaml").read_text("utf-8")
+    replaced = re.findall(r'replace "(runbook_url: [^"]+)"', template)
+    assert replaced == ["runbook_url: docs/alerts.md#"]
+    rules = (DEPLOY / "chart/files/alerts.yaml").read_text("utf-8")
+    assert rules.count(replaced[0]) == len(ALERTED)

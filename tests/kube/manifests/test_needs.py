@@ -33,6 +33,7 @@ def test_manifests_need_what_they_grant(process: str) -> None:
         "another value": (("--prove=canary",), []),
         "trials": (("--prove=dry-run", "--v=4"), ["trials"]),
         "summaries": (("--vpa-summaries",), ["summaries"]),
+        "Leases": (("--role-leases=true",), ["role-leases", "role-usage"]),
         "a switch": ((METRICS,), ["external-metrics"]),
         "a switch, set": ((f"{METRICS}=true",), ["external-metrics"]),
         "a switch, off": ((f"{METRICS}=false",), []),
@@ -46,7 +47,9 @@ def test_manifests_need_what_they_grant(process: str) -> None:
 def test_options(words: tuple[str, ...], names: list[str]) -> None:
     """A command line tells which rights its process needs beside."""
     found = [
-        name for name, option in OPTIONS.items() if option.right in needed(option.component, words)
+        name
+        for name, option in OPTIONS.items()
+        if all(option.right in needed(one, words) for one in option.components)
     ]
     assert found == names
 

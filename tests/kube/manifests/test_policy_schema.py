@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.admission.core.check_policies import Allowance, boost_findings
-from app.model.durations import parse_duration
 from app.model.errors import BadObject
+from app.model.times import parse_duration
 from app.model.vpa import BoostType, read_vpa
 from app.ports import Json
 from app.sandbox.cel import compile_cel

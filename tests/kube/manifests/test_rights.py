@@ -31,7 +31,7 @@ def parts(right: Right) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("component", RIGHTS)
 def test_nothing_is_given_twice(component: str) -> None:
     """Of two rules that give the same, nothing would show that one is not needed."""
-    beside = [option.right for option in OPTIONS.values() if option.component == component]
+    beside = [option.right for option in OPTIONS.values() if component in option.components]
     given = Counter(part for right in (*RIGHTS[component], *beside) for part in parts(right))
     assert [part for part, count in given.items() if count > 1] == []
 
@@ -70,7 +70,7 @@ def described() -> Iterator[str]:
         yield f"## {component}"
         yield from map(row, rights)
     for option in OPTIONS.values():
-        yield f"## {option.component} with {option.flag}, beside the above"
+        yield f"## {', '.join(option.components)} with {option.flag}, in addition"
         yield row(option.right)
 
 
