@@ -1,7 +1,6 @@
 """Reads a command line, and the environment, into settings.
 
 Strategy: `--flag=value` and `--flag value`; a switch may stand alone and takes no second word.
-A flag for several values takes all words up to the next flag.
 One dash is as good as two, `_` as good as `-`, and the value of a flag of one letter may follow
 at once (`-nshop`), as kubectl has it. The last of several values counts, all of them
 where a flag repeats. What is unknown, removed or wrong is one sentence that says what would be
@@ -12,12 +11,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, is_dataclass
-from typing import Annotated, TypeVar, get_args, get_origin, get_type_hints
+from dataclasses import dataclass, fields, is_dataclass
+from typing import Any, TypeVar, get_type_hints
 
 from app.flags.flags import Flag, RemovedFlag, Rest
 from app.model.errors import BadSetting
-from app.model.text import nearest
+from app.model.text import likeliest
 
 S = TypeVar("S")
 
@@ -53,22 +52,23 @@ def schema(settings: type) -> Schema:
     groups = []
     removed: dict[str, RemovedFlag] = {}
     rest: tuple[str, Rest] | None = None
-    for name, hint in get_type_hints(settings, include_extras=True).items():
-        if isinstance(hint, type) and is_dataclass(hint):
-            title = (hint.__doc__ or hint.__name__).partition("\n")[0].rstrip(".")
-            groups.append(FlagGroup(name, hint, title, _flags(hint)))
-            removed |= {flag.name: flag for flag in getattr(hint, "removed", ())}
+    hints = get_type_hints(settings)
+    for name, metadata in _metadata(settings).items():
+        group = hints[name]
+        if isinstance(group, type) and is_dataclass(group):
+            flags = {field: one["flag"] for field, one in _metadata(group).items()}
+            title = (group.__doc__ or group.__name__).partition("\n")[0].rstrip(".")
+            groups.append(FlagGroup(name, group, title, flags))
+            removed |= {flag.name: flag for flag in getattr(group, "removed", ())}
         else:
-            rest = name, get_args(hint)[1]
+            rest = name, metadata["rest"]
     return Schema(tuple(groups), removed, rest)
 
 
-def _flags(group: type) -> dict[str, Flag]:
-    return {
-        name: get_args(hint)[1]
-        for name, hint in get_type_hints(group, include_extras=True).items()
-        if get_origin(hint) is Annotated
-    }
+def _metadata(settings: type) -> dict[str, Mapping[str, Any]]:
+    """Return what is known of each field of a dataclass."""
+    assert is_dataclass(settings)
+    return {field.name: field.metadata for field in fields(settings)}
 
 
 def asks_for_help(arguments: Iterable[str]) -> bool:
@@ -88,8 +88,8 @@ def parse(settings: type[S], arguments: Sequence[str], environment: Mapping[str,
     given, rest = _split(arguments, known, found.removed)
     if rest and found.rest is None:
         raise BadSetting(
-            f'unexpected word "{rest[0]}"; flags begin with --, and a switch is turned off '
-            "with --switch=false"
+            f'unexpected word "{rest[0]}"; flags begin with --, take one value and may be repeated '
+            "where they say so, and a switch is turned off with --switch=false"
         )
     values: dict[str, object] = {
         group.field: group.type(
@@ -111,27 +111,31 @@ def _split(
     """Return the texts given for each flag, and the words that belong to none."""
     given: dict[str, list[str]] = {}
     rest: list[str] = []
-    taker = rest  # where words go that are no flag
     waiting = iter(arguments)
     for argument in waiting:
         if argument == "--":
             rest.extend(waiting)
         elif argument == "-" or not argument.startswith("-"):
-            taker.append(argument)
+            rest.append(argument)
         else:
             name, text = _name_and_text(argument, flags)
             if name not in flags:
-                unknown = f"unknown flag {argument.partition('=')[0]}{nearest(name, flags)}"
-                raise BadSetting(removed[name].sentence if name in removed else unknown)
+                raise BadSetting(
+                    removed[name].sentence if name in removed else _unknown(argument, name, flags)
+                )
             flag = flags[name]
             if text is None:
                 text = "true" if flag.kind.is_switch else next(waiting, None)
             if text is None:
                 raise BadSetting(f"{flag.shown} needs a value: {flag.kind.wanted}")
-            texts = given.setdefault(flag.name, [])
-            texts.append(text)
-            taker = texts if flag.kind.takes_many else rest
+            given.setdefault(flag.name, []).append(text)
     return given, rest
+
+
+def _unknown(argument: str, name: str, flags: Mapping[str, Flag]) -> str:
+    guess = likeliest(name, flags)
+    hint = f"; did you mean {flags[guess].shown}?" if guess else ""
+    return f"unknown flag {argument.partition('=')[0]}{hint}"
 
 
 def _name_and_text(argument: str, flags: Mapping[str, Flag]) -> tuple[str, str | None]:

@@ -1,8 +1,9 @@
 """What a flag is, and how its text becomes a value.
 
-Strategy: settings are frozen dataclasses whose fields carry their flag as an annotation, so one
-line holds name, type, default and meaning. The parser, the help and the flags page all walk over
-these lines. Defaults are written and read as the texts that a user would type.
+Strategy: settings are frozen dataclasses whose fields are made by `flag`, so one line holds name,
+type, default and meaning, and the type of the field is that of the flag's value. The parser, the
+help and the flags page all walk over these lines. Defaults are written and read as the texts that
+a user would type.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from app.model.durations import parse_duration, parse_prometheus_duration
 from app.model.errors import BadObject, BadSetting
 from app.model.gates import parse_gates
 from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from app.model.text import BOOLEANS
+from app.model.times import PrometheusDuration, parse_duration
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -37,7 +38,6 @@ class FlagKind(Generic[T_co]):
     wanted: str  # what the flag takes, for the sentence about something else
     read: Callable[[Sequence[str]], T_co]  # raises ValueError or BadObject for a wrong text
     repeats: bool = False  # all texts count, not the last one alone
-    takes_many: bool = False  # words behind the first one belong to the flag as well
 
     @property
     def is_switch(self) -> bool:
@@ -115,18 +115,33 @@ class Rest:
     meaning: str
 
 
+def flag(
+    name: str,
+    kind: FlagKind[T],
+    default: str,
+    meaning: str,
+    environment: str = "",
+    short: str = "",
+    *,
+    secret: bool = False,
+) -> T:
+    """Return the field of a setting that is read from a flag; what is secret is never printed."""
+    found = Flag(name, kind, default, meaning, environment, short)
+    made: T = field(repr=not secret, metadata={"flag": found})
+    return made
+
+
+def rest(word: str, meaning: str) -> tuple[str, ...]:
+    """Return the field of settings for what is no flag."""
+    made: tuple[str, ...] = field(metadata={"rest": Rest(word, meaning)})
+    return made
+
+
 class ListenAddress(NamedTuple):
     """Where to listen; without a host on all addresses."""
 
     host: str
     port: int
-
-
-class PrometheusDuration(NamedTuple):
-    """A span as Prometheus writes it, with the text for use inside queries."""
-
-    text: str
-    span: timedelta
 
 
 class WebhookLabels(NamedTuple):
@@ -240,13 +255,6 @@ def _split(separators: str) -> Callable[[Sequence[str]], tuple[str, ...]]:
     return lambda texts: tuple(filter(None, map(str.strip, re.split(separators, texts[-1]))))
 
 
-def _prometheus_duration(text: str) -> PrometheusDuration:
-    found = parse_prometheus_duration(text)
-    if found <= timedelta(0):
-        raise ValueError(text)
-    return PrometheusDuration(text, found)
-
-
 def _webhook_labels(text: str) -> WebhookLabels:
     labels: dict[str, str] = {}
     text = text.strip('"')
@@ -270,7 +278,7 @@ DURATION_ABOVE_ZERO: Final = FlagKind(
     "TIME", "a duration above zero, such as 90s or 1h30m", _last(_duration_above_zero)
 )
 PROMETHEUS_DURATION: Final = FlagKind(
-    "TIME", "a duration above zero, such as 5m, 8d or 1w", _last(_prometheus_duration)
+    "TIME", "a duration above zero, such as 5m, 8d or 1w", _last(PrometheusDuration.parse)
 )
 SELECTOR: Final = FlagKind(
     "LABELS", "a label selector such as app=web,tier!=test", _last(Selector.parse)
@@ -281,10 +289,6 @@ CIPHERS: Final = FlagKind("NAME,...", "names with commas or colons between them"
 WEBHOOK_LABELS: Final = FlagKind("KEY:VALUE,...", "labels as key:value", _last(_webhook_labels))
 PATH: Final = FlagKind("PATH", "a path", _last(Path))
 PATHS: Final = FlagKind(
-    "PATH...",
-    "a path",
-    lambda texts: tuple(Path(text) for text in texts if text),
-    repeats=True,
-    takes_many=True,
+    "PATH", "a path", lambda texts: tuple(Path(text) for text in texts if text), repeats=True
 )
 GATES: Final = FlagKind("GATE=true,...", "gates as name=true", parse_gates, repeats=True)

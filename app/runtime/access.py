@@ -9,24 +9,25 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import monotonic
 from typing import TYPE_CHECKING, Final
 
 from app.kube.access_review import AUDIENCE, AccessReviews
 from app.kube.reach import is_loopback
 from app.model.errors import ClusterError, Refused
 from app.ports import VPAS, Resource
-from app.runtime.problems import Refusal
+from app.runtime.answers import Refusal
+from app.runtime.logs import OncePerMinute
 
 if TYPE_CHECKING:
     from starlette.requests import HTTPConnection
 
     from app.flags.shared import PortAccess
-    from app.kube.lookup_limits import LimitReached
     from app.model.review import Identity
-    from app.ports import Clock, Cluster
+    from app.ports import Clock, Cluster, LimitReached
 
 log = logging.getLogger("runtime.access")
 
@@ -62,10 +63,15 @@ class Guard:
     """Lets in users that have a right; without an API server to ask it lets all in."""
 
     def __init__(
-        self, access: AccessReviews | None = None, *, takes_tokens_over_http: bool = False
+        self,
+        access: AccessReviews | None = None,
+        *,
+        takes_tokens_over_http: bool = False,
+        seconds: Callable[[], float] = monotonic,
     ) -> None:
         self._access = access
         self._takes_tokens_over_http = takes_tokens_over_http
+        self._lines = OncePerMinute(seconds)  # about what may happen to every question
 
     def identify(self, caller: Caller) -> Identity | None:
         """Return who asks, None if all may.
@@ -78,7 +84,7 @@ class Guard:
         if not (caller.is_private or self._takes_tokens_over_http):
             raise Refusal(403, _PLAIN)
         token = _token(caller.authorization)
-        with _checking():
+        with self._checking():
             identity = self._access.who(token)
         if identity is None:
             raise Refusal(401, "the bearer token is not valid", headers=_CHALLENGE)
@@ -91,8 +97,9 @@ class Guard:
         namespace: str = "",
         name: str = "",
         resource: Resource = VPAS,
+        field: str = "path.namespace",
     ) -> None:
-        """Return if the question may be answered.
+        """Return if the question may be answered; `field` is where it names the namespace.
 
         Raises:
             Refusal: it may not.
@@ -100,7 +107,7 @@ class Guard:
         identity = self.identify(caller)
         if self._access is None or identity is None:
             return
-        with _checking():
+        with self._checking():
             if self._access.may(identity, verb, resource, namespace, name):
                 return
         what = f"{resource.plural}.{resource.group}" if resource.group else resource.plural
@@ -109,19 +116,31 @@ class Guard:
             403,
             f"user {identity.username!r} may not {verb} {what} {place}",
             subject=f"{resource.kind} {namespace}/{name}" if name else "",
-            field="path.namespace" if namespace else "",
+            field=field if namespace else "",
         )
 
+    def may(self, identity: Identity, verb: str, namespace: str, resource: Resource) -> bool:
+        """Return whether a user may do something; without a namespace in all of them.
 
-@contextmanager
-def _checking() -> Iterator[None]:
-    """Refuse what an API server that is asked gives no answer about."""
-    try:
-        yield
-    except ClusterError as error:
-        log.warning("access cannot be checked", extra={"error": str(error)})
-        why = _HINT if isinstance(error, Refused) else "the API server gives no answer"
-        raise Refusal(503, f"access cannot be checked: {why}", headers=_LATER) from None
+        Raises:
+            Refusal: this cannot be checked.
+        """
+        if self._access is None:
+            return True
+        with self._checking():
+            return self._access.may(identity, verb, resource, namespace)
+
+    @contextmanager
+    def _checking(self) -> Iterator[None]:
+        """Refuse what an API server that is asked gives no answer about."""
+        try:
+            yield
+        except ClusterError as error:
+            if times := self._lines.due(type(error).__name__):
+                extra = {"error": str(error), "times": times}
+                log.warning("access cannot be checked", extra=extra)
+            why = _HINT if isinstance(error, Refused) else "the API server gives no answer"
+            raise Refusal(503, f"access cannot be checked: {why}", headers=_LATER) from None
 
 
 def guard_of(

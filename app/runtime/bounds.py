@@ -1,16 +1,30 @@
-"""What clients may make a server hold.
+"""What clients may make a server hold, and what is told when a limit of a process is reached.
 
 Strategy: whatever a client can make grow has a bound, each connection its own and all connections
 of a port one together. At a bound of all it is not the newest that is cut off but the one that
 holds something for longest: good clients are done within milliseconds, so they outlast any crowd
 of clients that never are.
+
+There is one counter for all limits of a process, and one line in the log for each of them, once a
+minute at most, with how often it was reached since the last one. All limits start at 0, so that
+alerts see the first time.
 """
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import StrEnum
+from time import monotonic
 from typing import Final, Protocol
+
+from prometheus_client import CollectorRegistry, Counter
+
+from app.ports import LookupLimit
+from app.runtime.logs import OncePerMinute
+
+log = logging.getLogger("runtime.limits")
 
 _KIB: Final = 1024
 _MIB: Final = 1024 * _KIB
@@ -95,3 +109,30 @@ class HeldBytes:
     def release(self, size: int) -> None:
         """Forget what was kept."""
         self._total -= size
+
+
+class LimitReport:
+    """Counts for a process how often its limits were reached, and logs it; from any thread."""
+
+    def __init__(
+        self,
+        registry: CollectorRegistry | None = None,
+        more: Iterable[StrEnum] = (),
+        seconds: Callable[[], float] = monotonic,
+    ) -> None:
+        """`more` are the limits of this process beside those of every process."""
+        family = Counter(
+            "plumbline_limits_reached",
+            "Times that a limit of what is kept or done at once was reached; the log names it.",
+            ["limit"],
+            registry=registry,
+        )
+        known = (*PortLimit, *LookupLimit, *more)
+        self._counters = {limit: family.labels(limit.value) for limit in known}
+        self._lines = OncePerMinute(seconds)
+
+    def reached(self, limit: StrEnum, times: int = 1, /, **about: object) -> None:
+        """Count that a limit was reached; `about` goes into the log."""
+        self._counters[limit].inc(times)
+        if count := self._lines.due(limit, times):
+            log.warning("limit reached", extra={"limit": limit.value, "times": count, **about})

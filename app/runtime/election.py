@@ -21,7 +21,6 @@ from math import ceil, inf
 from typing import Protocol
 
 from app.flags.shared import LeaderElection
-from app.kube.leases import lease, lease_spec, micro_time
 from app.model.errors import ClusterError, NotFound, NotSent
 from app.ports import LEASES, Clock, Cluster, Json, Ref
 from app.runtime.live import Connection
@@ -317,7 +316,7 @@ def election(told: LeaderElection, cluster: Connection, clock: Clock) -> Electio
     if told.is_on and rules.acting_share < 1:
         flags = "--leader-elect-lease-duration, -renew-deadline, -retry-period"
         extra = {"share": round(rules.acting_share, 2), "flags": flags}
-        log.warning("a leader may act in a part of the time only", extra=extra)
+        log.warning("a leader may act only part of the time", extra=extra)
     # A call that hangs must not outlive the leadership that it is to renew.
     return Election(cluster.within(rules.renew_seconds), rules, candidate(), clock)
 
@@ -325,3 +324,27 @@ def election(told: LeaderElection, cluster: Connection, clock: Clock) -> Electio
 def candidate() -> str:
     """Return the name under which this process, and no other one, stands for election."""
     return f"{socket.gethostname()}_{uuid.uuid4()}"
+
+
+# The Lease object as client-go writes it: times in microseconds, fields under `spec`.
+
+
+def micro_time(moment: datetime) -> str:
+    """Return a moment as Kubernetes writes a MicroTime."""
+    return moment.strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+
+
+def lease(namespace: str, name: str, spec: Json) -> Json:
+    """Return a new Lease."""
+    return {
+        "apiVersion": "coordination.k8s.io/v1",
+        "kind": "Lease",
+        "metadata": {"namespace": namespace, "name": name},
+        "spec": spec,
+    }
+
+
+def lease_spec(found: Json) -> Json:
+    """Return a Lease's spec, empty when there is none."""
+    spec = found.get("spec")
+    return spec if isinstance(spec, dict) else {}

@@ -29,6 +29,8 @@ from prometheus_client import (
 )
 from prometheus_client.multiprocess import MultiProcessCollector
 
+from app.kube.watch_cache import WatchAge
+
 CONTENT_TYPE: Final = CONTENT_TYPE_PLAIN_0_0_4
 
 _WITHOUT_TOTAL: Final = (
@@ -72,6 +74,13 @@ class ProcessMetrics:
             registry=registry,
             multiprocess_mode="livemax",
         )
+        self._unknown = Gauge(
+            "plumbline_horizontal_unknown",
+            "1 while it is not known what is scaled horizontally; then nothing more is held.",
+            ["resource"],
+            registry=registry,
+            multiprocess_mode="livemax",
+        )
         self._expiry = Gauge(
             "plumbline_certificate_expiry_timestamp_seconds",
             "When a certificate in use expires, in seconds since 1970.",
@@ -87,9 +96,11 @@ class ProcessMetrics:
             multiprocess_mode="livemax",
         ).labels(version).set(1)
 
-    def watch_age(self, resource: str, seconds: float) -> None:
+    def watch_age(self, resource: str, age: WatchAge) -> None:
         """Tell how long a watch has been silent."""
-        self._watch_age.labels(resource).set(seconds)
+        self._watch_age.labels(resource).set(age.seconds)
+        if age.is_unknown is not None:
+            self._unknown.labels(resource).set(age.is_unknown)
 
     def certificate_expires(self, moment: datetime) -> None:
         """Tell until when the serving certificate is good."""

@@ -17,9 +17,8 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import uvicorn
 
 from app.model.errors import BadSetting
-from app.runtime.bounds import Bounds, PortLimit
+from app.runtime.bounds import Bounds, LimitReport, PortLimit
 from app.runtime.garbage import give_back_now
-from app.runtime.limit_report import LimitReport
 from app.runtime.protocol import AtOnce, Handling, HttpConnection
 
 if TYPE_CHECKING:
@@ -106,7 +105,9 @@ class Server:
     def end(self, seconds: float = 2.0) -> None:
         """Stop, and wait for it: an interpreter that ends under a running event loop may crash."""
         self.stop()
-        if self._thread is not None:
+        if self._thread is None:
+            self._listener.close()
+        else:
             self._thread.join(seconds)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from threading import Event, Thread
 from typing import Final
@@ -33,28 +33,42 @@ def run_until_signal(process: Callable[[], Running], verbosity: int, log: loggin
 
 
 def stop_events() -> tuple[Event, Event]:
-    """Return the event that the first signal to stop sets, and the one that the next one sets.
+    """Return the event that the first signal to stop sets, and the one that the next one sets."""
+    stopping, hurrying = Event(), Event()
+    _relay(_STOP_SIGNALS, lambda: (hurrying if stopping.is_set() else stopping).set())
+    return stopping, hurrying
 
-    A thread reads from a pipe what the interpreter writes as soon as a signal arrives. A handler
+
+def _relay(numbers: Collection[signal.Signals], act: Callable[[], None]) -> Callable[[], None]:
+    """Let a thread act at each of these signals; return what ends that.
+
+    The thread reads from a pipe what the interpreter writes as soon as a signal arrives. A handler
     would not do: of two signals at almost the same moment one may reach a thread that is not the
     main thread, which then goes on waiting; and where a handler interrupts the main thread, it
     may hold the very lock that setting an event needs.
     """
-    stopping, hurrying = Event(), Event()
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
 
     def relay() -> None:
-        os.read(reading, 1)
-        stopping.set()
-        while os.read(reading, 1):
-            hurrying.set()
+        while number := os.read(reading, 1):
+            if number[0] in numbers:  # others have handlers too
+                act()
+        os.close(reading)
 
-    Thread(target=relay, name="signals", daemon=True).start()
-    signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
-    for number in _STOP_SIGNALS:
-        signal.signal(number, lambda _number, _frame: None)
-    return stopping, hurrying
+    thread = Thread(target=relay, name="signals", daemon=True)
+    thread.start()
+    outer = signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+    before = {number: signal.signal(number, lambda _number, _frame: None) for number in numbers}
+
+    def end() -> None:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(outer)
+        os.close(writing)
+        thread.join()
+
+    return end
 
 
 def ignore_stop_signals() -> None:
@@ -76,11 +90,8 @@ def stop_signals_blocked() -> Iterator[None]:
 @contextmanager
 def stopped_from_terminal(stopping: Event) -> Iterator[None]:
     """Let signals to stop, and the end of the terminal, set an event as long as the block lasts."""
-    before = {
-        number: signal.signal(number, lambda *_: stopping.set()) for number in _TERMINAL_SIGNALS
-    }
+    end = _relay(_TERMINAL_SIGNALS, stopping.set)
     try:
         yield
     finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+        end()

@@ -9,14 +9,18 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol, Unpack
+from typing import Final, Protocol, Unpack
 
 from app.flags.shared import ClusterAccess
 from app.kube.client import connect
+from app.kube.lease_watches import LeaseWatches
+from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
 from app.kube.reflector import Reflector
-from app.kube.watch_cache import Transition, WatchCache, WatchedResource, WatchState
+from app.kube.watch_cache import Transition, Value, WatchAge, WatchCache, WatchState
+from app.kube.watch_report import WatchReport
+from app.kube.watched_resources import WatchedResource
 from app.model.snapshot import Snapshot
-from app.ports import Clock, Cluster, Resource, Sink
+from app.ports import HPAS, LEASES, Clock, Cluster, Following, LimitReached, Resource, Sink
 from app.runtime.clock import SystemClock
 from app.runtime.loop import Loop, LoopRules, Tick
 
@@ -58,6 +62,10 @@ class Mirrored(Protocol):
         """Have changes told, in order."""
         ...
 
+    def put(self, source: WatchedResource, values: Sequence[Value], /) -> None:
+        """Take in what something else reads, None for what went."""
+        ...
+
     def start(self) -> None:
         """Begin to read."""
         ...
@@ -73,11 +81,6 @@ class Mirrored(Protocol):
     def standings(self, now: datetime, /) -> Sequence[WatchState]:
         """Tell of each resource how well it is known."""
         ...
-
-
-def watch_ages(mirror: Mirrored, clock: Clock) -> Mapping[str, float]:
-    """Return for each watched resource how long nothing was heard, in seconds."""
-    return {found.resource.plural: found.stale_seconds for found in mirror.standings(clock.now())}
 
 
 class Running(Protocol):
@@ -110,7 +113,7 @@ class Runtime(Protocol):
 
     def follow(
         self, cluster: Cluster, resource: Resource, namespace: str, fields: str, sink: Sink, /
-    ) -> Running:
+    ) -> Following:
         """Tell a sink every change of the objects of which some fields have certain values."""
         ...
 
@@ -119,11 +122,15 @@ class Runtime(Protocol):
         ...
 
 
+GATHER_SECONDS: Final = 0.25  # for events of Leases, most of which are renewals
+
+
 class LiveRuntime:
     """The real world."""
 
     def __init__(self) -> None:
         self.clock = SystemClock()
+        self.watch_report = WatchReport(self.clock)
 
     def connect(self, reach: ClusterAccess, /) -> Connection:
         """Connect to the API server."""
@@ -131,16 +138,98 @@ class LiveRuntime:
 
     def mirror(self, cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Watch."""
-        return WatchCache(cluster, self.clock, sources, jitter=random.random)
+        return WatchCache(
+            cluster, self.clock, sources, jitter=random.random, report=self.watch_report
+        )
 
     def follow(
         self, cluster: Cluster, resource: Resource, namespace: str, fields: str, sink: Sink, /
-    ) -> Running:
+    ) -> Following:
         """Watch one resource."""
-        return Reflector(
+        found = Reflector(
             cluster, resource, namespace, fields, self.clock, sink, jitter=random.random
         )
+        found.gather_seconds = GATHER_SECONDS if resource is LEASES else 0.0
+        self.watch_report.add([found])
+        return found
 
     def loop(self, name: str, tick: Tick, **rules: Unpack[LoopRules]) -> Loop:
         """Return a task with a thread of its own."""
         return Loop(name, tick, self.clock, **rules)
+
+
+class WatchedCluster:
+    """A cluster as a process knows it: a snapshot, with Leases that VPAs name, and owners."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        watched: Cluster,
+        named: Cluster,
+        asked: Cluster,
+        resources: Iterable[WatchedResource],
+        reached: LimitReached,
+        *,
+        role_leases: bool,
+    ) -> None:
+        """Leases are watched in `named`, if they are at all, and owners looked up in `asked`."""
+
+        def follow(namespace: str, fields: str, sink: Sink) -> Following:
+            return runtime.follow(named, LEASES, namespace, fields, sink)
+
+        self._clock = runtime.clock
+        self._mirror = runtime.mirror(watched, resources)
+        self._leases = LeaseWatches(
+            follow if role_leases else None,
+            lambda: self._mirror.snapshot,
+            self._mirror.put,
+            runtime.clock,
+        )
+        self._naming = runtime.loop("leases", self._leases.tick)
+        self.listen = self._mirror.listen
+        self.owners = LiveOwners(asked, runtime.clock, reached)
+        self._refreshing = runtime.loop(
+            "owners-refresh", self.refresh, longest_retry_seconds=REFRESH_SECONDS
+        )
+
+    def start(self) -> None:
+        """Begin to watch."""
+        self._mirror.start()
+        self._naming.start()
+        self._refreshing.start()
+
+    def stop(self) -> None:
+        """Watch no more, and look nothing up."""
+        self._naming.stop(0)
+        self._leases.close()
+        self._mirror.stop()
+        self._refreshing.stop(0)  # a call may be under way
+        self.owners.close()
+
+    def refresh(self, now: datetime) -> float:
+        """Have read again what was looked up; a tick of a loop."""
+        return self.owners.refresh(now)
+
+    def snapshot(self) -> Snapshot:
+        """Return what is known."""
+        return self._mirror.snapshot
+
+    def is_read(self) -> bool:
+        """Whether all that is served was read, and the Leases that VPAs name."""
+        return self._mirror.is_read and self._leases.is_read()
+
+    def standings(self) -> Sequence[WatchState]:
+        """Return of each resource how well it is known."""
+        return self._mirror.standings(self._clock.now())
+
+    def watch_ages(self) -> Mapping[str, WatchAge]:
+        """Return for each watched resource how long nothing was heard.
+
+        What is optional has an age once it is known to be served. HPAs are served everywhere.
+        """
+        return {
+            found.resource.plural: found.age
+            for found in self.standings()
+            if not found.is_optional
+            or ((found.synced or found.problem) and (not found.missing or found.resource == HPAS))
+        }

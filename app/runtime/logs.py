@@ -15,13 +15,24 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from functools import lru_cache, partial
 from typing import BinaryIO, Final
 
 import orjson
 
 # The first part of the names of our loggers; the names are stable, because users filter by them.
-ROOMS: Final = ("admission", "cli", "commands", "kube", "recommender", "run", "runtime", "updater")
+ROOMS: Final = (
+    "admission",
+    "cli",
+    "commands",
+    "kube",
+    "page",
+    "recommender",
+    "run",
+    "runtime",
+    "updater",
+)
 # What every record carries; all else came in by `extra`.
 _STANDARD: Final = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 _LEVELS: Final = {"DEBUG": "debug", "INFO": "info", "WARNING": "warning", "ERROR": "error"}
@@ -61,6 +72,19 @@ class JsonLines(logging.Handler):
             self._stream.flush()
         except (OSError, ValueError):
             pass  # a stream that is gone is not an error
+
+
+class Sentences(logging.Handler):
+    """Writes each record as a sentence, for people who asked something at a terminal."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one line: the message, and what belongs to it."""
+        carried = [value for key, value in vars(record).items() if key not in _STANDARD]
+        told = ": ".join(map(_in_words, (_message(record), *carried)))
+        if record.exc_info and record.exc_info[1] is not None:
+            told += f": {type(record.exc_info[1]).__name__}: {record.exc_info[1]}"
+        with suppress(OSError, ValueError):  # a stream that is gone is not an error
+            sys.stderr.write(f"plumbline: {' '.join(told.split())}\n")
 
 
 def line(record: logging.LogRecord) -> bytes:
@@ -147,16 +171,27 @@ class OncePerMinute:
 
 def start_logging(verbosity: int) -> None:
     """Send our own records to standard error; those of libraries only when they warn."""
+    is_open = sys.stderr is not None
+    level = logging.WARNING
+    if verbosity >= _INFO_FROM:
+        level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO
+    _start(JsonLines(sys.stderr.buffer) if is_open else logging.NullHandler(), level)
+
+
+def start_sentences(verbosity: int = 0) -> None:
+    """Send warnings to standard error in words that people read; all else only if asked to."""
+    is_open = sys.stderr is not None
+    level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.WARNING
+    _start(Sentences() if is_open else logging.NullHandler(), level)
+
+
+def _start(handler: logging.Handler, level: int) -> None:
     # As the logging documentation advises where these are not shown.
     logging._srcfile = None
     logging.logThreads = logging.logProcesses = logging.logMultiprocessing = False
     root = logging.getLogger()
-    is_open = sys.stderr is not None
-    root.handlers[:] = [JsonLines(sys.stderr.buffer) if is_open else logging.NullHandler()]
+    root.handlers[:] = [handler]
     root.setLevel(logging.WARNING)
-    level = logging.WARNING
-    if verbosity >= _INFO_FROM:
-        level = logging.DEBUG if verbosity >= _DEBUG_FROM else logging.INFO
     for room in ROOMS:
         logging.getLogger(room).setLevel(level)
 

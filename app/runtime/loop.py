@@ -2,7 +2,7 @@
 
 Strategy: a task is a function of the moment that returns how long to wait; all it decides can
 be tested by stepping a clock. Whatever a task raises is logged and tried again, later and
-later; nothing ends the process.
+later; nothing ends the process. The same failure again and again is one line a minute that counts.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ Tick = Callable[[datetime], float]  # does what is due, returns the seconds unti
 
 _FIRST_RETRY_SECONDS = 1.0
 _STEP_SECONDS = 0.2  # how late a stop may be noticed
+_REPEAT_SECONDS = 60.0  # between two lines about the same failure
 
 
 class LoopRules(TypedDict, total=False):
@@ -49,6 +50,9 @@ class Loop:
         self._at_end = at_end
         self._longest_retry_seconds = longest_retry_seconds
         self._retry_seconds = _FIRST_RETRY_SECONDS
+        self._failure = ""  # that was told last, of a task that has failed since
+        self._failures = 0  # since that line
+        self._failing_since = self._told_at = 0.0
         self._over = threading.Event()
         self._thread = threading.Thread(target=self.run, name=name, daemon=True)
 
@@ -72,6 +76,7 @@ class Loop:
         wait_seconds = self._guarded(self._tick)
         if wait_seconds is not None:
             self._retry_seconds = _FIRST_RETRY_SECONDS
+            self._recovered()
             return wait_seconds
         wait_seconds = self._retry_seconds
         self._retry_seconds = min(self._retry_seconds * 2, self._longest_retry_seconds)
@@ -83,10 +88,34 @@ class Loop:
             return task(self._clock.now())
         except PlumblineError as err:
             # Expected in the life of a cluster; a sentence says all.
-            log.warning("task failed", extra={"task": self._name, "error": str(err)})
-        except Exception:
-            log.exception("task failed unexpectedly", extra={"task": self._name})
+            failure = str(err) or type(err).__name__
+            if times := self._failed(failure):
+                extra = {"task": self._name, "error": failure, "times": times}
+                log.warning("task failed", extra=extra)
+        except Exception as err:
+            if times := self._failed(repr(err)):
+                extra = {"task": self._name, "times": times}
+                log.exception("task failed unexpectedly", extra=extra)
         return None
+
+    def _failed(self, failure: str) -> int:
+        """Count a failure; return how many a line about it tells of, 0 for no line now."""
+        now = self._clock.monotonic()
+        if not self._failure:
+            self._failing_since = now
+        self._failures += 1
+        if failure == self._failure and now - self._told_at < _REPEAT_SECONDS:
+            return 0
+        times, self._failures = self._failures, 0
+        self._failure, self._told_at = failure, now
+        return times
+
+    def _recovered(self) -> None:
+        if self._failure:
+            seconds = round(self._clock.monotonic() - self._failing_since)
+            extra = {"task": self._name, "seconds": seconds, "times": self._failures}
+            log.info("task works again", extra=extra)
+            self._failure, self._failures = "", 0
 
     def _wait(self, seconds: float) -> None:
         until = self._clock.monotonic() + seconds

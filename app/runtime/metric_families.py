@@ -1,8 +1,8 @@
 """What the metrics of processes are made of: families of series, their buckets, and size labels.
 
-Strategy: what is observed thousands of times a second is put aside in a `Tally` or `Count`; once
-a second what has gathered is settled. A number of several processes is written to a shared file
-each time, which would cost a review more than its decision.
+Strategy: what is observed thousands of times a second is put aside in a `HistogramSeries` or
+`Count`; once a second what has gathered is settled. A number of several processes is written to a
+shared file each time, which would cost a review more than its decision.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ class Families:
         return Histogram(called, meaning, labels, buckets=buckets, registry=self._registry)
 
 
-class Tally:
+class HistogramSeries:
     """One series of a histogram; any thread may add, and any may settle."""
 
     __slots__ = ("_bounds", "_series", "_values", "add")

@@ -37,8 +37,7 @@ from uvicorn.protocols.http.flow_control import (
 )
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
-from app.runtime.bounds import Bounds, HeldBytes, PortLimit
-from app.runtime.limit_report import LimitReport
+from app.runtime.bounds import Bounds, HeldBytes, LimitReport, PortLimit
 
 if TYPE_CHECKING:
     from uvicorn import Config

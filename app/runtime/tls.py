@@ -17,6 +17,7 @@ from datetime import datetime
 from pathlib import Path
 
 from app.flags.shared import PortAccess
+from app.kube.failures import cause_of
 from app.model.errors import BadObject, BadSetting
 
 log = logging.getLogger("runtime.tls")
@@ -123,11 +124,15 @@ class FileTls:
         return _LOOK_SECONDS
 
     def _read(self) -> tuple[str, str]:
-        try:
-            cert, key = (path.read_text("utf-8") for path in self._files)
-        except (OSError, UnicodeError) as error:
-            raise BadSetting(f"--tls-cert-file, --tls-private-key: {error}") from None
+        cert, key = map(_text, ("--tls-cert-file", "--tls-private-key"), self._files)
         return cert, key
+
+
+def _text(flag: str, path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeError) as error:
+        raise BadSetting(f"{flag}: {path}: {cause_of(error)}") from None
 
 
 def _holding(cert_pem: str, key_pem: str) -> ssl.SSLContext:

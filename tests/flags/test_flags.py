@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, ClassVar, get_args, get_origin, get_type_hints
+from typing import ClassVar, get_origin, get_type_hints
 
 import pytest
 from hypothesis import given
@@ -26,13 +26,14 @@ from app.flags.flags import (
     TEXT,
     Flag,
     ListenAddress,
-    PrometheusDuration,
     RemovedFlag,
     WebhookLabels,
+    flag,
 )
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.quantity import Quantity
+from app.model.times import PrometheusDuration
 from app.recommender.flags import RecommenderSettings
 from app.updater.flags import UpdaterSettings
 from tests.cases import cases
@@ -103,17 +104,20 @@ UPSTREAM = {
 OURS = {
     AdmissionSettings: """
         context host workers tls-cert-dir certs-dir selector-disjointness objects
-        webhook-config-name native-sidecars
+        webhook-config-name native-sidecars horizontal role-leases
     """,
     UpdaterSettings: """
         context dry-run prove useless-eviction-share update-concurrency vpa-summaries
         upscale-only-in-place in-place-deferred-resize-timeout in-place-resize-timeout
         namespace-eviction-rate-limit namespace-eviction-rate-burst
-        tls-cert-file tls-private-key tokens-over-http native-sidecars
+        tls-cert-file tls-private-key tokens-over-http native-sidecars horizontal role-leases
+        former-leader-shrinks-after
     """,
     RecommenderSettings: """
-        context parity prometheus-ca-file password-file tls-cert-file tls-private-key
-        tokens-over-http native-sidecars
+        context parity prometheus-ca-file prometheus-client-certificate prometheus-client-key
+        prometheus-tenant prometheus-cloud prometheus-aws-region prometheus-azure-scope
+        password-file tls-cert-file tls-private-key
+        tokens-over-http native-sidecars horizontal role-leases
     """,
 }
 
@@ -130,14 +134,12 @@ def refusal(settings: type, *arguments: str) -> str:
     return str(caught.value)
 
 
-def annotated(settings: type) -> Iterator[tuple[object, Flag]]:
+def typed(settings: type) -> Iterator[tuple[object, Flag]]:
     """Yield type and flag of every setting."""
     for group in schema(settings).groups:
-        hints = get_type_hints(group.type, include_extras=True)
-        for field in fields(group.type):
-            hint = hints[field.name]
-            assert get_origin(hint) is Annotated, field.name
-            yield get_args(hint)[:2]
+        hints = get_type_hints(group.type)
+        assert list(group.flags) == [field.name for field in fields(group.type)]
+        yield from ((hints[name], flag) for name, flag in group.flags.items())
 
 
 @pytest.mark.parametrize("settings", UPSTREAM)
@@ -152,10 +154,10 @@ def test_flags_and_defaults_are_upstreams(settings: type) -> None:
 
 @pytest.mark.parametrize("settings", [settings for settings, _ in PURPOSES.values()])
 def test_every_setting_has_the_type_it_says(settings: type) -> None:
-    """What a flag's text becomes is what the field is annotated with."""
-    for hint, flag in annotated(settings):
+    """What a flag's text becomes is of the type of its field."""
+    for hint, one in typed(settings):
         wanted = get_origin(hint) if get_origin(hint) is tuple else hint
-        assert isinstance(flag.value(()), wanted), flag.name  # type: ignore[arg-type]  # a type or a union
+        assert isinstance(one.value(()), wanted), one.name  # type: ignore[arg-type]  # a type or a union
 
 
 @cases(
@@ -228,7 +230,7 @@ def test_values_are_typed() -> None:
 def test_prometheus_durations_keep_their_text() -> None:
     """A span of Prometheus is known as a length and as the text for queries."""
     found = parse(RecommenderSettings, ["--history-length=1w2d"], {})
-    assert found.prometheus.length == PrometheusDuration("1w2d", timedelta(days=9))
+    assert found.past.length == PrometheusDuration("1w2d", timedelta(days=9))
 
 
 @pytest.mark.parametrize(
@@ -313,10 +315,10 @@ def test_given_certificates(argument: str, given: bool) -> None:
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        (["--webhok-port=1"], 'unknown flag --webhok-port; did you mean "webhook-port"?'),
-        (["--port-x"], 'unknown flag --port-x; did you mean "port"?'),
+        (["--webhok-port=1"], 'unknown flag --webhok-port; did you mean --webhook-port?'),
+        (["--port-x"], 'unknown flag --port-x; did you mean --port?'),
         (["--qqqqqqq"], "unknown flag --qqqqqqq"),
-        (["---port=1"], 'unknown flag ---port; did you mean "port"?'),
+        (["---port=1"], 'unknown flag ---port; did you mean --port?'),
         (["--=1"], "unknown flag --"),
         (["-1"], "unknown flag -1"),
         (["--port"], "--port needs a value: a whole number from 0 to 65535"),
@@ -338,7 +340,8 @@ def test_given_certificates(argument: str, given: bool) -> None:
         (["--reload-cert=yes"], '--reload-cert takes true or false, not "yes"'),
         (["--reload-cert="], '--reload-cert takes true or false, not ""'),
         (["--reload-cert", "false"],
-            'unexpected word "false"; flags begin with --, and a switch is turned off '
+            'unexpected word "false"; flags begin with --, take one value and may be '
+            "repeated where they say so, and a switch is turned off "
             "with --switch=false"),
         (["--status-lease-update-interval=0"],
             "--status-lease-update-interval takes a duration above zero, such as 90s or 1h30m, "
@@ -379,14 +382,14 @@ class Weighing:
         RemovedFlag("in-pounds", "the scales", "0.7", "they weigh in grams"),
         RemovedFlag("label", "the scales", "0.8", "the printer has it"),
     )
-    tared: Annotated[bool, Flag("tared", SWITCH, "true", "less the bowl")]
+    tared: bool = flag("tared", SWITCH, "true", "less the bowl")
 
 
 @dataclass(frozen=True, slots=True)
 class Printing:
     """How a weight is printed."""
 
-    label: Annotated[str, Flag("label", TEXT, "", "what stands above it")]
+    label: str = flag("label", TEXT, "", "what stands above it")
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from prometheus_client import CollectorRegistry
 from app.admission.app import Webhook
 from app.admission.core.validate import Phase
 from app.admission.metrics import AdmissionMetrics, Drop
-from app.admission.responses import Call
-from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
+from app.admission.responses import Arrival
+from app.admission.reviews import BegunReview, Reviewer, ReviewRules, Sources
 from app.model.errors import Unavailable
 from app.model.fields import Json
-from app.model.server_version import ServerVersion
+from app.model.gates import ServerVersion
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
@@ -135,8 +135,8 @@ class Desk:
     def answer(self, review: object, phase: Phase = Phase.MUTATING, seconds: float = 5.0) -> Json:
         """Return the answer to a review."""
         found = self.begun(orjson.dumps(review), phase)
-        if isinstance(found, Pending):
-            found = self.reviewer.finish(found, found.call.began + seconds)
+        if isinstance(found, BegunReview):
+            found = self.reviewer.finish(found, found.arrival.began + seconds)
         response: Json = orjson.loads(found)["response"]
         return response
 
@@ -144,16 +144,16 @@ class Desk:
         """Return the application in front of the reviewer; it asks nobody for tokens."""
         return Webhook(self.reviewer, guard or Guard())
 
-    def begun(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
+    def begun(self, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | BegunReview:
         """Return the answer to a review, or what it waits for."""
         return begun(self.reviewer, body, phase)
 
 
-def begun(reviewer: Reviewer, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | Pending:
+def begun(reviewer: Reviewer, body: bytes, phase: Phase = Phase.MUTATING) -> bytes | BegunReview:
     """Return the answer to a review, or what it waits for."""
-    call = Call(reviewer.now(), phase)
-    request = reviewer.read(body, call)
-    return request if isinstance(request, bytes) else reviewer.begin(request, call)
+    arrival = Arrival(reviewer.now(), phase)
+    request = reviewer.read(body, arrival)
+    return request if isinstance(request, bytes) else reviewer.begin(request, arrival)
 
 
 def desk(

@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING
 import httpx
 from prometheus_client import CollectorRegistry
 
-from app.runtime.bounds import Bounds, PortLimit
+from app.runtime.bounds import Bounds, LimitReport, PortLimit
 from app.runtime.http_server import Server, bound
-from app.runtime.limit_report import LimitReport
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

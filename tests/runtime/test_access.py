@@ -7,15 +7,17 @@ from typing import cast
 import pytest
 
 from app.flags.shared import PortAccess
-from app.kube.access_review import AUDIENCE
+from app.kube.access_review import AUDIENCE, AccessReviews
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
 from app.ports import PODS, Cluster
-from app.runtime.access import guard_of
-from app.runtime.problems import MEDIA_TYPE
+from app.runtime.access import Caller, Guard, guard_of
+from app.runtime.answers import MEDIA_TYPE, Refusal
 from tests.cases import cases
+from tests.cluster_in_memory import ClusterInMemory, outage
 from tests.reached_limits import ReachedLimits
 from tests.runtime.asking import Desk
 from tests.runtime.authorities import jwt
+from tests.stepped_clock import SteppedClock
 
 ALL = "/v1/recommendations"
 HERE = "/v1/namespaces/default/recommendations"
@@ -196,3 +198,23 @@ def test_tokens_that_others_can_read(
     if code == 403:
         assert "--tls-cert-file" in answers[0].json()["detail"]
         assert len(asked.authorities.asked) == before
+
+
+def test_questions_that_cannot_be_checked_are_one_line_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """However many ask while the API server is away, the log has a line that counts them."""
+    clock = SteppedClock()
+    cluster = ClusterInMemory(clock.now)
+    guard = Guard(AccessReviews(cluster, clock, ReachedLimits()), seconds=clock.monotonic)
+    for number in range(100):
+        cluster.failures = outage(1)
+        with pytest.raises(Refusal):
+            guard.identify(Caller(f"Bearer token-{number}"))
+        clock.wait(1)
+
+    lines = [vars(record) for record in caplog.records]
+    assert [(line["message"], line["times"]) for line in lines] == [
+        ("access cannot be checked", 1),
+        ("access cannot be checked", 60),
+    ]

@@ -10,10 +10,9 @@ from functools import partial
 import httpx
 import pytest
 
-from app.runtime.answers import AnswerThreads, SharedPage
+from app.runtime.answers import AnswerThreads, Refusal, SharedPage
 from app.runtime.bounds import PortLimit
 from app.runtime.probes import probes
-from app.runtime.problems import Refusal
 from tests.reached_limits import ReachedLimits
 from tests.runtime.serving import WAIT_SECONDS, serving
 

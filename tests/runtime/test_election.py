@@ -1,9 +1,9 @@
-"""At most one leader at any moment, and soon one again when it is gone."""
+"""At most one leader at any moment, and soon one again; the Lease is as client-go writes it."""
 
 from __future__ import annotations
 
 from contextlib import suppress
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from typing import cast
 
@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.flags.command_line import parse
-from app.kube.leases import lease
-from app.kube.pacing import Pacer
+from app.kube.connection import Pacer
 from app.model.errors import NotSent
 from app.model.token_bucket import TokenBucket
 from app.ports import LEASES, Cluster, Json, Ref
@@ -27,6 +26,9 @@ from app.runtime.election import (
     Standing,
     Unopposed,
     election,
+    lease,
+    lease_spec,
+    micro_time,
 )
 from app.updater.flags import UpdaterSettings
 from tests.cases import cases
@@ -243,7 +245,7 @@ def test_when_a_leader_may_act(lease: float, renew: float, retry: float, share: 
     {
         "defaults": ([], []),
         "few retries": (["--leader-elect-retry-period=8s"], []),
-        "short periods": (SHORT, [("a leader may act in a part of the time only", 0.5)]),
+        "short periods": (SHORT, [("a leader may act only part of the time", 0.5)]),
         "short periods, and no election": ([*SHORT, "--leader-elect=false"], []),
     },
 )
@@ -505,3 +507,26 @@ def test_failing_callback(contest: Contest) -> None:
     campaign.tick(contest.clock.now())
     campaign.tick(contest.clock.now())
     assert heard == ["start", "start"]
+
+
+@cases(
+    "microsecond expected",
+    {
+        "zeros stay": (0, "2026-03-01T12:00:00.000000Z"),
+        "six digits": (1, "2026-03-01T12:00:00.000001Z"),
+    },
+)
+def test_micro_time(microsecond: int, expected: str) -> None:
+    """A MicroTime always has six digits and no offset."""
+    assert micro_time(datetime(2026, 3, 1, 12, 0, 0, microsecond, tzinfo=UTC)) == expected
+
+
+def test_lease() -> None:
+    """What is written is read."""
+    assert lease_spec(lease("kube-system", "a", {"holderIdentity": "x"})) == {"holderIdentity": "x"}
+
+
+@pytest.mark.parametrize("found", [{}, {"spec": None}, {"spec": "?"}])
+def test_lease_without_spec(found: dict[str, object]) -> None:
+    """A Lease without a usable spec is an empty one."""
+    assert lease_spec(found) == {}

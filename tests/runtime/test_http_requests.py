@@ -63,7 +63,7 @@ def test_traces(review: Json, path: str, trace: str) -> None:
     "review message",
     {
         "a pod": (POD, "pod sized"),
-        "a pod that cannot be read": (request(object="x"), "pod let pass unchanged"),
+        "a pod that cannot be read": (request(object="x"), "pod admitted unchanged"),
         "a VPA": (make.review_json(make.vpa_json(mode="x")), "VPA refused"),
         "no review": ({}, "review not readable"),
     },

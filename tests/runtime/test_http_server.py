@@ -96,12 +96,12 @@ def queue_length(listener: socket.socket) -> int:
     return int(length)
 
 
+async def silent(_scope: object, _receive: object, _send: object) -> None:
+    """Answer nothing."""
+
+
 def test_many_connections_may_wait_to_be_accepted() -> None:
     """A burst of connections is not lost, whoever made the listener listen before."""
-
-    async def silent(_scope: object, _receive: object, _send: object) -> None:
-        """Answer nothing."""
-
     most = int(Path("/proc/sys/net/core/somaxconn").read_text())
     listener = bound("127.0.0.1", 0, "--port", listens=False)
     listener.listen(1)
@@ -111,3 +111,15 @@ def test_many_connections_may_wait_to_be_accepted() -> None:
         assert eventually(lambda: queue_length(listener) == min(most, 2048))
     finally:
         server.end(WAIT_SECONDS)
+
+
+@pytest.mark.parametrize("is_started", [True, False])
+def test_a_port_is_free_again(is_started: bool) -> None:
+    """A server that is stopped before it served anything, or was never started, frees its port."""
+    listener = bound("127.0.0.1", 0, "--port")
+    server = Server(silent, listener)
+    server.stop()
+    if is_started:
+        server.start("test")
+    server.end(WAIT_SECONDS)
+    assert listener.fileno() == -1

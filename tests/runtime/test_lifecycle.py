@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from collections.abc import Iterator
-from threading import Event
+from threading import Event, Thread
 
 import pytest
 
@@ -45,6 +46,32 @@ def test_a_terminal_stops(number: signal.Signals) -> None:
         signal.raise_signal(number)
     assert stopping.is_set()
     assert signal.getsignal(number) == before
+
+
+def test_a_flood_of_signals_stops() -> None:
+    """Signals that arrive while others are handled hold up nothing, and other signals count not."""
+    before, stopping = signal.getsignal(signal.SIGCONT), Event()
+    signal.signal(signal.SIGCONT, lambda *_: None)
+    try:
+        with stopped_from_terminal(stopping):
+            signal.raise_signal(signal.SIGCONT)
+            assert not stopping.wait(0.01)
+            flood = Thread(target=interrupt_often)
+            flood.start()
+            while flood.is_alive():
+                stopping.set()
+                stopping.clear()
+            flood.join()
+            signal.raise_signal(signal.SIGINT)
+        assert stopping.is_set()
+    finally:
+        signal.signal(signal.SIGCONT, before)
+
+
+def interrupt_often() -> None:
+    """Interrupt the main thread again and again."""
+    for _ in range(20_000):
+        os.kill(os.getpid(), signal.SIGINT)
 
 
 @pytest.mark.usefixtures("handlers")

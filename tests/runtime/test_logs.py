@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.runtime.logs import JsonLines, line, start_logging, teller
+from app.runtime.logs import JsonLines, Sentences, line, start_logging, teller
 from tests import logging_state
 from tests.cases import cases
 from tests.junk import ANYTHING
@@ -47,6 +47,12 @@ def test_a_line() -> None:
         b'{"time":"2026-01-05T10:00:00.250Z","level":"info","message":"pod sized",'
         b'"pod":"web-0","changes":{"/spec/x":"250m"},"logger":"admission.reviews"}\n'
     )
+
+
+def test_a_sentence(capsys: pytest.CaptureFixture[str]) -> None:
+    """People who ask at a terminal read the message and its values, on one line, and no JSON."""
+    Sentences().emit(record("object not used", place="a.yaml:3", problem="spec:\n  is missing"))
+    assert capsys.readouterr().err == ("plumbline: object not used: a.yaml:3: spec: is missing\n")
 
 
 def test_keys_that_are_taken() -> None:

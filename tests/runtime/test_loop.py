@@ -62,11 +62,30 @@ def test_failures_are_logged(caplog: pytest.LogCaptureFixture) -> None:
     script = Script(Unavailable("refused"), ValueError("bug"), 1.0)
     script.loop = Loop("task", script.tick, SteppedClock())
     script.loop.run()
-    told, traced = caplog.records
+    told, traced = caplog.records[:2]
     assert (told.levelno, told.exc_info) == (logging.WARNING, None)
     assert vars(told)["error"] == "refused"
     assert traced.levelno == logging.ERROR
     assert traced.exc_info is not None
+
+
+def test_the_same_failure_is_one_line_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    """It counts how often it failed; another failure is told at once, and so is the end."""
+    caplog.set_level(logging.INFO)
+    same = (Unavailable("away"),) * 10  # after 0, 1, 3, 7, 15, 25 .. s
+    script = Script(*same, Unavailable("other"), 1.0)
+    script.loop = Loop("task", script.tick, SteppedClock(), longest_retry_seconds=10)
+    script.loop.run()
+
+    lines = [vars(record) for record in caplog.records]
+    assert script.seconds[-2:] == [75, 85]
+    assert [(line["message"], line.get("error"), line["times"]) for line in lines] == [
+        ("task failed", "away", 1),
+        ("task failed", "away", 9),
+        ("task failed", "other", 1),
+        ("task works again", None, 0),
+    ]
+    assert lines[-1]["seconds"] == 85
 
 
 def test_failing_end(caplog: pytest.LogCaptureFixture) -> None:

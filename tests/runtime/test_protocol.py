@@ -423,7 +423,7 @@ async def talkative(scope: Scope, _receive: Receive, send: Send) -> None:
 @pytest.mark.parametrize("path", ["/long", "/short"])
 def test_answers_that_are_not_read(path: str) -> None:
     """A client that does not read its answer is cut off like one that sends nothing."""
-    with serving(talkative, keep_alive_seconds=1) as at:
+    with serving(talkative, bounds=HURRIED, keep_alive_seconds=1) as at:
         connections = at.server._server.server_state.connections
         with at.connected() as plain:
             plain.sendall(f"GET {path} HTTP/1.1\r\nHost: x\r\n\r\n".encode())

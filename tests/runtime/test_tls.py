@@ -208,7 +208,7 @@ def test_files_that_cannot_be_served(
     path.unlink() if text is None else path.write_text(text)
     with pytest.raises((BadObject, BadSetting)):
         files.tick(NOW)
-    with pytest.raises(BadSetting, match=r"^--tls-cert-file"):
+    with pytest.raises(BadSetting, match=r"^--tls-(cert-file|private-key)"):
         FileTls(tmp_path / "tls.crt", tmp_path / "tls.key")
     assert seen(files) == ONE.cert_pem
     write(tmp_path, TWO)

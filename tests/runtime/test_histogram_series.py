@@ -1,4 +1,4 @@
-"""Tallies: what is gathered in memory reaches the histogram as if each value had been observed."""
+"""What is gathered in memory reaches the histogram as if each value had been observed."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from prometheus_client import CollectorRegistry, Counter, Histogram
 
 from app.admission.metrics import AdmissionMetrics
 from app.runtime.exposition import render
-from app.runtime.metric_families import Count, Tally
+from app.runtime.metric_families import Count, HistogramSeries
 
 BOUNDS = (0.01, 0.1, 1.0)
 
@@ -28,13 +28,13 @@ def test_settling_is_observing(values: list[float]) -> None:
     """Settled tallies and plain observations make the same series, also on the bounds."""
     plain_registry, plain = histogram()
     registry, series = histogram()
-    tally = Tally(series, BOUNDS)
+    gathered = HistogramSeries(series, BOUNDS)
     for value in values:
         plain.observe(value)
-        tally.add(value)
+        gathered.add(value)
         if value == 0.5:
-            tally.settle()
-    tally.settle()
+            gathered.settle()
+    gathered.settle()
 
     counts = [line for line in render(registry).splitlines() if b"_sum" not in line]
     wanted = [line for line in render(plain_registry).splitlines() if b"_sum" not in line]
@@ -59,12 +59,15 @@ def test_settled_counts(steps: list[bool]) -> None:
 def test_two_threads_settle() -> None:
     """What two threads settle at once is counted once, and neither fails."""
     registry, series = histogram()
-    tally, count = Tally(series, BOUNDS), Count(Counter("seen", "s", registry=registry))
+    gathered, count = (
+        HistogramSeries(series, BOUNDS),
+        Count(Counter("seen", "s", registry=registry)),
+    )
     for _ in range(20_000):
-        tally.add(0.5)
+        gathered.add(0.5)
         count.add()
     with ThreadPoolExecutor(2) as threads:
-        settled = [threads.submit(one) for one in (tally.settle, count.settle) * 2]
+        settled = [threads.submit(one) for one in (gathered.settle, count.settle) * 2]
     assert [one.exception() for one in settled] == [None] * 4
     assert registry.get_sample_value("seconds_count") == 20_000
     assert registry.get_sample_value("seen_total") == 20_000
