@@ -17,7 +17,7 @@ import orjson
 from fastapi import FastAPI, Request, Response, Security
 from fastapi.security import HTTPBearer
 
-from app.admission.responses import Call, decoded, explained_unreadable
+from app.admission.responses import Arrival, decoded, explained_unreadable
 from app.admission.review_models import REVIEW_REQUEST, ExplainedReview
 from app.admission.reviews import Reviewer
 from app.model.errors import BadObject
@@ -25,7 +25,7 @@ from app.model.fields import Json
 from app.model.review import read_review, uid_of
 from app.ports import PODS
 from app.runtime.access import Caller, Guard
-from app.runtime.answers import AnswerThreads
+from app.runtime.answers import AnswerThreads, Refusal, check_parameters, described
 from app.runtime.http_requests import (
     NOT_JSON,
     TOO_LARGE,
@@ -36,9 +36,9 @@ from app.runtime.http_requests import (
     seconds_to_answer,
     traceparent,
 )
-from app.runtime.problems import Refusal, described
 
 _LATER: Final = {"retry-after": "1"}
+_NAMESPACE: Final = "body.request.namespace"
 _ABOUT: Final = """\
 The answer that `/mutate` would give now, its patch decoded, with the reasons: which VPA and why,
 and for each container and resource what was recommended, what capped it and what is written.
@@ -58,6 +58,7 @@ _RESPONSES: Final[dict[int | str, dict[str, Any]]] = {
     ),
     413: described(TOO_LARGE),
     415: described(NOT_JSON),
+    422: described("A parameter that does not exist; `timeout` is the only one"),
     503: described("Not now: too many questions, no time left, or access cannot be checked"),
 }
 _BEARER: Final = HTTPBearer(auto_error=False, description="of a user or a service account")
@@ -93,9 +94,10 @@ class ExplainOperation:
         if not is_json(headers):
             return Refusal(415, NOT_JSON, field="header.content-type").response()
         try:
+            check_parameters(request, ("timeout",))
             body = await read_body(request.receive, headers)
-            call = Call(began, traceparent=traceparent(headers))
-            ask = partial(self._explained, Caller.of(request), body, call, until)
+            arrival = Arrival(began, traceparent=traceparent(headers))
+            ask = partial(self._explained, Caller.of(request), body, arrival, until)
             found = await self._threads.answer(ask)
         except TooLarge:
             return Refusal(413, TOO_LARGE, headers={"connection": "close"}).response()
@@ -109,7 +111,7 @@ class ExplainOperation:
             media_type="application/json",
         )
 
-    def _explained(self, caller: Caller, body: bytes, call: Call, until: float) -> Json:
+    def _explained(self, caller: Caller, body: bytes, arrival: Arrival, until: float) -> Json:
         self._guard.identify(caller)
         if self._reviewer.now() >= until:
             raise Refusal(503, "other questions took all the time", headers=_LATER)
@@ -118,8 +120,8 @@ class ExplainOperation:
             review = orjson.loads(body)
             request = read_review(review)
         except (orjson.JSONDecodeError, BadObject) as error:
-            return explained_unreadable(uid_of(review), str(error), call)
+            return explained_unreadable(uid_of(review), str(error), arrival)
         verb = "get" if request.namespace else "list"
-        self._guard.admit(caller, verb, request.namespace)
-        self._guard.admit(caller, "list", request.namespace, resource=PODS)
-        return decoded(self._reviewer.explain(request, call, until))
+        self._guard.admit(caller, verb, request.namespace, field=_NAMESPACE)
+        self._guard.admit(caller, "list", request.namespace, resource=PODS, field=_NAMESPACE)
+        return decoded(self._reviewer.explain(request, arrival, until))

@@ -26,12 +26,12 @@ from fastapi import FastAPI, Request, Response
 from starlette.types import Receive
 
 from app.admission.api import ExplainOperation, declare_explain
-from app.admission.core.effort import effort
+from app.admission.core.incoming import effort
 from app.admission.core.validate import Phase
 from app.admission.metrics import Drop, Step
-from app.admission.responses import Call
+from app.admission.responses import Arrival
 from app.admission.review_models import REVIEW_REQUEST, AdmissionReview
-from app.admission.reviews import Pending, Reviewer
+from app.admission.reviews import BegunReview, Reviewer
 from app.model.fields import Json
 from app.model.review import AdmissionRequest, read_review
 from app.runtime.access import Guard
@@ -217,20 +217,20 @@ class ReviewOperation:
         """Answer an AdmissionReview; one that cannot be read or decided lets the object pass."""
         began = self._reviewer.now()
         headers = dict(request.scope["headers"])
-        call = Call(began, self._phase, traceparent(headers))
+        arrival = Arrival(began, self._phase, traceparent(headers))
         if not is_json(headers):
-            self._reviewer.answer_unreadable(NOT_JSON, call)
+            self._reviewer.answer_unreadable(NOT_JSON, arrival)
             return text_answer(415, NOT_JSON)
         try:
             body = await read_body(request.receive, headers)
         except TooLarge:
-            self._reviewer.refuse_large(MOST_BYTES, call)
+            self._reviewer.refuse_large(MOST_BYTES, arrival)
             return text_answer(413, TOO_LARGE, {"connection": "close"})
         except ClientGone:
             return Response(status_code=499)  # goes nowhere
         read = self._reviewer.now()
         until = began + seconds_to_answer(request.scope["query_string"])
-        found = await self._reviewed(request, body, call._replace(began=read), until)
+        found = await self._reviewed(request, body, arrival._replace(began=read), until)
         if isinstance(found, Drop):
             return Response(status_code=499)  # goes nowhere
         answered = self._reviewer.now()
@@ -250,7 +250,7 @@ class ReviewOperation:
         if scope["method"] != "POST" or not is_json(headers):
             return
         read = self._reviewer.now()
-        found = self._begun(body, Call(read, self._phase, traceparent(headers)))
+        found = self._begun(body, Arrival(read, self._phase, traceparent(headers)))
         if isinstance(found, bytes):
             answered = self._reviewer.now()
             write(found)
@@ -265,54 +265,56 @@ class ReviewOperation:
             self._time_write(now - answered)
             self._time_total(now - began)
 
-    def _begun(self, body: bytes, call: Call) -> bytes | Pending | Costly:
+    def _begun(self, body: bytes, arrival: Arrival) -> bytes | BegunReview | Costly:
         """Answer a review on the event loop, unless that would take long."""
         if len(body) > _LARGE_BYTES:
             return Costly(_head(body))
-        request = self._reviewer.read(body, call)
+        request = self._reviewer.read(body, arrival)
         if isinstance(request, bytes):
             return request
         if effort(request, len(body)) > _AT_ONCE:
             return Costly(request._replace(new=None, old=None))
-        return self._reviewer.begin(request, call)
+        return self._reviewer.begin(request, arrival)
 
     async def _reviewed(
-        self, request: Request, body: bytes, call: Call, until: float
+        self, request: Request, body: bytes, arrival: Arrival, until: float
     ) -> bytes | Drop:
-        declined: Pending | Costly | None = request.scope.get("state", {}).pop(_DECLINED, None)
-        found = declined or self._begun(body, call)
+        declined: BegunReview | Costly | None = request.scope.get("state", {}).pop(_DECLINED, None)
+        found = declined or self._begun(body, arrival)
         if isinstance(found, bytes):
             return found
-        work = partial(self._in_turn, found, body, call, until)
+        work = partial(self._in_turn, found, body, arrival, until)
         answer = await while_wanted(request.receive, until - self._reviewer.now(), work)
         if answer is Drop.TIME_OVER:
-            return self._reviewer.answer_late(found.request, call)
+            return self._reviewer.answer_late(found.request, arrival)
         if isinstance(answer, Drop):
-            self._reviewer.dropped(answer, found.request, call)
+            self._reviewer.dropped(answer, found.request, arrival)
         return answer
 
     async def _in_turn(
-        self, found: Pending | Costly, body: bytes, call: Call, until: float
+        self, found: BegunReview | Costly, body: bytes, arrival: Arrival, until: float
     ) -> bytes:
         """Answer when it is the turn of a review."""
-        begun: bytes | Pending | Costly = found
+        begun: bytes | BegunReview | Costly = found
         if isinstance(begun, Costly):
             namespace = begun.request.namespace
             if len(body) > _LARGE_BYTES:
-                return await self._large.run(namespace, partial(self._finished, body, call, until))
-            begun = await self._costly.run(namespace, partial(self._begun_late, body, call))
+                return await self._large.run(
+                    namespace, partial(self._finished, body, arrival, until)
+                )
+            begun = await self._costly.run(namespace, partial(self._begun_late, body, arrival))
         if isinstance(begun, bytes):
             return begun
         lane = self._lookups if isinstance(begun.wants, LookupNeeded) else self._vpas
         return await lane.run(begun.request.namespace, partial(self._reviewer.finish, begun, until))
 
-    def _begun_late(self, body: bytes, call: Call) -> bytes | Pending:
-        call = call._replace(began=self._reviewer.now())
-        request = self._reviewer.read(body, call)
-        return request if isinstance(request, bytes) else self._reviewer.begin(request, call)
+    def _begun_late(self, body: bytes, arrival: Arrival) -> bytes | BegunReview:
+        arrival = arrival._replace(began=self._reviewer.now())
+        request = self._reviewer.read(body, arrival)
+        return request if isinstance(request, bytes) else self._reviewer.begin(request, arrival)
 
-    def _finished(self, body: bytes, call: Call, until: float) -> bytes:
-        found = self._begun_late(body, call)
+    def _finished(self, body: bytes, arrival: Arrival, until: float) -> bytes:
+        found = self._begun_late(body, arrival)
         return found if isinstance(found, bytes) else self._reviewer.finish(found, until)
 
 

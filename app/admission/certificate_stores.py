@@ -21,6 +21,7 @@ from typing import Any, Final
 
 from app.admission.certificates import issue, judge, pair_trouble
 from app.admission.core.rotation import CertificateSet, KeyRing, Material, StoredRing, pem_blocks
+from app.kube.failures import cause_of
 from app.model.errors import BadSetting, NotFound, Refused
 from app.ports import SECRETS, Cluster, Json, Ref
 
@@ -59,7 +60,7 @@ class Newest:
             return  # said once already
         self._refused = (certificates, trouble)
         log.warning(
-            "certificate cannot be used, the former one is kept",
+            "certificate cannot be used, the previous one is kept",
             extra={
                 "source": self._source,
                 "reason": trouble,
@@ -136,7 +137,7 @@ def made_in(folder: Path, names: tuple[str, ...], now: datetime, days: int) -> C
         BadSetting: the folder cannot be written.
     """
     paths = CertificatePaths.in_folder(folder)
-    if _still_good(paths, names, now):
+    if ready_in(folder, names, now) is not None:
         return paths
     made = issue(names, now, days)
     try:
@@ -148,7 +149,9 @@ def made_in(folder: Path, names: tuple[str, ...], now: datetime, days: int) -> C
         ):
             _replace(path, text, mode)
     except OSError as err:
-        raise BadSetting(f"{folder}: certificates cannot be written there: {err}") from err
+        raise BadSetting(
+            f"{folder}: certificates cannot be written there: {cause_of(err)}"
+        ) from err
     return paths
 
 
@@ -164,13 +167,15 @@ def _read(paths: CertificatePaths) -> tuple[CertificateSet, str]:
     return CertificateSet(*texts), trouble
 
 
-def _still_good(paths: CertificatePaths, names: tuple[str, ...], now: datetime) -> bool:
-    certificates, trouble = _read(paths)
+def ready_in(folder: Path, names: tuple[str, ...], now: datetime) -> datetime | None:
+    """Return until when the set in a folder is valid; None if it is due to be made."""
+    certificates, trouble = _read(CertificatePaths.in_folder(folder))
     generation = judge(certificates, names)
     if trouble or generation.trouble or generation.missing_names:
-        return False
+        return None
     life = generation.not_after - generation.not_before
-    return generation.not_before <= now < generation.not_before + life * _USED_UP
+    is_fresh = generation.not_before <= now < generation.not_before + life * _USED_UP
+    return generation.not_after if is_fresh else None
 
 
 def _replace(path: Path, text: str, mode: int) -> None:

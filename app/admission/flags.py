@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 from app.admission.core.overlap import Disjointness
 from app.flags.flags import (
@@ -19,11 +19,11 @@ from app.flags.flags import (
     SWITCH,
     TEXT,
     WEBHOOK_LABELS,
-    Flag,
     ListenAddress,
     WebhookLabels,
     chosen,
     empty_means,
+    flag,
     one_of,
     optional,
     whole,
@@ -31,12 +31,15 @@ from app.flags.flags import (
 from app.flags.shared import (
     OWN_NAMESPACE,
     ClusterAccess,
+    Horizontal,
     Logging,
-    NativeSidecars,
     Offline,
     Profiling,
     Scope,
-    feature_gates,
+    gates_flag,
+    horizontal_flag,
+    native_sidecars_flag,
+    role_leases_flag,
 )
 from app.model.gates import FeatureGates
 from app.model.quantity import Quantity
@@ -47,22 +50,17 @@ _MOUNTED: Final = "/etc/tls-certs"
 
 @dataclass(frozen=True, slots=True)
 class Serving:
-    """Where and how to serve."""
+    """Serving."""
 
-    host: Annotated[str, Flag("host", TEXT, "", "address of the HTTPS port; empty for all")]
-    port: Annotated[int, Flag("port", PORT, "8000", "HTTPS port of the webhook")]
-    address: Annotated[
-        ListenAddress, Flag("address", ADDRESS, ":8944", "where metrics and health are served")
-    ]
-    workers: Annotated[
-        int,
-        Flag(
-            "workers",
-            empty_means("0", whole(0, 64)),
-            "1",
-            "processes behind the HTTPS port; 0 for one a core, at most 4",
-        ),
-    ]
+    host: str = flag("host", TEXT, "", "bind address of the HTTPS port; empty for all")
+    port: int = flag("port", PORT, "8000", "HTTPS port of the webhook")
+    address: ListenAddress = flag("address", ADDRESS, ":8944", "address of metrics, health and API")
+    workers: int = flag(
+        "workers",
+        empty_means("0", whole(0, 64)),
+        "1",
+        "worker processes behind the HTTPS port; 0 for one per core, at most 4",
+    )
 
     @property
     def processes(self) -> int:
@@ -72,59 +70,45 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Certificates:
-    """Certificates: files that are given, else made here."""
+    """Certificates: from files, else issued and rotated in process."""
 
-    cert_file: Annotated[
-        Path,
-        Flag("tls-cert-file", PATH, f"{_MOUNTED}/serverCert.pem", "serving certificate, PEM"),
-    ]
-    key_file: Annotated[
-        Path, Flag("tls-private-key", PATH, f"{_MOUNTED}/serverKey.pem", "its private key, PEM")
-    ]
-    ca_file: Annotated[
-        Path,
-        Flag(
-            "client-ca-file",
-            PATH,
-            f"{_MOUNTED}/caCert.pem",
-            "CA bundle that is put into the webhook configurations",
-        ),
-    ]
-    cert_dir: Annotated[
-        Path | None,
-        Flag(
-            "tls-cert-dir",
-            optional(PATH),
-            "",
-            "folder with tls.crt, tls.key and ca.crt, as cert-manager makes it; "
-            "stands instead of the three files",
-        ),
-    ]
-    own_dir: Annotated[
-        Path,
-        Flag("certs-dir", PATH, "certs", "where certificates are kept when there is no cluster"),
-    ]
-    reload: Annotated[
-        bool, Flag("reload-cert", SWITCH, "false", "read certificate files again when they change")
-    ]
-    ciphers: Annotated[
-        tuple[str, ...],
-        Flag(
-            "tls-ciphers",
-            CIPHERS,
-            "",
-            "cipher suites of TLS 1.2 by their IANA names; unknown ones are left out",
-        ),
-    ]
-    min_version: Annotated[
-        str,
-        Flag(
-            "min-tls-version",
-            empty_means("tls1_2", one_of("tls1_2", "tls1_3")),
-            "tls1_2",
-            "oldest version of TLS that is spoken",
-        ),
-    ]
+    cert_file: Path = flag(
+        "tls-cert-file", PATH, f"{_MOUNTED}/serverCert.pem", "serving certificate, PEM"
+    )
+    key_file: Path = flag(
+        "tls-private-key", PATH, f"{_MOUNTED}/serverKey.pem", "its private key, PEM"
+    )
+    ca_file: Path = flag(
+        "client-ca-file",
+        PATH,
+        f"{_MOUNTED}/caCert.pem",
+        "CA bundle that is put into the webhook configurations",
+    )
+    cert_dir: Path | None = flag(
+        "tls-cert-dir",
+        optional(PATH),
+        "",
+        "folder with tls.crt, tls.key and ca.crt, as cert-manager writes it; "
+        "used instead of the three files",
+    )
+    own_dir: Path = flag(
+        "certs-dir", PATH, "certs", "folder for certificates when there is no cluster"
+    )
+    reload: bool = flag(
+        "reload-cert", SWITCH, "false", "read certificate files again when they change"
+    )
+    ciphers: tuple[str, ...] = flag(
+        "tls-ciphers",
+        CIPHERS,
+        "",
+        "TLS 1.2 cipher suites by IANA name; unknown ones are ignored",
+    )
+    min_version: str = flag(
+        "min-tls-version",
+        empty_means("tls1_2", one_of("tls1_2", "tls1_3")),
+        "tls1_2",
+        "minimum TLS version",
+    )
 
     @property
     def are_given(self) -> bool:
@@ -138,84 +122,72 @@ class Certificates:
 class RegistrationFlags:
     """Registration of the webhook with the API server."""
 
-    is_on: Annotated[
-        bool,
-        Flag("register-webhook", SWITCH, "true", "keep the webhook configurations up to date"),
-    ]
-    name: Annotated[
-        str,
-        Flag("webhook-config-name", TEXT, "vpa-webhook-config", "name of both configurations"),
-    ]
-    service: Annotated[
-        str, Flag("webhook-service", TEXT, "vpa-webhook", "service that leads to the HTTPS port")
-    ]
-    by_url: Annotated[
-        bool, Flag("register-by-url", SWITCH, "false", "register a URL instead of the service")
-    ]
-    address: Annotated[
-        str, Flag("webhook-address", TEXT, "", "URL without its port, beginning with https://")
-    ]
-    port: Annotated[str, Flag("webhook-port", TEXT, "", "port of the URL")]
-    timeout_seconds: Annotated[
-        int,
-        Flag("webhook-timeout-seconds", whole(1, 30), "5", "how long the API server waits"),
-    ]
-    fails_closed: Annotated[
-        bool,
-        Flag(
-            "webhook-failure-policy-fail",
-            SWITCH,
-            "false",
-            "refuse pods while the webhook cannot be reached",
-        ),
-    ]
-    labels: Annotated[
-        WebhookLabels,
-        Flag("webhook-labels", WEBHOOK_LABELS, "", "labels of the webhook configurations"),
-    ]
+    is_on: bool = flag(
+        "register-webhook", SWITCH, "true", "keep the webhook configurations up to date"
+    )
+    name: str = flag(
+        "webhook-config-name", TEXT, "vpa-webhook-config", "name of both configurations"
+    )
+    service: str = flag(
+        "webhook-service", TEXT, "vpa-webhook", "Service in front of the HTTPS port"
+    )
+    by_url: bool = flag("register-by-url", SWITCH, "false", "register a URL instead of the service")
+    address: str = flag(
+        "webhook-address", TEXT, "", "URL without its port, beginning with https://"
+    )
+    port: str = flag("webhook-port", TEXT, "", "port of the URL")
+    timeout_seconds: int = flag(
+        "webhook-timeout-seconds", whole(1, 30), "5", "how long the API server waits"
+    )
+    fails_closed: bool = flag(
+        "webhook-failure-policy-fail",
+        SWITCH,
+        "false",
+        "refuse pods while the webhook cannot be reached",
+    )
+    labels: WebhookLabels = flag(
+        "webhook-labels", WEBHOOK_LABELS, "", "labels of the webhook configurations"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class HeartbeatFlags:
-    """The Lease that tells the updater that pods are admitted."""
+    """Webhook heartbeat: the Lease that the updater watches."""
 
-    lease_name: Annotated[
-        str, Flag("status-lease-name", TEXT, "vpa-admission-controller", "name of the Lease")
-    ]
-    lease_namespace: Annotated[
-        str,
-        Flag("status-lease-namespace", TEXT, OWN_NAMESPACE, "namespace of the Lease", "NAMESPACE"),
-    ]
-    interval: Annotated[
-        timedelta,
-        Flag("status-lease-update-interval", DURATION_ABOVE_ZERO, "10s", "between two beats"),
-    ]
+    lease_name: str = flag(
+        "status-lease-name", TEXT, "vpa-admission-controller", "name of the Lease"
+    )
+    lease_namespace: str = flag(
+        "status-lease-namespace", TEXT, OWN_NAMESPACE, "namespace of the Lease", "NAMESPACE"
+    )
+    interval: timedelta = flag(
+        "status-lease-update-interval",
+        DURATION_ABOVE_ZERO,
+        "10s",
+        "time between two heartbeats",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Decisions:
-    """What is decided how."""
+    """Decisions."""
 
-    max_cpu_boost: Annotated[
-        Quantity | None,
-        Flag(
-            "max-allowed-cpu-boost",
-            optional(QUANTITY),
-            "",
-            "most CPU that a container may request while it is boosted",
-        ),
-    ]
-    disjointness: Annotated[
-        Disjointness,
-        Flag(
-            "selector-disjointness",
-            chosen(Disjointness),
-            "enforce",
-            "what happens to a VPA whose pods another VPA claims as well",
-        ),
-    ]
-    gates: Annotated[FeatureGates, feature_gates()]
-    native_sidecars: NativeSidecars
+    max_cpu_boost: Quantity | None = flag(
+        "max-allowed-cpu-boost",
+        optional(QUANTITY),
+        "",
+        "maximum CPU that a container may request while it is boosted",
+    )
+    disjointness: Disjointness = flag(
+        "selector-disjointness",
+        chosen(Disjointness),
+        "enforce",
+        "what to do about a VPA that can match the same pods as another one",
+    )
+    gates: FeatureGates = gates_flag()
+    native_sidecars: bool = native_sidecars_flag()
+    horizontal: Horizontal = horizontal_flag()
+    role_leases: bool = role_leases_flag()
 
 
 @dataclass(frozen=True, slots=True)

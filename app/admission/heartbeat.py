@@ -14,10 +14,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 
-from app.kube.leases import lease, lease_spec, micro_time
 from app.model.errors import BadObject, Conflict, NotFound, TooMany, Unavailable
 from app.model.fields import time_at
 from app.ports import LEASES, Clock, Cluster, Json, Ref
+from app.runtime.election import lease, lease_spec, micro_time
 
 log = logging.getLogger("admission.heartbeat")
 

@@ -14,21 +14,26 @@ from pathlib import Path
 
 from app.admission.flags import Decisions
 from app.admission.reviews import ReviewRules, Sources
-from app.flags.shared import Scope
-from app.kube.files import Document, RecordedCluster, Unreadable, documents
-from app.kube.lookup_limits import LimitReached
-from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
-from app.kube.watch_cache import WatchedResource, watched_vpas, watched_workloads
+from app.flags.shared import Horizontal, Scope
+from app.kube.files import RecordedCluster, documents, given_objects
+from app.kube.listing import pages
+from app.kube.watch_cache import WatchAge
+from app.kube.watched_resources import (
+    WatchedResource,
+    watched_scalers,
+    watched_vpas,
+    watched_workloads,
+)
 from app.model.errors import BadObject, BadSetting, ClusterError
 from app.model.fields import Object
+from app.model.gates import ServerVersion, read_version
 from app.model.limits import read_limit_range
-from app.model.server_version import ServerVersion, read_version
 from app.model.snapshot import Collection
 from app.model.vpa import Vpa, read_vpa, without_status
-from app.ports import LIMIT_RANGES, VPAS, Cluster
+from app.ports import LIMIT_RANGES, VPAS, Cluster, LimitReached
 from app.runtime.access import Guard, guard_of
 from app.runtime.garbage import without_collection
-from app.runtime.live import Connection, Runtime, watch_ages
+from app.runtime.live import Connection, Runtime, WatchedCluster
 
 log = logging.getLogger("admission.objects")
 
@@ -38,21 +43,16 @@ _VERSION_SECONDS = 600.0
 _PAGE = 100  # VPAs of a list, each of which may have a MB
 
 
-def recorded_sources(found: Iterable[Document | Unreadable]) -> Sources:
-    """Return the cluster that files describe, which nothing changes; what is wrong is logged."""
-    with without_collection():
-        recorded = RecordedCluster(found)
-    for problem in recorded.problems:
-        extra = {"place": problem.place, "problem": problem.message}
-        log.warning("object not used as it is", extra=extra)
+def recorded_sources(recorded: RecordedCluster) -> Sources:
+    """Return the cluster that files describe, which nothing changes."""
     return Sources(lambda: recorded.snapshot, recorded, recorded, is_live=False)
 
 
-def check_files(paths: Iterable[Path]) -> None:
+def check_files(paths: Sequence[Path]) -> None:
     """See whether every process can read these files and folders.
 
     Raises:
-        BadSetting: one of them is not there, or can be read only once.
+        BadSetting: one of them is not there, cannot be read, or can be read only once.
     """
     for path in paths:
         if not path.exists():
@@ -61,6 +61,8 @@ def check_files(paths: Iterable[Path]) -> None:
             raise BadSetting(f"{path}: Permission denied")
         if not path.is_dir() and not path.is_file():
             raise BadSetting(f"{path}: several processes have to read it, so it must be a file")
+    for _ in given_objects(paths, []):  # which raises
+        pass
 
 
 class RecordedKnowledge:
@@ -69,12 +71,17 @@ class RecordedKnowledge:
     def __init__(self, paths: Sequence[Path]) -> None:
         self._problem = ""
         try:
-            self.sources = recorded_sources(
-                chain.from_iterable(documents(str(path)) for path in paths)
-            )
+            with without_collection():
+                recorded = RecordedCluster(
+                    chain.from_iterable(documents(str(path)) for path in paths)
+                )
         except BadSetting as error:
             log.exception("objects not read")
-            self._problem, self.sources = str(error), recorded_sources(())
+            self._problem, recorded = str(error), RecordedCluster(())
+        for problem in recorded.problems:
+            extra = {"place": problem.place, "problem": problem.message}
+            log.warning("object not used as it is", extra=extra)
+        self.sources = recorded_sources(recorded)
 
     def guard(self, _host: str) -> Guard:
         """Return that all may ask: no API server knows who they are."""
@@ -84,7 +91,7 @@ class RecordedKnowledge:
         """Say why the objects could not be read; what does not change stays as it is."""
         return self._problem
 
-    def watch_ages(self) -> Mapping[str, float]:
+    def watch_ages(self) -> Mapping[str, WatchAge]:
         """Nothing is watched."""
         return {}
 
@@ -92,7 +99,7 @@ class RecordedKnowledge:
         """Nothing is open."""
 
 
-class LiveKnowledge:
+class LiveKnowledge(WatchedCluster):
     """A cluster behind an API server, mirrored."""
 
     def __init__(
@@ -101,52 +108,52 @@ class LiveKnowledge:
         scope: Scope,
         runtime: Runtime,
         reached: LimitReached,
+        horizontal: Horizontal = Horizontal.HOLD,
+        *,
+        role_leases: bool = False,
     ) -> None:
-        self._clock = clock = runtime.clock
         # Reviews wait for look-ups: these queue neither behind whole lists nor behind each
         # other's kind, and give up soon.
-        self._connections = [connect() for _ in range(4)]
-        for_watches, for_owners, for_siblings, for_access = self._connections
+        self._connections = [connect() for _ in range(5)]
+        for_watches, for_leases, for_owners, for_siblings, for_access = self._connections
         at = scope.namespace
         watched = [
             watched_vpas(at, log, partial(read_vpa, with_bounds=False)),
             WatchedResource(LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=at),
             *watched_workloads(at, with_template=False),
         ]
-        self._mirror = runtime.mirror(for_watches, watched)
-        self._owners = LiveOwners(for_owners.within(_LOOKUP_SECONDS), clock, reached)
+        if horizontal is Horizontal.HOLD:
+            watched += watched_scalers(at)
+        owners = for_owners.within(_LOOKUP_SECONDS)
+        super().__init__(
+            runtime, for_watches, for_leases, owners, watched, reached, role_leases=role_leases
+        )
         self._reached = reached
         self._server: ServerVersion | None = None
         self._asked_at = -inf  # for the server's version
-        self._refreshing = runtime.loop(
-            "owners-refresh", self._refresh, longest_retry_seconds=REFRESH_SECONDS
-        )
         self.sources = Sources(
-            lambda: self._mirror.snapshot,
-            self._owners,
+            self.snapshot,
+            self.owners,
             ListedSiblings(for_siblings.within(_LOOKUP_SECONDS)),
             is_read=self._is_read,
             server_version=lambda: self._server,
         )
         self._access = for_access.within(_LOOKUP_SECONDS)
         self._was_read = False
-        self._mirror.start()
-        self._refreshing.start()
+        self.start()
 
-    def _refresh(self, now: datetime) -> float:
+    def refresh(self, now: datetime) -> float:
         """Have read again what was looked up, and now and then the version of the API server."""
         if self._clock.monotonic() - self._asked_at >= _VERSION_SECONDS:
             self._asked_at = self._clock.monotonic()
             with suppress(ClusterError):  # then the version that was known stands
                 found = self._access.request("GET", "/version").get("gitVersion")
                 self._server = read_version(str(found))
-        return self._owners.refresh(now)
+        return super().refresh(now)
 
     def close(self) -> None:
         """Watch no more, and look nothing up."""
-        self._mirror.stop()
-        self._refreshing.stop(0)  # a call may be under way
-        self._owners.close()
+        self.stop()
         for connection in self._connections:
             connection.close()
         self._mirror.join(_LOOKUP_SECONDS)
@@ -162,16 +169,12 @@ class LiveKnowledge:
 
     def problem(self) -> str:
         """Say which resource is not known, or not fresh."""
-        for standing in self._mirror.standings(self._clock.now()):
+        for standing in self.standings():
             if standing.unread:
                 return standing.unread
-            if standing.stale_seconds > _MOST_STALE_SECONDS:
+            if standing.stale_seconds > _MOST_STALE_SECONDS and not standing.is_done_without:
                 return f"nothing was heard of {standing.resource.plural} for too long"
         return ""
-
-    def watch_ages(self) -> Mapping[str, float]:
-        """Return the silence of each watch."""
-        return watch_ages(self._mirror, self._clock)
 
 
 class ListedSiblings:
@@ -182,15 +185,9 @@ class ListedSiblings:
 
     def of(self, namespace: str) -> tuple[Vpa, ...] | None:
         """Return the VPAs of a namespace; None if they cannot be read."""
-        found: list[Vpa] = []
-        token = ""
         try:
-            while True:
-                page = self._cluster.list(VPAS, namespace, limit=_PAGE, continue_token=token)
-                found.extend(_siblings(page.items))
-                token = page.continue_token
-                if not token:
-                    return tuple(found)
+            found = pages(self._cluster, VPAS, namespace, limit=_PAGE)
+            return tuple(vpa for page in found for vpa in _siblings(page.items))
         except ClusterError as error:
             log.warning("siblings not read", extra={"namespace": namespace, "error": str(error)})
             return None

@@ -8,7 +8,7 @@ from functools import cache, partial
 
 from prometheus_client import CollectorRegistry, Counter, Histogram
 
-from app.runtime.metric_families import ANSWER, EXECUTION, Buckets, Count, Families, Tally
+from app.runtime.metric_families import ANSWER, EXECUTION, Buckets, Count, Families, HistogramSeries
 
 
 class Step(StrEnum):
@@ -63,7 +63,7 @@ class AdmissionMetrics:
         )
         failed_open = families.counter(
             "failed_open_pods_total",
-            "Pods that went through unchanged because something was wrong, by reason.",
+            "Pods admitted unchanged because of an error (fail open), by reason.",
             "reason",
         )
         refused = families.counter(
@@ -71,11 +71,11 @@ class AdmissionMetrics:
         )
         dropped = families.counter(
             "dropped_reviews_total",
-            "Reviews that were not worked on: their client had gone, or their time was over.",
+            "Reviews dropped because their client had gone or their time was over.",
             "reason",
         )
         # Each is put aside once, so the caches keep all; labels are words of the program.
-        self._unsettled: list[Count | Tally] = []
+        self._unsettled: list[Count | HistogramSeries] = []
         self._pods = {True: self._count(pods, "true"), False: self._count(pods, "false")}
         self._latency = cache(lambda *labels: self._tally(latency.labels(*labels), ANSWER))
         self._steps = {step.value: self._tally(execution.labels(step), EXECUTION) for step in Step}
@@ -103,8 +103,8 @@ class AdmissionMetrics:
         for number in self._unsettled:
             number.settle()
 
-    def _tally(self, series: Histogram, bounds: Buckets) -> Tally:
-        tally = Tally(series, bounds)
+    def _tally(self, series: Histogram, bounds: Buckets) -> HistogramSeries:
+        tally = HistogramSeries(series, bounds)
         self._unsettled.append(tally)
         return tally
 

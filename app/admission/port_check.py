@@ -14,6 +14,7 @@ from collections.abc import Callable
 from datetime import datetime
 from typing import Final
 
+from app.kube.failures import cause_of
 from app.ports import Clock
 
 _CHECK_SECONDS: Final = 5.0
@@ -52,9 +53,9 @@ class PortCheck:
         try:
             self.problem = self._asked()
         except (TimeoutError, ConnectionRefusedError) as error:
-            self.problem = f"the TLS port does not answer: {error}"
+            self.problem = f"the TLS port does not answer: {cause_of(error)}"
         except OSError as error:  # it was there and said no
-            self.problem = f"the TLS port does not answer: {error}"
+            self.problem = f"the TLS port does not answer: {cause_of(error)}"
             self._alive_at = self._clock.monotonic()
         else:
             self._alive_at = self._clock.monotonic()

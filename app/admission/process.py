@@ -214,8 +214,8 @@ class AdmissionProcess:
 
     def _tend(self, _now: datetime) -> float:
         wait = self._answering.tend()
-        for resource, seconds in self._answering.watch_ages().items():
-            self._numbers.watch_age(resource, seconds)
+        for resource, age in self._answering.watch_ages().items():
+            self._numbers.watch_age(resource, age)
         return wait
 
     def _waits(self) -> bool:

@@ -17,7 +17,7 @@ from app.admission.core.registration import align, drift_event
 from app.admission.core.rotation import CertificateSet, fingerprints, joined
 from app.admission.flags import RegistrationFlags
 from app.flags.shared import Scope
-from app.kube.manifests.registration import Registration, webhook_url
+from app.kube.manifests.documents import Registration, webhook_url
 from app.model.errors import ClusterError, Conflict, NotFound
 from app.ports import EVENTS, MUTATING_WEBHOOKS, Cluster, Json, Ref, Resource
 
@@ -173,7 +173,7 @@ class Registrar:
         drifted = self._confirmed.get(kind) == wanted
         log.log(
             logging.WARNING if drifted else logging.INFO,
-            "webhook configuration put back" if drifted else "webhook configuration written",
+            "webhook configuration reverted" if drifted else "webhook configuration written",
             extra={"kind": kind, "differences": list(differences)},
         )
         self._confirmed[kind] = wanted

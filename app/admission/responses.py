@@ -19,7 +19,7 @@ NOT_A_POD: Final = {"reason": "NotAPod", "message": "the answer tells all about 
 _LONGEST_AUDITED: Final = 200  # characters
 
 
-class Call(NamedTuple):
+class Arrival(NamedTuple):
     """How a review came."""
 
     began: float  # when it was begun to be read
@@ -27,10 +27,10 @@ class Call(NamedTuple):
     traceparent: str = ""  # the trace that it belongs to, by W3C's header
 
 
-def answer_of(response: Json, call: Call) -> Json:
+def answer_of(response: Json, arrival: Arrival) -> Json:
     """Return the review that answers a call."""
-    if call.traceparent:
-        response.setdefault("auditAnnotations", {})["traceparent"] = call.traceparent
+    if arrival.traceparent:
+        response.setdefault("auditAnnotations", {})["traceparent"] = arrival.traceparent
     return {"kind": "AdmissionReview", "apiVersion": "admission.k8s.io/v1", "response": response}
 
 
@@ -51,9 +51,9 @@ def unreadable_response(uid: str, message: str) -> Json:
     return response
 
 
-def explained_unreadable(uid: str, message: str, call: Call) -> Json:
+def explained_unreadable(uid: str, message: str, arrival: Arrival) -> Json:
     """Return the answer to what is no review, with its explanation."""
-    answer = answer_of(unreadable_response(uid, message), call)
+    answer = answer_of(unreadable_response(uid, message), arrival)
     return {**answer, "explanation": {"reason": UNREADABLE_REVIEW, "message": message}}
 
 
@@ -82,18 +82,18 @@ def pod_response(uid: str, verdict: PodVerdict) -> Json:
     return response
 
 
-def log_keys(request: AdmissionRequest, call: Call) -> Mapping[str, object]:
+def log_keys(request: AdmissionRequest, arrival: Arrival) -> Mapping[str, object]:
     """Return the keys of a log line about a review."""
     found = {
         "uid": request.uid,
         "resource": request.resource.word,
         "object": f"{request.namespace}/{request.name}",
     }
-    return traced(found, call)
+    return traced(found, arrival)
 
 
 def pod_log_keys(
-    request: AdmissionRequest, verdict: PodVerdict, call: Call
+    request: AdmissionRequest, verdict: PodVerdict, arrival: Arrival
 ) -> Mapping[str, object]:
     """Return the keys of a log line about a pod."""
     incoming, sizes = verdict.incoming, verdict.sizes
@@ -105,12 +105,12 @@ def pod_log_keys(
     }
     if sizes is not None:
         found["changes"] = sizes.changes
-    return traced(found, call)
+    return traced(found, arrival)
 
 
-def traced(keys: Mapping[str, object], call: Call) -> Mapping[str, object]:
+def traced(keys: Mapping[str, object], arrival: Arrival) -> Mapping[str, object]:
     """Return the keys of a log line, with the trace that a call belongs to."""
-    return {**keys, "traceparent": call.traceparent} if call.traceparent else keys
+    return {**keys, "traceparent": arrival.traceparent} if arrival.traceparent else keys
 
 
 def _generated_name(item: object) -> str:

@@ -72,7 +72,7 @@ _EXPLAINED: Final[JsonValue] = {
             "name": "web",
             "mode": "Recreate",
             "created": "2026-01-05T00:00:00+00:00",
-            "why": "no other VPA wants the pod",
+            "why": "the only VPA that matches the pod",
         },
         "containers": [
             {

@@ -9,6 +9,7 @@ empty cluster. `plumbline admission` has one in its own process, or one in each 
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 from collections.abc import Mapping
 from contextlib import suppress
@@ -24,18 +25,22 @@ from app.admission.flags import AdmissionSettings
 from app.admission.knowledge import LiveKnowledge, RecordedKnowledge, review_rules
 from app.admission.metrics import AdmissionMetrics, ReviewLimit
 from app.admission.reviews import Reviewer, Tell
+from app.kube.watch_cache import WatchAge
 from app.model.errors import BadSetting
+from app.runtime.bounds import LimitReport
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import render
 from app.runtime.garbage import Loading
 from app.runtime.http_server import Server
-from app.runtime.limit_report import LimitReport
 from app.runtime.live import Runtime
 from app.runtime.logs import teller
 from app.runtime.tls import ServerTls
 
 _TEND_SECONDS: Final = 1.0
 _HUNG_SECONDS: Final = 5.0  # for which the event loop has not come round
+# After which a thread that computes lets others go on. A review changes threads some times, and
+# each time it would wait ten times as long while a large review, or a list, is worked on.
+_SWITCH_SECONDS: Final = 0.0005
 _LOADING_SECONDS: Final = 0.1  # between two looks while the cluster is being read
 
 
@@ -129,7 +134,7 @@ class ReviewServer:
         """Say why answers would be given without knowledge of the cluster; empty if all is well."""
         return self._knowledge.problem()
 
-    def watch_ages(self) -> Mapping[str, float]:
+    def watch_ages(self) -> Mapping[str, WatchAge]:
         """Return the silence of each watch, in seconds."""
         return self._knowledge.watch_ages()
 
@@ -164,7 +169,8 @@ def lone_review_server(
     registry: CollectorRegistry,
     runtime: Runtime,
 ) -> ReviewServer:
-    """Return one for a process that does nothing else: memory and the log are arranged for it."""
+    """Return one for a process that does nothing else: interpreter and log are arranged for it."""
+    sys.setswitchinterval(_SWITCH_SECONDS)
     loading = Loading()  # before there is anything to load
     limits = LimitReport(registry, ReviewLimit)
     knowledge: LiveKnowledge | RecordedKnowledge
@@ -181,5 +187,10 @@ def live_knowledge(
 ) -> LiveKnowledge:
     """Return what is known of the cluster that is connected to."""
     return LiveKnowledge(
-        lambda: runtime.connect(settings.cluster), settings.scope, runtime, limits.reached
+        lambda: runtime.connect(settings.cluster),
+        settings.scope,
+        runtime,
+        limits.reached,
+        settings.decisions.horizontal,
+        role_leases=settings.decisions.role_leases,
     )

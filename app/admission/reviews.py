@@ -1,7 +1,7 @@
 """Answers AdmissionReviews: gather, decide, answer.
 
 Strategy: the bytes of a review come in, the bytes of an answer go out. An ordinary review is
-answered from the snapshot alone; one that needs a look-up comes back as `Pending` and is finished
+answered from the snapshot alone; one that needs a look-up comes back as a `BegunReview`, finished
 in a thread, within the time that the API server grants. Whatever goes wrong, the answer is a
 review that lets the object pass unchanged, with a reason that is counted and logged. Times are
 those of the reviewer's clock.
@@ -17,15 +17,21 @@ from typing import TYPE_CHECKING, Final
 
 import orjson
 
-from app.admission.core.lookups import admit_with_lookups
-from app.admission.core.mutate import FAILED_OPEN, PodAdmission, PodReason, PodRules, PodVerdict
+from app.admission.core.mutate import (
+    FAILED_OPEN,
+    PodAdmission,
+    PodReason,
+    PodRules,
+    PodVerdict,
+    admit_with_lookups,
+)
 from app.admission.core.overlap import Disjointness, SiblingsWanted, needs_siblings
 from app.admission.core.pod_explanation import explain
 from app.admission.core.validate import Phase, VpaVerdict, review_vpa
 from app.admission.metrics import AdmissionMetrics, Drop, ReviewLimit, Step
 from app.admission.responses import (
     NOT_A_POD,
-    Call,
+    Arrival,
     allowed_response,
     answer_of,
     log_keys,
@@ -34,22 +40,20 @@ from app.admission.responses import (
     traced,
     unreadable_response,
 )
-from app.admission.siblings import KnownSiblings
-from app.admission.target_locks import AcceptedVpas, TargetLocks
+from app.admission.siblings import AcceptedVpas, KnownSiblings, TargetLocks
 from app.model.errors import BadObject
 from app.model.fields import Json
+from app.model.gates import ServerVersion
 from app.model.review import AdmissionRequest, read_review, uid_of
-from app.model.server_version import ServerVersion
 from app.model.snapshot import Snapshot
 from app.model.vpa import VPA_GROUP, Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup, LookupResult
-from app.runtime.limit_report import LimitReport
+from app.runtime.bounds import LimitReport
 from app.runtime.logs import OncePerMinute
 from app.sizing.matching import LookupNeeded
 
 if TYPE_CHECKING:
-    from app.kube.lookup_limits import LimitReached
-    from app.ports import Clock, Owners, Siblings
+    from app.ports import Clock, LimitReached, Owners, Siblings
 
 log = logging.getLogger("admission.reviews")
 
@@ -60,11 +64,11 @@ _TIME_OVER: Final = PodVerdict(PodReason.TIME_OVER, "the review had no turn in t
 
 
 @dataclass(frozen=True, slots=True)
-class Pending:
+class BegunReview:
     """A review that needs a look-up before it can be answered."""
 
     request: AdmissionRequest
-    call: Call
+    arrival: Arrival
     wants: LookupNeeded | SiblingsWanted
 
 
@@ -122,94 +126,94 @@ class Reviewer:
         self._accepted = AcceptedVpas(self.reached)
         self._siblings = KnownSiblings(sources.siblings, self.now)
 
-    def read(self, body: bytes, call: Call) -> AdmissionRequest | bytes:
+    def read(self, body: bytes, arrival: Arrival) -> AdmissionRequest | bytes:
         """Return what is asked, or the answer to what is no review."""
         review: object = None
         try:
             review = orjson.loads(body)
             return read_review(review)
         except (orjson.JSONDecodeError, BadObject) as error:
-            return self.answer_unreadable(str(error), call, uid_of(review))
+            return self.answer_unreadable(str(error), arrival, uid_of(review))
 
-    def begin(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
+    def begin(self, request: AdmissionRequest, arrival: Arrival) -> bytes | BegunReview:
         """Answer a review at once, or return what must be looked up first."""
         try:
-            return self._dispatch(request, call)
+            return self._dispatch(request, arrival)
         except Exception:
             with suppress(Exception):  # whatever else is broken, there will be an answer
-                log.exception("review failed", extra=log_keys(request, call))
-            return self._answer_failed(request, call)
+                log.exception("review failed", extra=log_keys(request, arrival))
+            return self._answer_failed(request, arrival)
 
     def answer(
         self, request: AdmissionRequest, seconds: float, phase: Phase = Phase.MUTATING
     ) -> bytes:
         """Answer a review with all look-ups, for which there are so many seconds."""
-        call = Call(self.now(), phase)
-        found = self.begin(request, call)
-        return found if isinstance(found, bytes) else self.finish(found, call.began + seconds)
+        arrival = Arrival(self.now(), phase)
+        found = self.begin(request, arrival)
+        return found if isinstance(found, bytes) else self.finish(found, arrival.began + seconds)
 
-    def answer_unreadable(self, message: str, call: Call, uid: str = "") -> bytes:
+    def answer_unreadable(self, message: str, arrival: Arrival, uid: str = "") -> bytes:
         """Answer, or at least count, a call that is no review."""
         with suppress(Exception):
             extra = {"error": message[:_LONGEST_LOGGED]}
-            log.warning("review not readable", extra=traced(extra, call))
-            self._metrics.review("error", "unknown", self.now() - call.began)
-        return _answer(unreadable_response(uid, message), call)
+            log.warning("review not readable", extra=traced(extra, arrival))
+            self._metrics.review("error", "unknown", self.now() - arrival.began)
+        return _answer(unreadable_response(uid, message), arrival)
 
-    def refuse_large(self, most_bytes: int, call: Call) -> None:
+    def refuse_large(self, most_bytes: int, arrival: Arrival) -> None:
         """Count a call that is larger than any review may be."""
         self.reached(ReviewLimit.REVIEW_BYTES, most=most_bytes)
-        self._metrics.review("error", "unknown", self.now() - call.began)
+        self._metrics.review("error", "unknown", self.now() - arrival.began)
 
-    def answer_late(self, request: AdmissionRequest, call: Call) -> bytes:
+    def answer_late(self, request: AdmissionRequest, arrival: Arrival) -> bytes:
         """Answer a review for which there was no turn in time; it has none of its objects."""
-        self.dropped(Drop.TIME_OVER, request, call)
-        if _is_mutated(request, call):
-            return self._answer_pod(request, _TIME_OVER, call)
-        return _answer(allowed_response(request.uid, PodReason.TIME_OVER), call)
+        self.dropped(Drop.TIME_OVER, request, arrival)
+        if _is_mutated(request, arrival):
+            return self._answer_pod(request, _TIME_OVER, arrival)
+        return _answer(allowed_response(request.uid, PodReason.TIME_OVER), arrival)
 
-    def dropped(self, why: Drop, request: AdmissionRequest, call: Call) -> None:
+    def dropped(self, why: Drop, request: AdmissionRequest, arrival: Arrival) -> None:
         """Count a review that nothing was done about."""
         self._metrics.review_dropped(why)
         if times := self._lines.due(why):
-            extra = {"reason": why, "times": times, **log_keys(request, call)}
+            extra = {"reason": why, "times": times, **log_keys(request, arrival)}
             log.warning("review dropped", extra=extra)
 
-    def finish(self, pending: Pending, until: float) -> bytes:
+    def finish(self, begun: BegunReview, until: float) -> bytes:
         """Answer a review that needs look-ups, which end at some time."""
-        request, call, wants = pending.request, pending.call, pending.wants
+        request, arrival, wants = begun.request, begun.arrival, begun.wants
         try:
             if isinstance(wants, LookupNeeded):
-                return self._answer_pod(request, self._judge_pod(request, until, wants), call)
-            verdict = self._judge_vpa(request, call.phase, wants, until)
-            return self._answer_vpa(request, verdict, call)
+                return self._answer_pod(request, self._judge_pod(request, until, wants), arrival)
+            verdict = self._judge_vpa(request, arrival.phase, wants, until)
+            return self._answer_vpa(request, verdict, arrival)
         except Exception:
             with suppress(Exception):
-                log.exception("review failed", extra=log_keys(request, call))
-            return self._answer_failed(request, call)
+                log.exception("review failed", extra=log_keys(request, arrival))
+            return self._answer_failed(request, arrival)
 
-    def explain(self, request: AdmissionRequest, call: Call, until: float) -> Json:
+    def explain(self, request: AdmissionRequest, arrival: Arrival, until: float) -> Json:
         """Return the answer to a review as it would be now, and why.
 
         Nothing is counted, and nothing is claimed by a VPA, because it is not about to be stored.
         """
         try:
-            if _is_pod(request) and call.phase is Phase.MUTATING:
+            if _is_pod(request) and arrival.phase is Phase.MUTATING:
                 pod = self._judge_pod(request, until)
                 response, explanation = pod_response(request.uid, pod), explain(pod)
             elif _is_vpa(request):
                 trial = request._replace(dry_run=True)
                 wants = needs_siblings(trial, self._rules.disjointness)
-                vpa = self._judge_vpa(trial, call.phase, wants, until)
+                vpa = self._judge_vpa(trial, arrival.phase, wants, until)
                 response, explanation = vpa.response(request), NOT_A_POD
             else:
                 response, explanation = allowed_response(request.uid), NOT_A_POD
         except Exception:
-            log.exception("review not explained", extra=log_keys(request, call))
+            log.exception("review not explained", extra=log_keys(request, arrival))
             reason = PodReason.INTERNAL_ERROR
             response = allowed_response(request.uid, reason)
             explanation = {"reason": str(reason), "message": "the log tells what went wrong"}
-        return {**answer_of(response, call), "explanation": explanation}
+        return {**answer_of(response, arrival), "explanation": explanation}
 
     def _judge_pod(
         self, request: AdmissionRequest, until: float, needed: LookupNeeded | None = None
@@ -227,49 +231,51 @@ class Reviewer:
 
         return admit_with_lookups(admit, find, needed)
 
-    def _dispatch(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
+    def _dispatch(self, request: AdmissionRequest, arrival: Arrival) -> bytes | BegunReview:
         if _is_pod(request):
-            if call.phase is Phase.MUTATING:
-                return self._begin_pod(request, call)
-            self._metrics.review("skipped", "Pod", self.now() - call.began)
+            if arrival.phase is Phase.MUTATING:
+                return self._begin_pod(request, arrival)
+            self._metrics.review("skipped", "Pod", self.now() - arrival.began)
         elif _is_vpa(request):
-            return self._begin_vpa(request, call)
+            return self._begin_vpa(request, arrival)
         else:
-            self._metrics.review("error", "unknown", self.now() - call.began)
-        return _answer(allowed_response(request.uid), call)
+            self._metrics.review("error", "unknown", self.now() - arrival.began)
+        return _answer(allowed_response(request.uid), arrival)
 
-    def _begin_pod(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
+    def _begin_pod(self, request: AdmissionRequest, arrival: Arrival) -> bytes | BegunReview:
         if not self._sources.is_read():
-            return self._answer_pod(request, _NOT_READ, call)
+            return self._answer_pod(request, _NOT_READ, arrival)
         view = self._sources.snapshot().of(request.namespace)
         verdict = self._pods.admit(request, view, NOTHING_LOOKED_UP)
         if isinstance(verdict, LookupNeeded):
-            return Pending(request, call, verdict)
-        return self._answer_pod(request, verdict, call)
+            return BegunReview(request, arrival, verdict)
+        return self._answer_pod(request, verdict, arrival)
 
-    def _answer_pod(self, request: AdmissionRequest, verdict: PodVerdict, call: Call) -> bytes:
+    def _answer_pod(
+        self, request: AdmissionRequest, verdict: PodVerdict, arrival: Arrival
+    ) -> bytes:
         # A pod with a VPA always gets a patch, if only for `vpaObservedContainers`.
         decided, has_vpa = self.now(), verdict.sizes is not None
         self._metrics.pod(applied=has_vpa)
         if has_vpa:
-            self._tell("pod sized", pod_log_keys(request, verdict, call))
+            self._tell("pod sized", pod_log_keys(request, verdict, arrival))
         elif verdict.reason in FAILED_OPEN:
             self._metrics.pod_failed_open(verdict.reason)
             is_common = verdict in (_NOT_READ, _TIME_OVER)
             if not is_common or self._lines.due(verdict.reason):
-                log.warning("pod let pass unchanged", extra=pod_log_keys(request, verdict, call))
+                log.warning("pod admitted unchanged", extra=pod_log_keys(request, verdict, arrival))
         else:
             self._metrics.pod_skipped(verdict.reason)
-        body = _answer(pod_response(request.uid, verdict), call)
-        self._time("applied" if has_vpa else "skipped", "Pod", call, decided)
+        body = _answer(pod_response(request.uid, verdict), arrival)
+        self._time("applied" if has_vpa else "skipped", "Pod", arrival, decided)
         return body
 
-    def _begin_vpa(self, request: AdmissionRequest, call: Call) -> bytes | Pending:
+    def _begin_vpa(self, request: AdmissionRequest, arrival: Arrival) -> bytes | BegunReview:
         wants = needs_siblings(request, self._rules.disjointness)
         if wants is not None and wants.is_decisive:
-            return Pending(request, call, wants)
-        verdict = self._judge_vpa(request, call.phase, wants, call.began)
-        return self._answer_vpa(request, verdict, call)
+            return BegunReview(request, arrival, wants)
+        verdict = self._judge_vpa(request, arrival.phase, wants, arrival.began)
+        return self._answer_vpa(request, verdict, arrival)
 
     def _judge_vpa(
         self, request: AdmissionRequest, phase: Phase, wants: SiblingsWanted | None, until: float
@@ -320,43 +326,45 @@ class Reviewer:
             server=sources.server_version(),
         )
 
-    def _answer_vpa(self, request: AdmissionRequest, verdict: VpaVerdict, call: Call) -> bytes:
+    def _answer_vpa(
+        self, request: AdmissionRequest, verdict: VpaVerdict, arrival: Arrival
+    ) -> bytes:
         decided, response = self.now(), verdict.response(request)
         if not verdict.allowed:
             self._metrics.vpa_refused(verdict.reason)
             problems = response["status"]["message"]
-            log.info("VPA refused", extra={**log_keys(request, call), "problems": problems})
-        body = _answer(response, call)
-        self._time("applied" if verdict.patch else "skipped", "VPA", call, decided)
+            log.info("VPA refused", extra={**log_keys(request, arrival), "problems": problems})
+        body = _answer(response, arrival)
+        self._time("applied" if verdict.patch else "skipped", "VPA", arrival, decided)
         return body
 
-    def _time(self, status: str, resource: str, call: Call, decided: float) -> None:
+    def _time(self, status: str, resource: str, arrival: Arrival, decided: float) -> None:
         now = self.now()
-        self._time_admit(decided - call.began)
+        self._time_admit(decided - arrival.began)
         self._time_build(now - decided)
-        self._metrics.review(status, resource, now - call.began)
+        self._metrics.review(status, resource, now - arrival.began)
 
-    def _answer_failed(self, request: AdmissionRequest, call: Call) -> bytes:
+    def _answer_failed(self, request: AdmissionRequest, arrival: Arrival) -> bytes:
         """Let pass what could not be decided, though counting it may fail as well."""
         with suppress(Exception):
-            if _is_mutated(request, call):
+            if _is_mutated(request, arrival):
                 self._metrics.pod_failed_open(PodReason.INTERNAL_ERROR)
-            self._metrics.review("error", "unknown", self.now() - call.began)
-        return _answer(allowed_response(request.uid, PodReason.INTERNAL_ERROR), call)
+            self._metrics.review("error", "unknown", self.now() - arrival.began)
+        return _answer(allowed_response(request.uid, PodReason.INTERNAL_ERROR), arrival)
 
 
 def _is_pod(request: AdmissionRequest) -> bool:
     return request.resource.word == "pods" and not request.resource.group
 
 
-def _is_mutated(request: AdmissionRequest, call: Call) -> bool:
+def _is_mutated(request: AdmissionRequest, arrival: Arrival) -> bool:
     """Whether a review is about a pod that may be changed."""
-    return call.phase is Phase.MUTATING and _is_pod(request)
+    return arrival.phase is Phase.MUTATING and _is_pod(request)
 
 
 def _is_vpa(request: AdmissionRequest) -> bool:
     return request.resource.word == "verticalpodautoscalers" and request.resource.group == VPA_GROUP
 
 
-def _answer(response: Json, call: Call) -> bytes:
-    return orjson.dumps(answer_of(response, call))
+def _answer(response: Json, arrival: Arrival) -> bytes:
+    return orjson.dumps(answer_of(response, arrival))

@@ -29,13 +29,14 @@ from app.admission.core.rotation import CertificateSet
 from app.admission.flags import AdmissionSettings
 from app.admission.metrics import ReviewLimit, WorkerLoss, WorkerMetrics
 from app.admission.review_server import ReviewServer, lone_review_server
+from app.kube.watch_cache import WatchAge
 from app.ports import Clock
+from app.runtime.bounds import LimitReport
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import count_as, render
 from app.runtime.garbage import give_back
 from app.runtime.http_server import bound_beside
 from app.runtime.lifecycle import ignore_stop_signals, stop_signals_blocked
-from app.runtime.limit_report import LimitReport
 from app.runtime.live import LiveRuntime
 from app.runtime.logs import start_logging
 
@@ -65,7 +66,7 @@ class WorkerReport:
     """What a worker says of itself, every second."""
 
     problem: str  # why it cannot answer with knowledge of the cluster; empty if it can
-    watch_ages: Mapping[str, float] = field(default_factory=dict)  # seconds by resource
+    watch_ages: Mapping[str, WatchAge] = field(default_factory=dict)  # by resource
     is_waiting: bool = False  # its port is closed until it has read the cluster
 
 
@@ -102,7 +103,7 @@ class WorkerPool:
             now = self._clock.monotonic()
             we_hung, self._tended_at = now - self._tended_at > _PAUSE_SECONDS, now
             for seat in self._seats:
-                if we_hung:  # as when the whole container is frozen: nobody could report
+                if we_hung:  # as when the whole container is frozen: none could report
                     seat.excuse()
                 seat.hear()
                 if self._certificates is not None:
@@ -117,12 +118,12 @@ class WorkerPool:
         """Say whether no port is open, because every worker is still reading the cluster."""
         return all(seat.is_waiting for seat in self._seats)
 
-    def watch_ages(self) -> Mapping[str, float]:
-        """Return the longest silence of each watch among the workers, in seconds."""
-        ages: dict[str, float] = {}
+    def watch_ages(self) -> Mapping[str, WatchAge]:
+        """Return the longest silence of each watch among the workers."""
+        ages: dict[str, WatchAge] = {}
         for seat in self._seats:
-            for resource, seconds in seat.report.watch_ages.items():
-                ages[resource] = max(seconds, ages.get(resource, 0.0))
+            for resource, age in seat.report.watch_ages.items():
+                ages[resource] = max(age, ages.get(resource, age), key=lambda one: one.seconds)
         return ages
 
     def scrape(self) -> bytes:

@@ -7,11 +7,11 @@ from datetime import timedelta
 
 from app.admission.certificate_stores import CertificateFiles, SecretStore
 from app.admission.certificates import Authority
+from app.admission.certification import Rotator
 from app.admission.core.rotation import CertificateSet, KeyRing, RotationRules
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
 from app.admission.registrar import Registrar
-from app.admission.rotator import Rotator
-from app.kube.manifests.registration import Registration, webhook_configurations
+from app.kube.manifests.documents import Registration, webhook_configurations
 from app.ports import EVENTS, LEASES, MUTATING_WEBHOOKS, Json, Ref, Resource
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import SteppedClock

@@ -24,8 +24,8 @@ from app.model.snapshot import Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult
 from app.ports import PODS, Cluster
 from app.runtime.access import Guard
+from app.runtime.answers import MEDIA_TYPE, Problem
 from app.runtime.http_requests import MOST_BYTES
-from app.runtime.problems import MEDIA_TYPE, Problem
 from tests import make
 from tests.admission.test_app import JSON, of_containers, request, with_notes
 from tests.cases import cases
@@ -268,6 +268,17 @@ def test_who_may_ask(token: str, statuses: tuple[int, ...]) -> None:
 
 
 @cases(
+    "token",
+    {"no VPAs may be seen": ("Bearer blind-token",), "no pods may": ("Bearer podless-token",)},
+)
+def test_a_refusal_names_the_namespace_where_the_review_does(token: str) -> None:
+    """Of a question in a body the field is named there, not in a path that it does not have."""
+    headers = JSON | {"authorization": token}
+    (answer,) = ask(asking(), POD, guard=guard_by(authorities()), headers=headers)
+    assert Problem.model_validate_json(answer.content).field == "body.request.namespace"
+
+
+@cases(
     "error hint",
     {
         "we may not ask": (Refused("no"), "system:auth-delegator"),
@@ -300,6 +311,17 @@ def test_what_is_no_question(body: bytes, headers: Mapping[str, str], status: in
     (answer,) = ask(at, body, headers=headers, guard=guard_by(authorities()))
     assert (answer.status_code, answer.json()["status"]) == (status, status)
     assert at.numbers.seen == []
+
+
+def test_a_parameter_that_does_not_exist() -> None:
+    """A typing error in the question is answered as such; only API servers' `timeout` is known."""
+    (refused,) = ask(asking(), POD, path="/explain?timeot=1s")
+    (answered,) = ask(asking(), POD, path="/explain?timeout=1s")
+    assert (refused.status_code, refused.json()["field"]) == (422, "query.timeot")
+    assert refused.json()["detail"] == (
+        'there is no parameter "timeot", there are timeout; did you mean "timeout"?'
+    )
+    assert answered.status_code == 200
 
 
 def test_other_methods() -> None:
@@ -400,6 +422,6 @@ def test_the_operation_is_described() -> None:
     assert body["content"]["application/json"]["schema"] == {"$ref": f"{ref}AdmissionReview"}
     answer = answers["200"]["content"]["application/json"]["schema"]
     assert answer == {"$ref": f"{ref}ExplainedReview"}
-    assert answers.keys() == {"200", "401", "403", "413", "415", "503"}
+    assert answers.keys() == {"200", "401", "403", "413", "415", "422", "503"}
     assert operation["security"] == [{"HTTPBearer": []}]
     assert page["components"]["schemas"]["ExplainedReview"]["examples"]

@@ -12,7 +12,7 @@ from pathlib import Path
 import orjson
 import pytest
 
-from app.admission.reviews import Pending
+from app.admission.reviews import BegunReview
 from app.model.snapshot import Snapshot
 from tests import make
 from tests.cases import cases
@@ -63,8 +63,8 @@ class Shop:
 
     def _review(self, body: bytes) -> None:
         found = self.desk.begun(body)
-        if isinstance(found, Pending):
-            self.desk.reviewer.finish(found, found.call.began + 5.0)
+        if isinstance(found, BegunReview):
+            self.desk.reviewer.finish(found, found.arrival.began + 5.0)
         self.desk.numbers.seen.clear()
 
     def pod(self, number: int) -> None:

@@ -7,9 +7,9 @@ from datetime import timedelta
 import pytest
 
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
-from app.kube.leases import micro_time
 from app.model.errors import ClusterError, Conflict, Refused, TooMany, Unavailable
 from app.ports import LEASES, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref, Resource
+from app.runtime.election import micro_time
 from tests.admission.replica import BEATS, CONFIGURATION, Replica
 from tests.cases import cases
 from tests.cluster_in_memory import outage

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,22 +17,29 @@ from app.admission.knowledge import (
     LiveKnowledge,
     RecordedKnowledge,
     check_files,
-    recorded_sources,
     review_rules,
 )
 from app.commands.flags import AdmitSettings
 from app.flags.command_line import parse
 from app.flags.shared import Scope
 from app.kube.client import connect
-from app.kube.files import Document, Unreadable
 from app.kube.reach import Origin
 from app.model.errors import BadSetting, ClusterError
 from app.model.gates import FeatureGate
 from app.model.kinds import owner_key
 from app.model.workloads import Lookup, Workload
-from app.ports import LIMIT_RANGES, REPLICA_SETS, VPAS, WORKLOADS
+from app.ports import (
+    HPAS,
+    LIMIT_RANGES,
+    REPLICA_SETS,
+    SCALED_OBJECTS,
+    VPAS,
+    WORKLOADS,
+    Resource,
+)
 from app.runtime.live import LiveRuntime
 from tests import make
+from tests.cases import cases
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import connected, kubeconfig, write
 from tests.reached_limits import ReachedLimits
@@ -54,13 +61,18 @@ def test_recorded_objects(tmp_path: Path) -> None:
     assert [vpa.name for vpa in known.sources.siblings.of("default") or ()] == ["web", "second"]
 
 
-def test_what_is_wrong_with_objects_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_is_wrong_with_objects_is_logged(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     """Each object that cannot be used as it is has one line."""
+    path = tmp_path / "objects.jsonl"
+    path.write_bytes(b"{\n" + orjson.dumps(make.vpa_json()))
     with caplog.at_level(logging.WARNING, "admission"):
-        recorded_sources([Unreadable("f:1", "no JSON"), Document("f:2", make.vpa_json())])
+        RecordedKnowledge([path])
     (record,) = caplog.records
     assert record.message == "object not used as it is"
-    assert (record.__dict__["place"], record.__dict__["problem"]) == ("f:1", "no JSON")
+    assert record.__dict__["place"] == f"{path}:1"
+    assert record.__dict__["problem"].startswith("invalid JSON: ")
 
 
 def test_files_that_vanish(tmp_path: Path) -> None:
@@ -83,6 +95,8 @@ def test_check_files(tmp_path: Path) -> None:
 
 # --- a live cluster
 
+WATCHED = (VPAS, LIMIT_RANGES, HPAS, SCALED_OBJECTS, *WORKLOADS)
+
 GARBAGE = make.vpa_json("garbage", mode="Initial", cpu="1") | {"status": 7}
 BROKEN = make.vpa_json("broken", spec={"targetRef": 7})
 
@@ -104,7 +118,7 @@ def live(server: ApiServer, folder: Path, scope: Scope | None = None) -> Iterato
 @pytest.fixture
 def server() -> Iterator[ApiServer]:
     """Serve a cluster with a VPA and its workload."""
-    with serving(VPAS, LIMIT_RANGES, *WORKLOADS) as found:
+    with serving(*WATCHED) as found:
         for item in (make.vpa_json(cpu="1"), GARBAGE, BROKEN):
             found.store(VPAS, item)
         found.store(LIMIT_RANGES, make.limit_range_json(most={"cpu": "2"}))
@@ -119,11 +133,33 @@ def test_a_live_cluster(server: ApiServer, tmp_path: Path) -> None:
         assert sorted(view.vpas) == ["garbage", "web"]
         assert (view.vpas["garbage"].mode, view.vpas["garbage"].recommendation) == ("Initial", None)
         assert view.limit_ranges.keys() == {"limits"}
-        assert known.watch_ages().keys() == {one.plural for one in (VPAS, LIMIT_RANGES, *WORKLOADS)}
+        assert known.watch_ages().keys() == {one.plural for one in WATCHED}
         server.store(VPAS, make.vpa_json("new"))
         assert eventually(lambda: "new" in known.sources.snapshot().of("default").vpas)
         assert known.sources.is_live
         assert known.sources.is_read()
+
+
+@cases(
+    "missing unknown",
+    {
+        "nothing": ((), {HPAS: False, SCALED_OBJECTS: False}),
+        "KEDA, which need not be there": ((SCALED_OBJECTS,), {HPAS: False}),
+        "HPAs, which are always there": ((HPAS,), {HPAS: True, SCALED_OBJECTS: False}),
+    },
+)
+def test_what_is_not_served(
+    tmp_path: Path, missing: Sequence[Resource], unknown: Mapping[Resource, bool]
+) -> None:
+    """All goes on without it; whether it should be there is told."""
+    served = [one for one in WATCHED if one not in missing]
+    with serving(*served) as server, live(server, tmp_path) as known:
+        assert eventually(lambda: not known.problem())
+        ages = known.watch_ages()
+        found = {one: ages[one.plural].is_unknown for one in WATCHED if one.plural in ages}
+    assert {one: is_unknown for one, is_unknown in found.items() if is_unknown is not None} == (
+        unknown
+    )
 
 
 def test_the_version_of_the_server(server: ApiServer, tmp_path: Path) -> None:

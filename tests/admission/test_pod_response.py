@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from app.admission.core.mutate import IncomingPod, PodReason, PodVerdict, read_incoming_pod
-from app.admission.responses import Call, pod_log_keys, pod_response
+from app.admission.core.incoming import IncomingPod, read_incoming_pod
+from app.admission.core.mutate import PodReason, PodVerdict
+from app.admission.responses import Arrival, pod_log_keys, pod_response
 from app.sizing.matching import Match, MatchReason
 from tests import make
 from tests.cases import cases
 
-CALL = Call(began=0.0)
+CALL = Arrival(began=0.0)
 MATCH = Match(MatchReason.CONTROLLED, "m", make.vpa())
 
 
@@ -58,6 +59,6 @@ def test_pods_are_named(verdict: PodVerdict, name: str) -> None:
 def test_unreadable_pods_are_named() -> None:
     """A pod that could not be read and has no name yet is called as it will begin."""
     bad = {"metadata": {"generateName": "p-"}, "spec": {"containers": "x"}}
-    request = make.review(name="")._replace(new=bad)
+    request = make.review()._replace(name="", new=bad)
     assert pod_log_keys(request, unreadable(), CALL)["pod"] == "p-%"
     assert pod_log_keys(request._replace(new=[]), unreadable(), CALL)["pod"] == ""

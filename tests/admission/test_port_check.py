@@ -18,7 +18,7 @@ from tests.runtime.serving import WAIT_SECONDS
 from tests.stepped_clock import START, SteppedClock
 
 Port = Callable[[], AbstractContextManager[socket.socket]]
-REFUSED = "the TLS port does not answer: [Errno 111] Connection refused"
+REFUSED = "the TLS port does not answer: connection refused"
 
 
 @contextmanager

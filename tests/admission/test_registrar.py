@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from app.admission.core.rotation import CertificateSet
-from app.kube.manifests.registration import Registration
+from app.kube.manifests.documents import Registration
 from app.model.errors import ClusterError, Conflict, Refused, Unavailable
 from app.ports import EVENTS, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref
 from tests.admission.replica import CONFIGURATION, Replica
@@ -107,7 +107,7 @@ def test_drift(
     assert scene.register() == ()
     (event,) = scene.events()
     assert path in event
-    assert [record.message for record in caplog.records] == ["webhook configuration put back"]
+    assert [record.message for record in caplog.records] == ["webhook configuration reverted"]
 
 
 def test_deletion() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from app.admission.core.overlap import LIFETIME_SECONDS, Disjointness
 from app.admission.core.validate import Phase
-from app.admission.reviews import Pending, Reviewer, ReviewRules, Sources
+from app.admission.reviews import BegunReview, Reviewer, ReviewRules, Sources
 from app.model.fields import Json
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
@@ -97,10 +97,10 @@ def test_all_look_ups_share_one_deadline() -> None:
     """The time that a review waited before it was taken up is over for its look-ups as well."""
     owners = Owners({"ReplicaSet/a": make.workload("ReplicaSet/a", owner="Job/b")}, seconds=2.0)
     at = asking(owners, make.vpa_json())
-    pending = at.begun(orjson.dumps(make.review_json(make.pod_json(owner="ReplicaSet/a"))))
-    assert isinstance(pending, Pending)
+    begun = at.begun(orjson.dumps(make.review_json(make.pod_json(owner="ReplicaSet/a"))))
+    assert isinstance(begun, BegunReview)
     at.clock.wait(1.0)
-    response = orjson.loads(at.reviewer.finish(pending, 4.0))["response"]
+    response = orjson.loads(at.reviewer.finish(begun, 4.0))["response"]
     assert owners.asked == [("ReplicaSet/a", 3.0), ("Job/b", 1.0)]
     assert at.clock.monotonic() == 4.0
     assert response["auditAnnotations"] == {
@@ -113,10 +113,10 @@ def test_a_review_that_waited_too_long() -> None:
     """When the time is over before anything is looked up, what is known already still counts."""
     owners = Owners({"StatefulSet/web": make.workload()})
     at = asking(owners, make.vpa_json(cpu="250m"))
-    pending = at.begun(orjson.dumps(POD))
-    assert isinstance(pending, Pending)
+    begun = at.begun(orjson.dumps(POD))
+    assert isinstance(begun, BegunReview)
     at.clock.wait(60.0)
-    assert "patch" in orjson.loads(at.reviewer.finish(pending, 4.0))["response"]
+    assert "patch" in orjson.loads(at.reviewer.finish(begun, 4.0))["response"]
     assert owners.asked == [("StatefulSet/web", 0.0)]
 
 
@@ -157,7 +157,7 @@ def test_pods_pass_when_owners_are_not_found(
         ("failed open", reason),
         ("review", "skipped", "Pod"),
     ]
-    assert [record.getMessage() for record in lines.records] == ["pod let pass unchanged"]
+    assert [record.getMessage() for record in lines.records] == ["pod admitted unchanged"]
 
 
 def test_pods_pass_while_not_all_is_read() -> None:
@@ -267,7 +267,7 @@ def test_what_boosts_need(phase: Phase) -> None:
     at = desk(make.workload_json(), rules=rules, server_version=lambda: (1, 32))
     told = " ".join(at.answer(boosts, phase)["warnings"])
     assert "this is Kubernetes 1.32" in told
-    assert "without a readiness or startup probe of app" in told
+    assert told.endswith("missing in app")
 
 
 class Gate:

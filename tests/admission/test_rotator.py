@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from app.admission.certificate_stores import CertificateFiles, CertificatePaths, SecretStore
 from app.admission.certificates import issue
+from app.admission.certification import Rotator
 from app.admission.core.rotation import (
     CertificateSet,
     Issuing,
@@ -20,8 +21,7 @@ from app.admission.core.rotation import (
     fingerprints,
     joined,
 )
-from app.admission.rotator import Rotator
-from app.kube.manifests.registration import Registration, webhook_configurations
+from app.kube.manifests.documents import Registration, webhook_configurations
 from app.model.errors import ClusterError
 from app.ports import MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, Ref
 from tests.admission.replica import AUTHORITY, CONFIGURATION, RULES, Replica

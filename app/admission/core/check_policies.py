@@ -23,10 +23,10 @@ from app.admission.core.field_errors import (
     quoted,
     required,
 )
-from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.gates import NEEDED_BY, STAGES, FeatureGate, FeatureGates
 from app.model.quantity import CPU, MAX_INT64, MEMORY, SIZED, Quantities, Quantity
+from app.model.times import parse_duration
 from app.model.update_modes import MODES
 from app.model.vpa import (
     BoostType,

@@ -36,13 +36,15 @@ from app.admission.core.field_errors import (
     required,
     too_many,
 )
-from app.admission.core.vpa_review import SELECTOR_PATH, VpaVersion
-from app.model.gates import FeatureGates
+from app.admission.core.vpa_review import ROLE_LEASE_PATH, SELECTOR_PATH, VpaVersion
+from app.model.errors import BadObject
+from app.model.gates import RESIZES_PODS, FeatureGates, ServerVersion
 from app.model.kinds import BUILT_IN_KINDS, group_of
-from app.model.server_version import RESIZES_PODS, ServerVersion
+from app.model.role_leases import ROLE_LEASE_ANNOTATION, parse_role_lease
+from app.model.selectors import Operator
 from app.model.snapshot import NamespaceView
-from app.model.text import nearest
-from app.model.update_modes import MODES, mode_rules
+from app.model.text import BOOLEANS, nearest
+from app.model.update_modes import MODES, PAUSED_ANNOTATION, mode_rules, pausing_value
 from app.model.vpa import (
     ChangeRequirement,
     EvictionRequirement,
@@ -80,6 +82,8 @@ def _findings(version: VpaVersion, old: VpaVersion | None, allowed: Allowance) -
         yield Ratcheted(invalid(SELECTOR_PATH, str(vpa.selector), text))
     if vpa.selector is not None and not vpa.selector.is_everything:
         yield from _roles(vpa)
+    if not version.selector_errors:
+        yield from map(Ratcheted, _role_lease(vpa))
 
 
 def _target(target: TargetReference) -> Findings:
@@ -107,6 +111,28 @@ def _roles(vpa: Vpa) -> Findings:
             "place first, and not evicted if no other one matches. InPlaceOrRecreate resizes "
             "all pods first",
         )
+
+
+def _role_lease(vpa: Vpa) -> Iterator[FieldError]:
+    """Judge the annotation that names a Lease: the selector must ask for the label it gives."""
+    text = vpa.annotations.get(ROLE_LEASE_ANNOTATION)
+    if text is None:
+        return
+    try:
+        asked = parse_role_lease(text)
+    except BadObject as error:
+        yield invalid(ROLE_LEASE_PATH, text, error.message)
+        return
+    of_key = vpa.selector.asked_of(asked.key) if vpa.selector is not None else ()
+    if not any(one.operator in (Operator.IN, Operator.EXISTS) for one in of_key):
+        told = f"spec.selector must ask for the label {quoted(asked.key)}, as matchLabels do"
+        yield invalid(ROLE_LEASE_PATH, text, told)
+        return
+    values = (asked.leader, asked.follower)
+    if not any(all(one.matches({asked.key: value}) for one in of_key) for value in values):
+        told = f"spec.selector takes neither {quoted(values[0])} nor {quoted(values[1])}; "
+        told += "other values are named behind the Lease: ;leader=VALUE;follower=VALUE"
+        yield invalid(ROLE_LEASE_PATH, text, told)
 
 
 _PATH: Final = "spec.updatePolicy"
@@ -182,6 +208,15 @@ def _never_lower(requirements: Sequence[EvictionRequirement]) -> Findings:
             )
 
 
+def pause_warnings(vpa: Vpa) -> Iterator[FieldWarning]:
+    """Warn of an annotation that pauses although it is no boolean."""
+    value = pausing_value(vpa.annotations)
+    if value is not None and value not in BOOLEANS:
+        text = f"{quoted(value)} is no boolean; it counts as true, "
+        text += "so running pods are neither evicted nor resized"
+        yield FieldWarning(f"metadata.annotations[{PAUSED_ANNOTATION}]", text)
+
+
 def boost_warnings(
     vpa: Vpa, view: NamespaceView, server: ServerVersion | None
 ) -> Iterator[FieldWarning]:
@@ -200,8 +235,11 @@ def boost_warnings(
         text = f"this is Kubernetes {told}, and only from {needed} on running pods can be resized, "
         yield FieldWarning(path, f"{text}so boosted pods keep their CPU for their whole life")
     if names := unprobed_boosts(vpa, view):
-        text = f"without a readiness or startup probe of {', '.join(names)} pods may be Ready, "
-        yield FieldWarning(path, f"{text}and their boosts over, long before they have started")
+        text = "without a readiness or startup probe in each boosted container pods may be Ready, "
+        told = (
+            f"and their boosts over, long before they have started; missing in {', '.join(names)}"
+        )
+        yield FieldWarning(path, text + told)
 
 
 def _boost_paths(vpa: Vpa) -> Iterator[str]:

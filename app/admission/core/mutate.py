@@ -7,46 +7,45 @@ unknown fields cannot be lost. Maps are created only where they are missing; an 
 `resources` object is never replaced, because it may hold more than requests and limits.
 Annotations of a boost that a pod brings along are removed: updater and recommender believe them.
 
-Thousands of pods differ only in names and images. Before anything is parsed, two keys are picked
-out: all that matching reads, and all that sizing reads. Neither is given anything else of the
-object, so pods with equal keys get equal results. A match is valid for one state of its namespace,
-sizes for one version of a VPA and of the namespace's limits, so a kept result is never stale.
+Pods with equal keys get equal results. A match is valid for one state of its namespace, sizes for
+one version of a VPA and of the limits, so they are kept by weak references to these and go with
+them. What is kept in all is bounded by its bytes, roughly; when that is reached everything is
+forgotten, which costs one computation for each kind of pod.
 """
 
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
+from weakref import WeakKeyDictionary
 
 import orjson
 
-from app.admission.core.remembered import Remembered
+from app.admission.core.incoming import IncomingPod, read_incoming_pod
 from app.model.errors import BadObject
-from app.model.fields import Json, Object, as_object, labels_at, object_at, objects_at, text_at
+from app.model.fields import Object, as_object
 from app.model.gates import FeatureGate, FeatureGates
-from app.model.kinds import CacheKey, OwnerReference, controller_of, read_owners
+from app.model.kinds import CacheKey
 from app.model.limits import NamespaceLimits
 from app.model.patches import Operation, add, pointer, remove
 from app.model.pods import (
-    BOOST_MARKS,
     OBSERVED_ANNOTATION,
     UPDATES_ANNOTATION,
     Container,
     Pod,
-    read_pod,
     updates_annotation,
 )
 from app.model.quantity import CPU, ZERO, Quantities, Quantity, in_order
 from app.model.review import AdmissionRequest
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa, VpaIndex
-from app.model.workloads import LookedUp
+from app.model.workloads import LookedUp, Lookup, LookupResult
 from app.sizing.boost import Boosted, BoostOutcome, CpuBeforeBoost, pod_boosts
 from app.sizing.matching import LookupNeeded, Match, MatchReason, match_pod
-from app.sizing.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, sizes
+from app.sizing.sizing import NO_SIZES, CappedRecommendation, Sizes, capped, held_notes, sizes
 
 
 class PodReason(StrEnum):
@@ -54,6 +53,7 @@ class PodReason(StrEnum):
 
     SIZED = "Sized"
     NO_RECOMMENDATION = "NoRecommendation"
+    SCALED_HORIZONTALLY = "ScaledHorizontally"
     NOT_A_CREATION = "NotACreation"
     UNKNOWN_VERSION = "UnknownVersion"
     UNREADABLE = "UnreadablePod"
@@ -83,85 +83,6 @@ class PodRules:
     gates: FeatureGates = field(default_factory=FeatureGates)
     max_cpu_boost: Quantity | None = None
     native_sidecars: bool = True  # else they stay as they are
-
-
-class IncomingPod(NamedTuple):
-    """A pod that is being created."""
-
-    namespace: str
-    match_key: bytes  # all that decides which VPA controls it
-    size_key: bytes  # all that its sizes and its patch depend on
-    metadata: Object
-    spec: Object  # the part that sizing looks at
-    marks: tuple[str, ...] = ()  # annotations as of a boost, though it has none yet
-    native_sidecars: bool = True  # whether they are sized
-
-    @property
-    def labels(self) -> Mapping[str, str]:
-        """What selectors look at."""
-        return labels_at(self.metadata, "labels", "metadata")
-
-    @property
-    def controller(self) -> OwnerReference | None:
-        """The owner that controls it."""
-        return controller_of(read_owners(self.metadata))
-
-    @property
-    def title(self) -> str:
-        """The name of the pod in logs; `%` stands for the suffix that an API server adds."""
-        return self.metadata.get("name") or f"{self.metadata.get('generateName') or ''}%"
-
-    def pod(self) -> Pod:
-        """Return the pod with what `size_key` holds, which is all that sizing reads."""
-        metadata = _picked(self.metadata, _OF_METADATA)
-        pod = read_pod({"metadata": metadata, "spec": self.spec}, self.namespace)
-        return pod if self.native_sidecars else pod.without_sidecars()
-
-
-_OF_METADATA = ("annotations",)  # whether there are any, and which are of a boost
-_OF_SPEC = ("containers", "initContainers")
-_OF_CONTAINERS = ("name", "resources", "restartPolicy")
-
-
-def read_incoming_pod(item: Object, namespace: str, *, native_sidecars: bool = True) -> IncomingPod:
-    """Pick out what matching and sizing read.
-
-    Raises:
-        BadObject: a field that they read does not have the right type.
-    """
-    metadata = object_at(item, "metadata", "")
-    spec = object_at(item, "spec", "")
-    text_at(metadata, "name", "metadata")
-    text_at(metadata, "generateName", "metadata")
-    has_no_annotations = metadata.get("annotations") is None
-    marks: tuple[str, ...] = ()
-    if not has_no_annotations:
-        annotations = labels_at(metadata, "annotations", "metadata")
-        marks = tuple([key for key in annotations if key.startswith(BOOST_MARKS)])
-    picked: Json = {"resources": spec.get("resources")}
-    for key in _OF_SPEC:
-        if spec.get(key) is not None:
-            containers = objects_at(spec, key, "spec")
-            picked[key] = [_picked(container, _OF_CONTAINERS) for container in containers]
-    matched = (namespace, metadata.get("labels"), metadata.get("ownerReferences"))
-    sized = (has_no_annotations, picked, marks) if marks else (has_no_annotations, picked)
-    keys = _key(matched), _key(sized)
-    return IncomingPod(namespace, *keys, metadata, picked, marks, native_sidecars)
-
-
-def _picked(item: Object, keys: tuple[str, ...]) -> Json:
-    return {key: item[key] for key in keys if key in item}
-
-
-def _key(parts: object) -> bytes:
-    try:
-        return orjson.dumps(parts)
-    except TypeError:  # numbers or depths that no JSON of an API server holds
-        pass
-    try:
-        return repr(parts).encode()
-    except RecursionError:
-        raise BadObject("", "it is nested too deeply") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,7 +151,37 @@ class PodVerdict(NamedTuple):
         return _encoded(self.unmarking) if self.unmarking else ""
 
 
-_MOST_KEPT_BYTES = 32 * 1024 * 1024  # roughly, of sizes; of matches a quarter
+_MOST_KEPT_BYTES: Final = 32 * 1024 * 1024  # roughly, of sizes; of matches a quarter
+_MOST_OF_ALL: Final = 16  # what takes more than this part of it is not kept
+
+T = TypeVar("T")
+K = TypeVar("K", bound=object)
+
+
+class Remembered(Generic[K, T]):
+    """Results that are kept for equal pods, by version and key; several threads may use it."""
+
+    def __init__(self, most_bytes: int) -> None:
+        self._most_bytes = most_bytes
+        self._bytes = 0  # what versions that are gone had counts on until all is forgotten
+        self._kept: WeakKeyDictionary[K, tuple[object, dict[bytes, T]]] = WeakKeyDictionary()
+
+    def get(self, version: K, valid_with: object, key: bytes) -> T | None:
+        """Return a result, if it was kept for this version and the same object beside it."""
+        kept = self._kept.get(version)
+        return kept[1].get(key) if kept is not None and kept[0] is valid_with else None
+
+    def keep(self, version: K, valid_with: object, key: bytes, result: T, size_bytes: int) -> None:
+        """Keep a result, unless it is a good part of all that may be kept."""
+        if size_bytes > self._most_bytes // _MOST_OF_ALL:
+            return
+        self._bytes += size_bytes
+        if self._bytes > self._most_bytes:
+            self._kept, self._bytes = WeakKeyDictionary(), size_bytes
+        kept = self._kept.get(version)
+        if kept is None or kept[0] is not valid_with:
+            kept = self._kept[version] = valid_with, {}
+        kept[1][memoryview(key).tobytes()] = result  # bytes from orjson take 4 KB, however few
 
 
 class PodAdmission:
@@ -263,8 +214,8 @@ class PodAdmission:
             if isinstance(match, LookupNeeded):
                 return match
             if match.vpa is None:
-                unmarking = _unmarking(incoming.marks) if self._boosts else ()
-                return PodVerdict(match.reason, match.message, incoming, match, None, unmarking)
+                removal = _removal(incoming.boost_keys) if self._boosts else ()
+                return PodVerdict(match.reason, match.message, incoming, match, None, removal)
             sized = self._size(incoming, match.vpa, view.limits)
         except BadObject as error:
             return PodVerdict(PodReason.UNREADABLE, str(error))
@@ -276,7 +227,7 @@ class PodAdmission:
         kept = self._matches.get(view.cache_key, None, incoming.match_key)
         if kept is not None:
             return kept
-        match = match_pod(incoming, view, looked_up, boosts=self._boosts)
+        match = match_pod(incoming, view, looked_up, boosts=self._boosts, is_new=True)
         if isinstance(match, Match) and not looked_up:
             key = incoming.match_key
             size_bytes = 500 + len(key) + 2 * len(match.message) + 8 * len(match.weaker)
@@ -286,42 +237,62 @@ class PodAdmission:
     def _size(self, incoming: IncomingPod, vpa: Vpa, limits: NamespaceLimits) -> PodSizes:
         kept = self._sizes.get(vpa.index, limits, incoming.size_key)
         if kept is None:
-            marks = incoming.marks if self._boosts else ()
-            kept = size_pod(incoming.pod(), vpa, limits, self._rules, marks)
+            boost_keys = incoming.boost_keys if self._boosts else ()
+            kept = size_pod(incoming.pod(), vpa, limits, self._rules, boost_keys)
             # The values behind a patch take several times as much as its text.
             size_bytes = 1_000 + 4 * len(incoming.size_key) + 8 * len(kept.encoded)
             self._sizes.keep(vpa.index, limits, incoming.size_key, kept, size_bytes)
         return kept
 
 
+_MOST_OWNERS: Final = 10
+
+
+def admit_with_lookups(
+    admit: Callable[[LookedUp], PodVerdict | LookupNeeded],
+    find: Callable[[Lookup], LookupResult],
+    first: LookupNeeded | None = None,
+) -> PodVerdict:
+    """Ask for a decision, and look up what it needs; `first` is what it is known to need."""
+    needed, looked_up = first, {}
+    for _ in range(_MOST_OWNERS):
+        if needed is not None:
+            looked_up[needed.lookup.key] = find(needed.lookup)
+        verdict = admit(looked_up)
+        if isinstance(verdict, PodVerdict):
+            return verdict
+        needed = verdict
+    return PodVerdict(MatchReason.OWNER_UNKNOWN, f"more than {_MOST_OWNERS} owners to look up")
+
+
 def size_pod(
-    pod: Pod, vpa: Vpa, limits: NamespaceLimits, rules: PodRules, marks: Sequence[str] = ()
+    pod: Pod, vpa: Vpa, limits: NamespaceLimits, rules: PodRules, brought: Sequence[str] = ()
 ) -> PodSizes:
-    """Work out what a pod gets from the VPA that controls it; `marks` are not to stay.
+    """Work out what a pod gets from its VPA; boost annotations that it `brought` are removed.
 
     Raises:
         BadObject: the pod's resources cannot be read.
     """
     containers = _container_verdicts(pod, vpa, limits, rules)
     patch = pod_patch(pod, vpa.name, containers)
-    ours = {one.boost.annotation for one in containers if one.boost} if marks else set()
-    patch += _unmarking([key for key in marks if key not in ours])
+    ours = {one.boost.annotation_key for one in containers if one.boost}
+    patch += _removal([key for key in brought if key not in ours])
     is_sized = any(one.requests or one.limits for one in containers)
-    reason = PodReason.SIZED if is_sized else PodReason.NO_RECOMMENDATION
-    changes = {
-        operation["path"]: operation["value"]
-        for operation in patch
-        if operation["path"].startswith("/spec/")
-    }
-    return PodSizes(reason, containers, patch, _encoded(patch), changes)
+    is_held = any(one.recommendation and held_notes(one.recommendation, vpa) for one in containers)
+    unsized = PodReason.SCALED_HORIZONTALLY if is_held else PodReason.NO_RECOMMENDATION
+    of_spec = (one for one in patch if one["path"].startswith("/spec/"))
+    changes = {one["path"]: one["value"] for one in of_spec}
+    return PodSizes(
+        PodReason.SIZED if is_sized else unsized, containers, patch, _encoded(patch), changes
+    )
 
 
 def _encoded(patch: Sequence[Operation]) -> str:
     return b64encode(orjson.dumps(patch)).decode()
 
 
-def _unmarking(marks: Sequence[str]) -> tuple[Operation, ...]:
-    return tuple([remove(("metadata", "annotations", key)) for key in marks])
+def _removal(keys: Sequence[str]) -> tuple[Operation, ...]:
+    return tuple([remove(("metadata", "annotations", key)) for key in keys])
 
 
 def _container_verdicts(
@@ -359,8 +330,8 @@ def pod_patch(pod: Pod, vpa: str, containers: Sequence[ContainerVerdict]) -> lis
     updates: list[str] = []
     for container, patched in zip(pod.containers, containers, strict=True):
         if patched.boost is not None:
-            path = pointer("metadata", "annotations", patched.boost.annotation)
-            operations.append(add(path, patched.boost.original))
+            path = pointer("metadata", "annotations", patched.boost.annotation_key)
+            operations.append(add(path, patched.boost.annotation_value))
         changes, words = _container_patch(container, patched)
         operations += changes
         if changes:

@@ -17,6 +17,7 @@ from typing import Final
 
 from app.admission.core.field_errors import FieldError, FieldWarning, Verdicts, forbidden, quoted
 from app.admission.core.vpa_review import (
+    ROLE_LEASE_PATH,
     SELECTOR_PATH,
     VpaReview,
     VpaVersion,
@@ -24,6 +25,7 @@ from app.admission.core.vpa_review import (
     read_vpa_review,
 )
 from app.model.review import AdmissionRequest
+from app.model.role_leases import ROLE_LEASE_ANNOTATION, role_lease_of
 from app.model.selectors import Relation, relation
 from app.model.vpa import TargetReference, Vpa
 
@@ -91,21 +93,39 @@ def overlap_findings(
 
 
 def conflicts(vpa: Vpa, others: Iterable[Vpa]) -> Iterator[FieldError]:
-    """Yield a error for each VPA that could claim a pod together with this one."""
+    """Yield an error for each VPA that could claim a pod together, or has another Lease."""
     if vpa.target is None:
         return
+    target = f"{vpa.target.kind}/{vpa.target.name}"
     for other in rivals(vpa, others):
         overlap = relation(vpa.selector, other.selector)
-        yield _conflict(vpa, other, overlap, f"{vpa.target.kind}/{vpa.target.name}")
+        if overlap is Relation.DISJOINT:
+            yield _other_lease(other, target)
+        else:
+            yield _conflict(vpa, other, overlap, target)
 
 
 def rivals(vpa: Vpa, others: Iterable[Vpa]) -> list[Vpa]:
-    """Return the VPAs that could claim a pod together with this one, the strongest first."""
+    """Return the VPAs of the same target that this one is in conflict with, the strongest first.
+
+    They could claim a pod together, or give its label by another Lease.
+    """
     if not _claims_pods(vpa):
         return []
     siblings = [other for other in others if _is_sibling(vpa, other)]
-    found = (one for one in siblings if relation(vpa.selector, one.selector) != Relation.DISJOINT)
+    found = (
+        one
+        for one in siblings
+        if relation(vpa.selector, one.selector) != Relation.DISJOINT or _contradict(vpa, one)
+    )
     return sorted(found, key=lambda other: other.precedence)
+
+
+def _contradict(vpa: Vpa, other: Vpa) -> bool:
+    """Whether two VPAs give a label by different Leases, or with different values."""
+    mine = role_lease_of(vpa.annotations)
+    theirs = role_lease_of(other.annotations) if mine is not None else None
+    return mine is not None and theirs is not None and mine.key == theirs.key and mine != theirs
 
 
 def _is_sibling(vpa: Vpa, other: Vpa) -> bool:
@@ -132,11 +152,19 @@ def _claims_more(new: VpaVersion, old: VpaVersion | None) -> bool:
     if old is None or old.selector_errors or old.vpa.target is None or new.vpa.target is None:
         return True
     is_same_target = old.vpa.target.key == new.vpa.target.key
-    return not is_same_target or old.vpa.selector != new.vpa.selector
+    is_same_lease = role_lease_of(old.vpa.annotations) == role_lease_of(new.vpa.annotations)
+    return not is_same_target or not is_same_lease or old.vpa.selector != new.vpa.selector
 
 
 def _takes_all(vpa: Vpa) -> bool:
     return vpa.selector is None or vpa.selector.is_everything
+
+
+def _other_lease(other: Vpa, target: str) -> FieldError:
+    who, text = quoted(other.name), quoted(other.annotations[ROLE_LEASE_ANNOTATION])
+    told = f"VerticalPodAutoscaler {who} of {target} gives the same label by {text}; "
+    told += "both have to name one Lease, and one value for each role"
+    return forbidden(ROLE_LEASE_PATH, told)
 
 
 def _conflict(vpa: Vpa, other: Vpa, overlap: Relation, target: str) -> FieldError:
@@ -180,9 +208,9 @@ class PendingVpas:
 
     def adding(self, vpa: Vpa, now: float) -> PendingVpas:
         """Return these with what counts of one more, without those no review asks for any more."""
-        claim = replace(
-            vpa, annotations={}, policies=None, recommendation=None, conditions=(), recommenders=()
-        )
+        kept = {key: text for key, text in vpa.annotations.items() if key == ROLE_LEASE_ANNOTATION}
+        claim = replace(vpa, annotations=kept, policies=None, recommendation=None)
+        claim = replace(claim, conditions=(), recommenders=())
         return PendingVpas((*self._unexpired(now - LONGEST_SECONDS), (now, claim)))
 
     def pending(self, since: float) -> tuple[Vpa, ...]:

@@ -11,8 +11,9 @@ from app.admission.core.mutate import ContainerVerdict, PodVerdict
 from app.model.fields import Json
 from app.model.pods import Container
 from app.model.quantity import CPU, SIZED, Quantity, in_order
-from app.model.vpa import Vpa, limits_follow
+from app.model.vpa import Vpa
 from app.sizing.boost import Boosted, BoostRefusal, Ceiling
+from app.sizing.capping import limits_follow
 from app.sizing.matching import Match
 
 _CEILINGS = {
@@ -52,7 +53,7 @@ def explain(verdict: PodVerdict) -> Json:
 def _chosen(match: Match, vpa: Vpa) -> Json:
     explanation = _named(vpa)
     if not match.weaker:
-        return explanation | {"why": "no other VPA wants the pod"}
+        return explanation | {"why": "the only VPA that matches the pod"}
     explanation["why"] = f"it is the oldest {'that boosts it' if vpa.is_off else 'active one'}"
     explanation["weaker"] = [
         _named(other) | {"why": _weakness(other, vpa)} for other in match.weaker
@@ -86,6 +87,8 @@ def _container(container: Container, verdict: ContainerVerdict, vpa: Vpa) -> Jso
         if amounts is not None and resource in amounts.recommended:
             story["recommended"] = str(amounts.recommended[resource])
         caps = [cap for cap in amounts.caps if cap.resource == resource] if amounts else []
+        if (metric := vpa.held_by(container.name, resource)) is not None:
+            story["held"] = metric.sentence
         if caps:
             story["caps"] = [f"{cap.by}: {cap.amount}" for cap in caps]
         if resource == CPU and (boost := _boost(verdict, vpa)) is not None:
@@ -93,7 +96,7 @@ def _container(container: Container, verdict: ContainerVerdict, vpa: Vpa) -> Jso
         request, limit = verdict.requests.get(resource), verdict.limits.get(resource)
         _tell(story, "gets", request, limit)
         if request is not None:
-            story["aboutLimit"] = _limit(container, vpa, resource, request, limit)
+            story["aboutLimit"] = _limit(container, vpa, resource, limit)
         if story:
             explanation[resource] = story
     return explanation
@@ -105,16 +108,16 @@ def _silence(verdict: ContainerVerdict, vpa: Vpa) -> str | None:
     if vpa.is_off:
         return "the VPA is in mode Off"
     if vpa.recommendation is None:
-        return "the VPA has none yet"
+        return "the VPA has no recommendation yet"
     if policy is not None and policy.is_off:
         return "the container's policy is in mode Off"
     if verdict.recommendation is None:
-        return "the VPA has none for this container"
+        return "the VPA has no recommendation for this container"
     if verdict.recommendation.is_own:
         return None
     if verdict.sizes.requests:
-        return "the VPA has none for this container, which makes room for others"
-    return "the VPA has none for this container, and the pod has room for it"
+        return "the VPA has no recommendation for this container, which makes room for others"
+    return "the VPA has no recommendation for this container, and the pod has room for it"
 
 
 def _tell(story: Json, word: str, request: Quantity | None, limit: Quantity | None) -> None:
@@ -145,9 +148,7 @@ def _boosted(boost: Boosted) -> Json:
     return explanation
 
 
-def _limit(
-    container: Container, vpa: Vpa, resource: str, request: Quantity, limit: Quantity | None
-) -> str:
+def _limit(container: Container, vpa: Vpa, resource: str, limit: Quantity | None) -> str:
     """Return how a limit came about, or why none was written."""
     spec = container.resources
     had, asked = spec.limit(resource), spec.request(resource)
@@ -161,5 +162,5 @@ def _limit(
     if had is None or had.is_zero:
         return "follows from the usual one of the LimitRange"
     if asked is None or asked.is_zero or asked.milli == had.milli:
-        return "equals the request" if limit == request else "left as it is: a boost lowers nothing"
+        return "equals the request"
     return "keeps its ratio to the request"

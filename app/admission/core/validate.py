@@ -16,14 +16,13 @@ from typing import Final
 
 import orjson
 
-from app.admission.core.check_spec import boost_warnings, spec_findings
+from app.admission.core.check_spec import boost_warnings, pause_warnings, spec_findings
 from app.admission.core.field_errors import STORED_TOO, FieldError, FieldWarning, denial, truncated
 from app.admission.core.overlap import Disjointness, overlap_findings, siblings_wanted
 from app.admission.core.vpa_review import VpaReview, is_exempt, read_vpa_review
 from app.model.fields import Json, Object
-from app.model.gates import FeatureGates
+from app.model.gates import FeatureGates, ServerVersion
 from app.model.review import AdmissionRequest
-from app.model.server_version import ServerVersion
 from app.model.snapshot import EMPTY_VIEW, NamespaceView
 from app.model.update_modes import DEFAULT_MODE
 from app.model.vpa import VPA_GROUP, VPA_KIND, Vpa
@@ -129,7 +128,7 @@ def review_vpa(
     claims = asked is not None and asked.is_decisive and not request.dry_run and vpa.name
     return VpaVerdict(
         reason=_accepted(is_blind=asked is not None and siblings is None, is_patched=bool(patch)),
-        warnings=_warnings((*findings, *boost_warnings(vpa, view, server))),
+        warnings=_warnings((*findings, *pause_warnings(vpa), *boost_warnings(vpa, view, server))),
         patch=patch,
         claim=vpa if claims else None,
     )

@@ -9,15 +9,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Final
 
-from app.admission.core.field_errors import PREFIXES, ErrorKind, FieldError, unreadable
+from app.admission.core.field_errors import PREFIXES, ErrorKind, FieldError, invalid, unreadable
 from app.model.errors import BadObject, BadQuantity
 from app.model.fields import Json, Object, as_object, object_at
 from app.model.review import AdmissionRequest
+from app.model.role_leases import ROLE_LEASE_ANNOTATION
 from app.model.selectors import syntax_problems
 from app.model.vpa import Vpa, read_vpa
 
 _WITHOUT_OBJECT: Final = ("DELETE", "CONNECT")
+_COMPARED: Final = ".oomBumpUpRatio"  # upstream's suite compares its refusal word for word
 SELECTOR_PATH: Final = "spec.selector"
+ROLE_LEASE_PATH: Final = f"metadata.annotations[{ROLE_LEASE_ANNOTATION}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,10 +100,11 @@ def _selector_errors(selector: object) -> tuple[FieldError, ...]:
 
 
 def _unreadable(which: str, error: BadObject) -> FieldError:
-    """Return the error; clients compare the text of a quantity's, so its path is the cause's."""
-    if isinstance(error, BadQuantity):
-        return unreadable(f"{which}{error.message}", error.path)
-    return unreadable(f"{which}{error}")
+    """Return the error; that of the compared field has its path as the field of the cause only."""
+    message, path = f"{which}{error.message}", error.path
+    if path and not (isinstance(error, BadQuantity) and path.endswith(_COMPARED)):
+        return invalid(path, None, message)
+    return unreadable(message, path or ".")
 
 
 def _is_terminating(item: object) -> bool:
@@ -113,9 +117,21 @@ def _keeps_all_but_metadata(request: AdmissionRequest) -> bool:
     if request.operation == "CREATE" or not isinstance(new, dict) or not isinstance(old, dict):
         return False
     try:
-        return _without_metadata(new) == _without_metadata(old)
+        return _without_metadata(new) == _without_metadata(old) and _is_same_lease(new, old)
     except RecursionError:  # nested too deeply to compare, which no honest object is
         return False
+
+
+def _is_same_lease(new: Object, old: Object) -> bool:
+    """Whether the annotation is the same that decides about pods as a spec does."""
+    return _annotation(new) == _annotation(old)
+
+
+def _annotation(item: Object) -> object:
+    found: object = item
+    for key in ("metadata", "annotations", ROLE_LEASE_ANNOTATION):
+        found = found.get(key) if isinstance(found, dict) else None
+    return found
 
 
 def _without_metadata(item: Object) -> Json:

@@ -345,6 +345,8 @@ class Upstream:
             self.mended.add("a boost above the usual limit")
 
     def _look_at_boost(self, base: Quantity, request: Quantity, limit: Quantity) -> None:
+        if milli(base) == 0:
+            self.mended.add("a boost of no request, which nothing can end")
         if milli(request) <= milli(base):
             self.mended.add("a boost that does not raise")
         most = self.container_range["max"].get("cpu", ZERO) if self.container_range else ZERO

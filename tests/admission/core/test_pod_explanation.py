@@ -90,7 +90,7 @@ def test_whole_story() -> None:
 @cases(
     "vpas why",
     {
-        "alone": ([make.vpa_json("a")], ["no other VPA wants the pod"]),
+        "alone": ([make.vpa_json("a")], ["the only VPA that matches the pod"]),
         "as old": (
             [make.vpa_json("a"), make.vpa_json("b")],
             ["it is the oldest active one", "it is as old, and later by name"],
@@ -111,12 +111,15 @@ def test_choice(vpas: list[Json], why: list[str]) -> None:
     "vpa expected",
     {
         "off": (vpa_json(mode="Off", boost={}), OFF),
-        "none yet": (vpa_json(), "the VPA has none yet"),
+        "none yet": (vpa_json(), "the VPA has no recommendation yet"),
         "container off": (
             vpa_json(advice("app", "1"), policies=[make.policy_json(mode="Off")]),
             "the container's policy is in mode Off",
         ),
-        "for others": (vpa_json(advice("other", "1")), "the VPA has none for this container"),
+        "for others": (
+            vpa_json(advice("other", "1")),
+            "the VPA has no recommendation for this container",
+        ),
         "there is one": (vpa_json(advice("app", "1")), None),
     },
 )
@@ -131,10 +134,14 @@ def test_silence(vpa: Json, expected: str | None) -> None:
     {
         "it has to": (
             "1",
-            "the VPA has none for this container, which makes room for others",
+            "the VPA has no recommendation for this container, which makes room for others",
             {"request": "500m", "limit": "500m"},
         ),
-        "not": ("9", "the VPA has none for this container, and the pod has room for it", None),
+        "not": (
+            "9",
+            "the VPA has no recommendation for this container, and the pod has room for it",
+            None,
+        ),
     },
 )
 def test_making_room(most: str, expected: str, gets: Json | None) -> None:
@@ -154,6 +161,13 @@ def test_making_room(most: str, expected: str, gets: Json | None) -> None:
         "y": ("1", {"factor": 2}, True, None, {"from": "1", "wanted": "2", "to": "2"}),
         "rise": ("1", {"factor": 1}, True, None, "refused: it would not raise the request"),
         "nothing": ("-", {"factor": 2}, True, None, "refused: the container asks for no cpu"),
+        "more than nothing": (
+            "-",
+            {"quantity": "500m"},
+            True,
+            None,
+            "refused: the container asks for no cpu",
+        ),
         "type": ("1", {"kind": "X"}, True, None, "refused: its type is unknown"),
         "gate": ("1", {"factor": 2}, False, None, "refused: the feature gate is off"),
         "flag": (
@@ -215,14 +229,6 @@ def test_usual_limit() -> None:
     found = admit(make.pod_json(box("app", "1")), vpa_json(advice("app", "3")), limits)
     (told,) = explain(found.verdict)["containers"]
     assert told["cpu"]["aboutLimit"] == "follows from the usual one of the LimitRange"
-
-
-def test_boost_beside_a_limit() -> None:
-    """A limit without a request is no base for a boost, and does not fall."""
-    vpa = vpa_json(boost=make.boost_json(quantity="500m"))
-    (told,) = explain(admit(make.pod_json(box("app", "-", "2")), vpa).verdict)["containers"]
-    assert told["cpu"]["gets"] == {"request": "500m", "limit": "2"}
-    assert told["cpu"]["aboutLimit"] == "left as it is: a boost lowers nothing"
 
 
 def test_other_resources() -> None:
@@ -311,3 +317,23 @@ def patched(verdict: PodVerdict) -> set[tuple[int, str, str, str]]:
             resource = parts[6].replace("~1", "/").replace("~0", "~")
             found.add((int(parts[3]), parts[5].removesuffix("s"), resource, operation["value"]))
     return found
+
+
+@cases(
+    "metrics gets reason",
+    {
+        "one resource": (["cpu"], {"request": "200Mi"}, "Sized"),
+        "all that is recommended": (["cpu", "memory"], None, "ScaledHorizontally"),
+    },
+)
+def test_what_replicas_are_scaled_by(metrics: list[str], gets: Json | None, reason: str) -> None:
+    """A resource that stays because an HPA scales by it says so; the others are sized."""
+    hpa = make.hpa_json(*(make.metric_json(name, 70) for name in metrics))
+    pod = make.pod_json(box("a", "100m/100Mi"))
+    told = explain(admit(pod, vpa_json(advice("a", "250m/200Mi")), hpa).verdict)
+    (container,) = told["containers"]
+    held = "HorizontalPodAutoscaler/web adds replicas above 70% of the pod's cpu request"
+    assert told["reason"] == reason
+    assert container["cpu"]["held"] == held
+    assert "gets" not in container["cpu"]
+    assert container["memory"].get("gets") == gets

@@ -5,8 +5,7 @@ from __future__ import annotations
 import gc
 import weakref
 
-from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
-from app.admission.core.remembered import Remembered
+from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict, Remembered
 from app.model.kinds import CacheKey
 from app.model.review import read_review
 from app.model.snapshot import Snapshot

@@ -19,9 +19,8 @@ from app.admission.core.validate import (
     review_vpa,
 )
 from app.model.fields import Json
-from app.model.gates import FeatureGate, FeatureGates
+from app.model.gates import FeatureGate, FeatureGates, ServerVersion
 from app.model.review import AdmissionRequest
-from app.model.server_version import ServerVersion
 from app.model.snapshot import EMPTY_VIEW, NamespaceView
 from app.model.vpa import Vpa
 from tests import make
@@ -35,7 +34,6 @@ RULES = Disjointness.ENFORCE
 IN_PLACE = FeatureGates(frozenset({FeatureGate.IN_PLACE}))
 REQUIRED, INVALID, FORBIDDEN = ErrorKind.REQUIRED, ErrorKind.INVALID, ErrorKind.FORBIDDEN
 NOT_SUPPORTED, TOO_MANY = ErrorKind.NOT_SUPPORTED, ErrorKind.TOO_MANY
-INTERNAL = ErrorKind.INTERNAL
 POLICY = "spec.resourcePolicy.containerPolicies[0]"
 UPDATE = "spec.updatePolicy"
 HIGHER = "TargetHigherThanRequests"
@@ -109,8 +107,8 @@ OLD_SERVER = (
     "so boosted pods keep their CPU for their whole life"
 )
 NO_PROBE = (
-    "{}: without a readiness or startup probe of app pods may be Ready, "
-    "and their boosts over, long before they have started"
+    "{}: without a readiness or startup probe in each boosted container pods may be Ready, "
+    "and their boosts over, long before they have started; missing in app"
 )
 
 
@@ -144,6 +142,26 @@ def test_what_boosts_need(
 
 
 @cases(
+    "value expected",
+    {
+        "a boolean": ("true", []),
+        "another": ("F", []),
+        "none": (
+            "yes",
+            [
+                'metadata.annotations[plumbline/paused]: "yes" is no boolean; it counts as true, '
+                "so running pods are neither evicted nor resized"
+            ],
+        ),
+    },
+)
+def test_a_pause_that_is_no_boolean(value: str, expected: list[str]) -> None:
+    """A VPA is stored whatever pauses it, with a warning if that is no boolean."""
+    found = judge(make.vpa_json(annotations={"plumbline/paused": value}))
+    assert (found.allowed, list(found.warnings)) == (True, expected)
+
+
+@cases(
     "new old expected warnings",
     {
         "mode": (updating(updateMode="InPlace", minReplicas=2), vpa(mode="InPlace"), [], 0),
@@ -160,8 +178,8 @@ def test_what_boosts_need(
             0,
         ),
         "a target is only required of new ones": (make.vpa_json(target=None), vpa(), [], 0),
-        "unreadable before": (vpa(), {"spec": 5}, [(".", INTERNAL)], 0),
-        "unreadable now": ({"spec": 5}, vpa(), [(".", INTERNAL)], 0),
+        "unreadable before": (vpa(), {"spec": 5}, [("spec", INVALID)], 0),
+        "unreadable now": ({"spec": 5}, vpa(), [("spec", INVALID)], 0),
     },
 )
 def test_updated(new: Json, old: Json, expected: Errors, warnings: int) -> None:

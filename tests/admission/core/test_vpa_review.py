@@ -74,37 +74,69 @@ NO_QUANTITY = (
         "no object": (None, NO_OBJECT, "."),
         "a list": ([], "expected an object, found a list", "."),
         "a string": ("x", 'expected an object, found the string "x"', "."),
-        "a spec that is a list": ({"spec": []}, "spec: expected an object, found a list", "."),
         "a quantity, in an API server's words": (
             make.vpa_json(policies=[make.policy_json(oomBumpUpRatio="not-a-number")]),
             NO_QUANTITY,
             "spec.resourcePolicy.containerPolicies[0].oomBumpUpRatio",
         ),
-        "a quantity in a map": (
-            make.vpa_json(policies=[{}, make.policy_json(minAllowed={"cpu": "much"})]),
-            NO_QUANTITY,
-            "spec.resourcePolicy.containerPolicies[1].minAllowed[cpu]",
-        ),
-        "garbage in status": (
-            make.vpa_json(status={"conditions": {}}),
-            "status.conditions: expected a list, found an object",
-            ".",
-        ),
     },
 )
 def test_unreadable(new: object, message: str, path: str) -> None:
-    """What cannot be read is an error that names the field, in its sentence or as its path."""
+    """What is no VPA at all is an error of the whole, as is the quantity that suites compare."""
     written = read_vpa_review(update(new, None, "CREATE"))
     assert written.unreadable == (FieldError(path, ErrorKind.INTERNAL, None, message),)
     assert written.new is None
     assert str(written.unreadable[0]) == f".: Internal error: {message}"
 
 
+@cases(
+    "new told",
+    {
+        "a spec that is a list": (
+            {"spec": []},
+            "spec: Invalid value: expected an object, found a list",
+        ),
+        "half a factor": (
+            make.vpa_json(boost={"cpu": {"type": "Factor", "factor": 1.5}}),
+            "spec.startupBoost.cpu.factor: Invalid value: "
+            "expected a whole number, found the number 1.5",
+        ),
+        "a quantity": (
+            make.vpa_json(boost=make.boost_json(quantity="much")),
+            f"spec.startupBoost.cpu.quantity: Invalid value: {NO_QUANTITY}",
+        ),
+        "a quantity in a map": (
+            make.vpa_json(policies=[{}, make.policy_json(minAllowed={"cpu": "much"})]),
+            "spec.resourcePolicy.containerPolicies[1].minAllowed[cpu]: Invalid value: "
+            f"{NO_QUANTITY}",
+        ),
+        "a factor with a unit": (
+            make.vpa_json(
+                policies=[
+                    make.policy_json(startupBoost={"cpu": {"type": "Factor", "factor": "500m"}})
+                ]
+            ),
+            "spec.resourcePolicy.containerPolicies[0].startupBoost.cpu.factor: Invalid value: "
+            'expected a whole number, found the string "500m"',
+        ),
+        "garbage in status": (
+            make.vpa_json(status={"conditions": {}}),
+            "status.conditions: Invalid value: expected a list, found an object",
+        ),
+    },
+)
+def test_values_of_the_wrong_type(new: object, told: str) -> None:
+    """A value of the wrong type, or no quantity, is an invalid value of its field."""
+    (error,) = read_vpa_review(update(new, None, "CREATE")).unreadable
+    assert str(error) == told
+    assert (error.path, error.kind) == (told.partition(":")[0], ErrorKind.INVALID)
+
+
 def test_unreadable_old() -> None:
     """A stored object that cannot be read is told apart."""
     written = read_vpa_review(update(make.vpa_json(), {"spec": []}))
-    assert [error.detail for error in written.unreadable] == [
-        "oldObject: spec: expected an object, found a list"
+    assert list(map(str, written.unreadable)) == [
+        "spec: Invalid value: oldObject: expected an object, found a list"
     ]
     assert written.new is not None
     assert written.old is None
