@@ -21,11 +21,11 @@ from fastapi import APIRouter, Depends, FastAPI, Header, Path, Query, Request, R
 from fastapi.security import HTTPBearer
 from starlette.types import ASGIApp
 
-from app.kube.lookup_limits import LimitReached
 from app.model.errors import BadObject, ClusterError, NotFound
+from app.model.pod_roles import why_roles
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
-from app.ports import PODS, VPAS, Json
+from app.ports import PODS, VPAS, Json, LimitReached
 from app.recommender.api_shapes import Page, PodAnswer, Recommendation
 from app.recommender.core.estimation import VpaDerivation
 from app.recommender.core.explanation import explained
@@ -33,9 +33,15 @@ from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import VpaKey
 from app.recommender.metrics import exposition
 from app.runtime.access import Caller, Guard
-from app.runtime.answers import AnswerThreads, SharedPage
+from app.runtime.answers import (
+    AnswerThreads,
+    Refusal,
+    SharedPage,
+    described,
+    known_parameters,
+    tell_problems,
+)
 from app.runtime.exposition import CONTENT_TYPE
-from app.runtime.problems import Refusal, described, tell_problems
 
 log = logging.getLogger("recommender.api")
 
@@ -137,6 +143,7 @@ class Recommendations:
         self.guard.admit(caller, "get", namespace, name, PODS)  # it is read with our own rights
         snapshot, derivations = self._known(namespace, explains)
         pod = self._preview(namespace, name, snapshot)
+        running = snapshot.of(namespace).pods.get(name)
         found = self._explained([pod.vpa], derivations, explains)[0] if pod.vpa is not None else {}
         entries = {entry["container"]: entry for entry in found.get("containers", ())}
         return {
@@ -146,6 +153,7 @@ class Recommendations:
             "message": pod.message,
             "owner": pod.owner,
             "vpa": pod.vpa.name if pod.vpa is not None else "",
+            "role": why_roles(running) if running is not None else "",
             "containers": [
                 one.to_json(entries.get(one.name), explains=explains) for one in pod.containers
             ],
@@ -251,7 +259,7 @@ def add_recommendation_metrics(
     threads = AnswerThreads(_THREADS_FOR_NUMBERS, reached)
     page = SharedPage(lambda: exposition(vpas()))
 
-    @app.get("/metrics/recommendations")
+    @app.get("/metrics/recommendations")  # Prometheus adds whatever parameters its users want
     async def recommendation_metrics(request: Request) -> Response:
         """Recommendations for Prometheus, which may list VPAs everywhere."""
         await threads.answer(partial(guard.admit, Caller.of(request), "list"))
@@ -300,7 +308,8 @@ def _routes(found: Recommendations, answers: _Answers) -> APIRouter:
         prefix="/v1",
         responses=_ANSWERS,
         tags=["recommendations"],
-        dependencies=[Security(_BEARER)],  # for the documentation; the guard reads it
+        # The first is for the documentation; the guard reads it.
+        dependencies=[Security(_BEARER), Depends(known_parameters)],
     )
 
     @router.get("/recommendations", response_model=Page)

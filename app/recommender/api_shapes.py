@@ -183,6 +183,8 @@ class PodAnswer(_Shape):
     owner: str
     """The topmost controller; empty if there is none."""
     vpa: str
-    """The VPA that controls it; empty if none does."""
+    """The VPA that would control it; empty if none does."""
+    role: str
+    """What the running pod is by a Lease, and why; empty if no Lease gives it a role."""
     computed_at: datetime | None
     containers: list[PodContainer]

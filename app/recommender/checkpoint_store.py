@@ -79,7 +79,7 @@ class ClusterCheckpoints:
         self, resource: Resource, namespace: str, may_continue: Callable[[], bool]
     ) -> Iterator[Json]:
         pages = listed(self._cluster, resource, namespace, may_continue)
-        for page in leavable(pages, may_continue):
+        for page in leavable(resource.plural, pages, may_continue):
             yield from page
 
 

@@ -17,9 +17,9 @@ from datetime import datetime
 from typing import Final
 
 from app.model.kinds import ObjectKey, OwnerReference
+from app.model.pod_roles import as_acting
 from app.model.pods import Pod
-from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot
-from app.model.turns import in_turns
+from app.model.snapshot import EMPTY_VIEW, NamespaceView, Snapshot, in_turns
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, Workload
 from app.ports import Clock, Owners
@@ -200,7 +200,7 @@ class ClusterFeed:
         before = place.told.get(pod.name)
         if before is None or before[0] is not pod or before[1] != top:
             place.told[pod.name] = (pod, top)
-            self.model.pod_seen(pod, now, top=top)
+            self.model.pod_seen(as_acting(pod), now, top=top)
         return True
 
     def _resolved(self, vpa: Vpa, view: NamespaceView, *, waits: bool) -> ObservedVpa | None:
@@ -210,7 +210,7 @@ class ClusterFeed:
             if answer is None:
                 return None
             known[found.lookup.key] = answer
-        return ObservedVpa(vpa, found.selector, found.problem)
+        return found
 
     def _top(self, place: _Place, pod: Pod, *, waits: bool) -> ObjectKey | None:
         owner = pod.controller

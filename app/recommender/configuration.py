@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from datetime import datetime
 from typing import Final
 
@@ -12,7 +12,7 @@ from app.model.gates import FeatureGate
 from app.model.snapshot import Snapshot
 from app.ports import Clock, Owners
 from app.recommender.checkpoint_store import CheckpointSource
-from app.recommender.core.promql import PastRules, Span
+from app.recommender.core.promql import PastRules
 from app.recommender.core.rules import (
     AggregationRules,
     CapRules,
@@ -22,8 +22,11 @@ from app.recommender.core.rules import (
     ResourceRules,
 )
 from app.recommender.flags import (
+    AggregationFlags,
     EstimationFlags,
+    FormatFlags,
     ParityWith,
+    PostProcessingFlags,
     RecommenderSettings,
 )
 from app.recommender.metrics import RecommenderMetrics
@@ -87,23 +90,37 @@ def round_rules(settings: RecommenderSettings) -> RoundRules:
 
 def _model_rules(settings: RecommenderSettings) -> RecommenderRules:
     """Return the rules of the recommender's core."""
-    loop, caps = settings.loop, settings.post_processing
-    return RecommenderRules(
-        name=loop.name,
-        estimator=_estimator(settings.estimation),
-        aggregation=AggregationRules(**asdict(settings.aggregation)),  # of the same names
-        format=FormatRules(**asdict(settings.format)),
-        caps=CapRules(
-            integer_cpu=caps.integer_cpu,
-            max_allowed_cpu=caps.max_cpu,
-            max_allowed_memory=caps.max_memory,
+    loop = settings.loop
+    return replace(
+        amount_rules(
+            settings.estimation, settings.aggregation, settings.format, settings.post_processing
         ),
+        name=loop.name,
         memory_saver=loop.memory_saver,
         per_vpa_config=FeatureGate.PER_VPA_CONFIG in loop.gates,
         native_sidecars=loop.native_sidecars,
         cpu_startup_boost=FeatureGate.CPU_STARTUP_BOOST in loop.gates,
         expects_past=has_past(settings),
         gathers_quality=True,
+    )
+
+
+def amount_rules(
+    estimation: EstimationFlags,
+    aggregation: AggregationFlags,
+    formatting: FormatFlags,
+    caps: PostProcessingFlags,
+) -> RecommenderRules:
+    """Return the rules that make amounts of samples; the others are the usual ones."""
+    return RecommenderRules(
+        estimator=_estimator(estimation),
+        aggregation=AggregationRules(**asdict(aggregation)),  # of the same names
+        format=FormatRules(**asdict(formatting)),
+        caps=CapRules(
+            integer_cpu=caps.integer_cpu,
+            max_allowed_cpu=caps.max_cpu,
+            max_allowed_memory=caps.max_memory,
+        ),
     )
 
 
@@ -118,22 +135,22 @@ def past_rules(settings: RecommenderSettings) -> PastRules:
     Raises:
         BadSetting: it has more points than can be read.
     """
-    flags = settings.prometheus
-    if flags.length.span > flags.resolution.span * _MOST_POINTS:
+    flags, past = settings.prometheus, settings.past
+    if past.length.span > past.resolution.span * _MOST_POINTS:
         raise BadSetting(
-            f"--history-length={flags.length.text} has more than {_MOST_POINTS} points of "
-            f"--history-resolution={flags.resolution.text}"
+            f"--history-length={past.length.text} has more than {_MOST_POINTS} points of "
+            f"--history-resolution={past.resolution.text}"
         )
     return PastRules(
         cadvisor_job=flags.cadvisor_job,
-        length=Span(*flags.length),
-        resolution=Span(*flags.resolution),
+        length=past.length,
+        resolution=past.resolution,
         cpu_metric=flags.cpu_metric,
         memory_metric=flags.memory_metric,
-        pod_labels_metric=flags.pod_labels_metric,
-        pod_label_prefix=flags.pod_label_prefix,
-        pod_namespace_label=flags.pod_namespace_label,
-        pod_name_label=flags.pod_name_label,
+        pod_labels_metric=past.pod_labels_metric,
+        pod_label_prefix=past.pod_label_prefix,
+        pod_namespace_label=past.pod_namespace_label,
+        pod_name_label=past.pod_name_label,
         container_namespace_label=flags.container_namespace_label,
         container_pod_name_label=flags.container_pod_name_label,
         container_name_label=flags.container_name_label,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from enum import StrEnum
-from typing import Annotated, ClassVar, Final
+from typing import ClassVar, Final
 
 from app.flags.flags import (
     ADDRESS,
@@ -18,11 +18,11 @@ from app.flags.flags import (
     SWITCH,
     TEXT,
     WHOLE,
-    Flag,
     FlagKind,
     ListenAddress,
     RemovedFlag,
     chosen,
+    flag,
     number,
     optional,
     whole,
@@ -30,19 +30,23 @@ from app.flags.flags import (
 from app.flags.shared import (
     NO_EFFECT,
     ClusterAccess,
+    Horizontal,
     LeaderElection,
     Logging,
-    NativeSidecars,
     PortAccess,
     Profiling,
     Scope,
-    feature_gates,
+    gates_flag,
+    horizontal_flag,
+    native_sidecars_flag,
+    role_leases_flag,
 )
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGates
 from app.model.quantity import Quantity
 from app.recommender.source_flags import (
     ExternalMetricsFlags,
+    PastFlags,
     PrometheusAccessFlags,
     PrometheusFlags,
 )
@@ -52,203 +56,183 @@ from app.recommender.source_flags import (
 class RoundFlags:
     """The loop."""
 
-    name: Annotated[
-        str,
-        Flag("recommender-name", TEXT, "default", "serve the VPAs that ask for this recommender"),
-    ]
-    interval: Annotated[
-        timedelta,
-        Flag("recommender-interval", DURATION_ABOVE_ZERO, "1m", "between two recommendations"),
-    ]
-    update_workers: Annotated[
-        int, Flag("update-worker-count", whole(1), "10", "VPAs that are written at the same time")
-    ]
-    memory_saver: Annotated[
-        bool,
-        Flag(
-            "memory-saver",
-            SWITCH,
-            "false",
-            "with --parity=upstream: skip pods that no VPA selects; else such pods never have a "
-            "history",
-        ),
-    ]
-    address: Annotated[
-        ListenAddress, Flag("address", ADDRESS, ":8942", "where metrics and health are served")
-    ]
-    gates: Annotated[FeatureGates, feature_gates()]
-    native_sidecars: NativeSidecars
+    name: str = flag(
+        "recommender-name", TEXT, "default", "handle the VPAs that name this recommender"
+    )
+    interval: timedelta = flag(
+        "recommender-interval", DURATION_ABOVE_ZERO, "1m", "time between two rounds"
+    )
+    update_workers: int = flag("update-worker-count", whole(1), "10", "VPAs written in parallel")
+    memory_saver: bool = flag(
+        "memory-saver",
+        SWITCH,
+        "false",
+        "with --parity=upstream: skip pods that no VPA selects; else such pods never have a "
+        "history",
+    )
+    address: ListenAddress = flag("address", ADDRESS, ":8942", "address of metrics, health and API")
+    gates: FeatureGates = gates_flag()
+    native_sidecars: bool = native_sidecars_flag()
+    horizontal: Horizontal = horizontal_flag()
+    role_leases: bool = role_leases_flag()
 
 
 @dataclass(frozen=True, slots=True)
 class HistoryFlags:
-    """Where usage is remembered."""
+    """History."""
 
-    storage: Annotated[
-        str, Flag("storage", TEXT, "", "prometheus, or checkpoints for anything else")
-    ]
-    checkpoints_timeout: Annotated[
-        timedelta,
-        Flag("checkpoints-timeout", DURATION, "1m", "longest time for checkpoints in one round"),
-    ]
-    checkpoints_gc_interval: Annotated[
-        timedelta,
-        Flag("checkpoints-gc-interval", DURATION, "10m", "between two searches for orphans"),
-    ]
-    min_checkpoints: Annotated[int, Flag("min-checkpoints", WHOLE, "10", NO_EFFECT)]
+    storage: str = flag("storage", TEXT, "", "prometheus, or checkpoints for anything else")
+    checkpoints_timeout: timedelta = flag(
+        "checkpoints-timeout", DURATION, "1m", "time limit for writing checkpoints in one round"
+    )
+    checkpoints_gc_interval: timedelta = flag(
+        "checkpoints-gc-interval",
+        DURATION,
+        "10m",
+        "time between two searches for orphaned checkpoints",
+    )
+    min_checkpoints: int = flag("min-checkpoints", WHOLE, "10", NO_EFFECT)
 
 
 @dataclass(frozen=True, slots=True)
 class EstimationFlags:
-    """How usage becomes a recommendation."""
+    """Estimation."""
 
-    margin: Annotated[
-        float,
-        Flag("recommendation-margin-fraction", NUMBER, "0.15", "safety margin on top of usage"),
-    ]
-    min_cpu_millicores: Annotated[
-        float,
-        Flag("pod-recommendation-min-cpu-millicores", NUMBER, "25", "least CPU of a pod"),
-    ]
-    min_memory_mib: Annotated[
-        float,
-        Flag("pod-recommendation-min-memory-mb", NUMBER, "250", "least memory of a pod, in MiB"),
-    ]
-    target_cpu: Annotated[
-        float, Flag("target-cpu-percentile", FRACTION, "0.9", "share of CPU usage to be met")
-    ]
-    lower_cpu: Annotated[
-        float,
-        Flag("recommendation-lower-bound-cpu-percentile", FRACTION, "0.5", "for the lower bound"),
-    ]
-    upper_cpu: Annotated[
-        float,
-        Flag("recommendation-upper-bound-cpu-percentile", FRACTION, "0.95", "for the upper bound"),
-    ]
-    confidence_cpu: Annotated[
-        timedelta,
-        Flag(
-            "confidence-interval-cpu",
-            DURATION_ABOVE_ZERO,
-            "24h",
-            "history of CPU usage that gives a confidence of one",
-        ),
-    ]
-    target_memory: Annotated[
-        float, Flag("target-memory-percentile", FRACTION, "0.9", "share of memory peaks to be met")
-    ]
-    lower_memory: Annotated[
-        float,
-        Flag(
-            "recommendation-lower-bound-memory-percentile", FRACTION, "0.5", "for the lower bound"
-        ),
-    ]
-    upper_memory: Annotated[
-        float,
-        Flag(
-            "recommendation-upper-bound-memory-percentile", FRACTION, "0.95", "for the upper bound"
-        ),
-    ]
-    confidence_memory: Annotated[
-        timedelta,
-        Flag(
-            "confidence-interval-memory",
-            DURATION_ABOVE_ZERO,
-            "24h",
-            "history of memory usage that gives a confidence of one",
-        ),
-    ]
+    margin: float = flag(
+        "recommendation-margin-fraction",
+        number(0),
+        "0.15",
+        "safety margin on top of usage, as a fraction of it",
+    )
+    min_cpu_millicores: float = flag(
+        "pod-recommendation-min-cpu-millicores", NUMBER, "25", "minimum CPU of a pod"
+    )
+    min_memory_mib: float = flag(
+        "pod-recommendation-min-memory-mb", NUMBER, "250", "minimum memory of a pod, in MiB"
+    )
+    target_cpu: float = flag(
+        "target-cpu-percentile", FRACTION, "0.9", "percentile of CPU usage for the target"
+    )
+    lower_cpu: float = flag(
+        "recommendation-lower-bound-cpu-percentile",
+        FRACTION,
+        "0.5",
+        "percentile for the lower bound",
+    )
+    upper_cpu: float = flag(
+        "recommendation-upper-bound-cpu-percentile",
+        FRACTION,
+        "0.95",
+        "percentile for the upper bound",
+    )
+    confidence_cpu: timedelta = flag(
+        "confidence-interval-cpu",
+        DURATION_ABOVE_ZERO,
+        "24h",
+        "length of CPU history at which confidence reaches 1",
+    )
+    target_memory: float = flag(
+        "target-memory-percentile", FRACTION, "0.9", "percentile of memory peaks for the target"
+    )
+    lower_memory: float = flag(
+        "recommendation-lower-bound-memory-percentile",
+        FRACTION,
+        "0.5",
+        "percentile for the lower bound",
+    )
+    upper_memory: float = flag(
+        "recommendation-upper-bound-memory-percentile",
+        FRACTION,
+        "0.95",
+        "percentile for the upper bound",
+    )
+    confidence_memory: timedelta = flag(
+        "confidence-interval-memory",
+        DURATION_ABOVE_ZERO,
+        "24h",
+        "length of memory history at which confidence reaches 1",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class FormatFlags:
-    """How recommendations are written."""
+    """Rounding."""
 
-    humanize_memory: Annotated[
-        bool,
-        Flag(
-            "humanize-memory", SWITCH, "false", "memory with two decimals and a suffix; deprecated"
-        ),
-    ]
-    round_cpu_millicores: Annotated[
-        int, Flag("round-cpu-millicores", WHOLE, "1", "CPU is a multiple of this; below 2: of 1")
-    ]
-    round_memory_bytes: Annotated[
-        int, Flag("round-memory-bytes", WHOLE, "1", "memory is a multiple of this; below 2: of 1")
-    ]
+    humanize_memory: bool = flag(
+        "humanize-memory", SWITCH, "false", "memory with two decimals and a suffix; deprecated"
+    )
+    round_cpu_millicores: int = flag(
+        "round-cpu-millicores", WHOLE, "1", "CPU is a multiple of this; below 2: of 1"
+    )
+    round_memory_bytes: int = flag(
+        "round-memory-bytes", WHOLE, "1", "memory is a multiple of this; below 2: of 1"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class AggregationFlags:
-    """How usage is gathered."""
+    """Aggregation and OOM kills."""
 
-    memory_interval: Annotated[
-        timedelta,
-        Flag("memory-aggregation-interval", DURATION_ABOVE_ZERO, "24h", "one memory peak each"),
-    ]
-    memory_interval_count: Annotated[
-        int,
-        Flag("memory-aggregation-interval-count", whole(1), "8", "intervals that are remembered"),
-    ]
-    memory_half_life: Annotated[
-        timedelta,
-        Flag(
-            "memory-histogram-decay-half-life",
-            DURATION_ABOVE_ZERO,
-            "24h",
-            "a memory peak so old counts half",
-        ),
-    ]
-    cpu_half_life: Annotated[
-        timedelta,
-        Flag(
-            "cpu-histogram-decay-half-life",
-            DURATION_ABOVE_ZERO,
-            "24h",
-            "CPU usage so old counts half",
-        ),
-    ]
-    oom_bump_up_ratio: Annotated[
-        float,
-        Flag("oom-bump-up-ratio", number(1), "1.2", "memory grows so much after a kill for memory"),
-    ]
-    oom_min_bump_up_bytes: Annotated[
-        float,
-        Flag("oom-min-bump-up-bytes", number(0), "104857600", "and at least by so many bytes"),
-    ]
+    memory_interval: timedelta = flag(
+        "memory-aggregation-interval",
+        DURATION_ABOVE_ZERO,
+        "24h",
+        "memory is aggregated to one peak per such interval",
+    )
+    memory_interval_count: int = flag(
+        "memory-aggregation-interval-count",
+        whole(1),
+        "8",
+        "number of intervals that memory history covers",
+    )
+    memory_half_life: timedelta = flag(
+        "memory-histogram-decay-half-life",
+        DURATION_ABOVE_ZERO,
+        "24h",
+        "age at which a memory peak counts half",
+    )
+    cpu_half_life: timedelta = flag(
+        "cpu-histogram-decay-half-life",
+        DURATION_ABOVE_ZERO,
+        "24h",
+        "age at which a CPU sample counts half",
+    )
+    oom_bump_up_ratio: float = flag(
+        "oom-bump-up-ratio",
+        number(1),
+        "1.2",
+        "factor by which memory is raised after an OOM kill",
+    )
+    oom_min_bump_up_bytes: float = flag(
+        "oom-min-bump-up-bytes",
+        number(0),
+        "104857600",
+        "minimum number of bytes by which memory is raised after an OOM kill",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class PostProcessingFlags:
-    """What happens to a recommendation before it is published."""
+    """Caps and post-processing."""
 
-    integer_cpu: Annotated[
-        bool,
-        Flag(
-            "cpu-integer-post-processor-enabled",
-            SWITCH,
-            "false",
-            "whole cores for containers whose VPA asks for them",
-        ),
-    ]
-    max_cpu: Annotated[
-        Quantity | None,
-        Flag(
-            "container-recommendation-max-allowed-cpu",
-            optional(QUANTITY),
-            "",
-            "most CPU of any container",
-        ),
-    ]
-    max_memory: Annotated[
-        Quantity | None,
-        Flag(
-            "container-recommendation-max-allowed-memory",
-            optional(QUANTITY),
-            "",
-            "most memory of any container",
-        ),
-    ]
+    integer_cpu: bool = flag(
+        "cpu-integer-post-processor-enabled",
+        SWITCH,
+        "false",
+        "round CPU up to whole cores where the VPA asks for it",
+    )
+    max_cpu: Quantity | None = flag(
+        "container-recommendation-max-allowed-cpu",
+        optional(QUANTITY),
+        "",
+        "maximum CPU of any container",
+    )
+    max_memory: Quantity | None = flag(
+        "container-recommendation-max-allowed-memory",
+        optional(QUANTITY),
+        "",
+        "maximum memory of any container",
+    )
 
 
 _NO_SINGLE_WORDS: Final = (
@@ -277,7 +261,7 @@ _PARITY: Final = FlagKind(_CHOSEN.word, _CHOSEN.wanted, _parity)
 
 @dataclass(frozen=True, slots=True)
 class VariantFlags:
-    """Likeness to upstream."""
+    """Parity with upstream."""
 
     removed: ClassVar = (
         RemovedFlag(
@@ -288,18 +272,18 @@ class VariantFlags:
             "see docs/differences.md",
         ),
     )
-    parity: Annotated[
-        ParityWith, Flag("parity", _PARITY, "none", "upstream: recommend as upstream does")
-    ]
+    parity: ParityWith = flag(
+        "parity", _PARITY, "none", "upstream: same numbers as the upstream recommender"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class RecommenderElection(LeaderElection):
     """Leader election."""
 
-    resource_name: Annotated[
-        str, Flag("leader-elect-resource-name", TEXT, "vpa-recommender-lease", "name of the Lease")
-    ]
+    resource_name: str = flag(
+        "leader-elect-resource-name", TEXT, "vpa-recommender-lease", "name of the Lease"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -315,6 +299,7 @@ class RecommenderSettings:
     post_processing: PostProcessingFlags
     prometheus: PrometheusFlags
     prometheus_access: PrometheusAccessFlags
+    past: PastFlags
     external_metrics: ExternalMetricsFlags
     likeness: VariantFlags
     election: RecommenderElection

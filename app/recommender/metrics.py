@@ -108,18 +108,18 @@ class RecommenderMetrics:
             "execution_latency_seconds", "Time of each step of a round.", EXECUTION, "step"
         )
         self._aggregates = families.gauge(
-            "aggregate_container_states_count", "Histories of usage that are kept."
+            "aggregate_container_states_count", "Container histories in memory."
         )
         self._usage_answers = families.counter(
             "metric_server_responses",
-            "Answers to questions about usage.",
+            "Responses of the metrics source.",
             "is_error",
             "client_name",
         )
         self._prometheus_requests, self._prometheus_seconds = _of_prometheus(families)
         resources = Families(registry, "vpa_resources").counter(
             "get_resources_count",
-            "Looks at the resources of containers, by where they were read.",
+            "Reads of container resources, by source.",
             "source",
         )
         self._overlapping = families.gauge(  # ours
@@ -128,16 +128,16 @@ class RecommenderMetrics:
             "namespace",
         )
         self._fates = families.counter(  # ours
-            "samples", "Samples and kills for memory, by what became of them.", "fate"
+            "samples", "Usage samples and OOM kills, by outcome.", "fate"
         )
         self._failed_writes, self._late_writes = _of_writes(families)
         self._refused_checkpoints = families.counter(  # ours
             "refused_checkpoints",
-            "Checkpoints that could not be used, each for the same reason once.",
+            "Checkpoints that could not be used; each counts once per reason.",
         )
         self._left_out = families.counter(  # ours
             "left_out_objects",
-            "Objects that were left out by a defect of ours, each time; the log names them.",
+            "Objects skipped because of a bug, each time; the log names them.",
         )
         self._execution = lru_cache(execution.labels)
         self._resources = lru_cache(resources.labels)
@@ -216,12 +216,12 @@ def _of_writes(families: Families) -> tuple[Counter, Counter]:
     """Return what counts writes that failed, and those that were put off; both are ours."""
     failed = families.counter(
         "failed_writes",
-        "Statuses and checkpoints that could not be written, and are tried again.",
+        "Statuses and checkpoints that could not be written; they are retried.",
         "object",
     )
     late = families.counter(
         "put_off_writes",
-        "Statuses and checkpoints that there was no time to write; they come first next time.",
+        "Statuses and checkpoints postponed for lack of time; they come first in the next round.",
         "object",
     )
     for kind in Written:  # a rise is seen only where there was a zero before

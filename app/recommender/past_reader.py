@@ -126,7 +126,8 @@ class PastReader:
                 if question is None:
                     self._done(wish)
                 else:
-                    self._put(wish, question)
+                    wish.questions += 1
+                    _ask(self._prometheus, wish.reading, question)
         except (ClusterError, BadObject) as error:
             self._failed(wish, error)
 
@@ -141,27 +142,6 @@ class PastReader:
 
     def _begun(self, now: datetime, namespace: str) -> Reading:
         return self._reading(self._rules, now - self._reading.live_age, namespace)
-
-    def _put(self, wish: _Wish, question: Question) -> None:
-        """Ask a question; if there is another way after a refusal, leave it to the next one."""
-        wish.questions += 1
-        try:
-            answer = self._answer(question)
-        except ClusterError as error:
-            is_too_much = error.status in _TOO_MUCH
-            is_final = isinstance(error, Invalid) or wish.reading.stage is not ReadingStage.LABELS
-            if not (is_final and wish.reading.was_refused(is_too_much=is_too_much)):
-                raise
-            log.warning("history is asked for differently", extra={"error": str(error)})
-            return
-        wish.reading.take(answer)
-
-    def _answer(self, question: Question) -> Json:
-        if question.start is None:
-            return self._prometheus.query(question.query, question.end)
-        return self._prometheus.query_range(
-            question.query, question.start, question.end, question.step
-        )
 
     def _failed(self, wish: _Wish, error: PlumblineError) -> None:
         if not wish.reading.is_repeated:
@@ -194,7 +174,7 @@ class PastReader:
         log.info("history read", extra=extra)
         if flaws.sentences:
             counts = {"series": flaws.series, "points": flaws.points, "problems": flaws.sentences}
-            log.warning("history read with flaws", extra=counts)
+            log.warning("history read in part", extra=counts)
         if not usage.containers:
             query = cpu_query(self._rules, wish.namespace)
             log.warning("history is empty; do its labels have other names?", extra={"query": query})
@@ -206,3 +186,35 @@ class PastReader:
                 self._wishes.remove(wish)
                 self._retry_seconds = _FIRST_RETRY_SECONDS
                 self._found += [found] if found is not None else []
+
+
+def read_once(prometheus: Prometheus, reading: Reading) -> PastUsage:
+    """Return the past, as far as it can be read at once.
+
+    Raises:
+        ClusterError: Prometheus does not answer, or refuses.
+        BadObject: an answer is none.
+    """
+    while (question := reading.question()) is not None:
+        _ask(prometheus, reading, question)
+    return reading.usage()
+
+
+def _ask(prometheus: Prometheus, reading: Reading, question: Question) -> None:
+    """Ask a question; if there is another way after a refusal, leave it to the next one."""
+    try:
+        answer = _answer(prometheus, question)
+    except ClusterError as error:
+        is_too_much = error.status in _TOO_MUCH
+        is_final = isinstance(error, Invalid) or reading.stage is not ReadingStage.LABELS
+        if not (is_final and reading.was_refused(is_too_much=is_too_much)):
+            raise
+        log.warning("history queries changed", extra={"error": str(error)})
+        return
+    reading.take(answer)
+
+
+def _answer(prometheus: Prometheus, question: Question) -> Json:
+    if question.start is None:
+        return prometheus.query(question.query, question.end)
+    return prometheus.query_range(question.query, question.start, question.end, question.step)

@@ -14,12 +14,18 @@ from typing import Final
 from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
-from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
-from app.kube.watch_cache import Transition, WatchedResource, watched_vpas, watched_workloads
+from app.flags.shared import Horizontal
+from app.kube.watch_cache import Transition
+from app.kube.watched_resources import (
+    WatchedResource,
+    watched_scalers,
+    watched_vpas,
+    watched_workloads,
+)
 from app.model.errors import ClusterError
 from app.model.gates import FeatureGates
 from app.model.pods import read_pod
-from app.model.snapshot import Collection, Snapshot
+from app.model.snapshot import Collection
 from app.model.vpa import Vpa
 from app.ports import EVENTS, LEASES, PODS, Clock, Cluster, Delta, Owners, Ref
 from app.recommender.api import (
@@ -44,17 +50,18 @@ from app.recommender.flags import RecommenderSettings
 from app.recommender.leader_loop import LeaderLoop
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
 from app.recommender.past_reader import PastReader
+from app.recommender.prometheus_connection import connection_of
 from app.recommender.recommender import RecentChanges, Recommender, begin_term
 from app.recommender.report import RecommenderReport
 from app.recommender.usage_feed import PodMetricsUsage, UsageSource
 from app.recommender.variants import Variant
 from app.runtime.access import guard_of
-from app.runtime.election import Campaign, Leadership, Unopposed, election
+from app.runtime.bounds import LimitReport
+from app.runtime.election import Campaign, Leadership, Unopposed, election, lease_spec
 from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
-from app.runtime.limit_report import LimitReport
-from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
+from app.runtime.live import Connection, LiveRuntime, Runtime, WatchedCluster
 from app.runtime.probes import probes
 from app.runtime.tls import FileTls
 
@@ -87,22 +94,26 @@ class Process:
     def __init__(self, settings: RecommenderSettings, place: Runtime, previewer: Previewer) -> None:
         clock, namespace = place.clock, settings.scope.namespace
         # Watches, writes, the Lease, questions and look-ups do not wait for one another.
-        self._clusters = [place.connect(settings.cluster) for _ in range(5)]
-        watched, self._written, leased, asked, looked = self._clusters
+        self._clusters = [place.connect(settings.cluster) for _ in range(6)]
+        watched, named, self._written, leased, asked, looked = self._clusters
         self._recent = RecentChanges()
-        self._mirror = place.mirror(watched, _sources(namespace))
-        self._mirror.listen(self._note_pods)
-        self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
         registry = new_registry()
         self._limits = LimitReport(registry, RecommenderLimit)
-        self._owners = LiveOwners(looked.within(_ANSWER_SECONDS), place.clock, self._limits.reached)
-        self._refreshing = place.loop(
-            "owners-refresh", self._owners.refresh, longest_retry_seconds=REFRESH_SECONDS
+        self._watch = WatchedCluster(
+            place,
+            watched,
+            named,
+            looked.within(_ANSWER_SECONDS),
+            _sources(namespace, settings.loop.horizontal),
+            self._limits.reached,
+            role_leases=settings.loop.role_leases,
         )
+        self._watch.listen(self._note_pods)
+        self._events = place.follow(watched, EVENTS, namespace, "reason=Evicted", self._note_events)
         self._numbers = ProcessMetrics(registry, version("plumbline"))
         metrics = RecommenderMetrics(registry)
         self._report = RecommenderReport(
-            metrics, QualityMetrics(registry), self._snapshot, self._limits.reached, clock
+            metrics, QualityMetrics(registry), self._watch.snapshot, self._limits.reached, clock
         )
         self._rules, self._clock = round_rules(settings), clock
         self._past = past_loop(settings, self._rules, place, metrics)
@@ -110,12 +121,9 @@ class Process:
         elected = election(settings.election, leased, clock)
         self._is_elected = settings.election.is_on
         self._leadership: Leadership = elected if self._is_elected else Unopposed()
+        patience = _PATIENCE_INTERVALS * self._rules.interval_seconds
         self._leader_loop = LeaderLoop(
-            self._leadership,
-            lambda: self._mirror.is_read,
-            self._begin,
-            clock,
-            _PATIENCE_INTERVALS * self._rules.interval_seconds,
+            self._leadership, self._watch.is_read, self._begin, clock, patience
         )
         self._rounds = place.loop("rounds", self._leader_loop.tick, at_end=self._leader_loop.close)
         # The rounds see for themselves who leads.
@@ -134,8 +142,8 @@ class Process:
         self, settings: RecommenderSettings, metrics: RecommenderMetrics
     ) -> RecommenderContext:
         return RecommenderContext(
-            snapshot=self._snapshot,
-            owners=self._owners,
+            snapshot=self._watch.snapshot,
+            owners=self._watch.owners,
             usage=usage_source(settings, self._rules.variant, self._clock, self._written),
             checkpoints=ClusterCheckpoints(self._written, self._rules.namespace),
             clock=self._clock,
@@ -162,11 +170,11 @@ class Process:
         guard = guard_of(settings.loop.address.host, settings.access, cluster, self._clock, reached)
         found = Recommendations(
             guard=guard,
-            snapshot=self._snapshot,
+            snapshot=self._watch.snapshot,
             derivations=self._derivations,
             leader=lambda: lease_holder(settings, cluster),
             problem=self._unready,
-            preview=previewer(cluster, self._owners, self._clock, settings.loop.gates),
+            preview=previewer(cluster, self._watch.owners, self._clock, settings.loop.gates),
             rules=self._rules.model_rules,
             namespace=settings.scope.namespace,
         )
@@ -176,19 +184,18 @@ class Process:
 
     def _page(self, registry: CollectorRegistry) -> bytes:
         """Return all numbers, with how old our knowledge is now."""
-        for resource, seconds in watch_ages(self._mirror, self._clock).items():
-            self._numbers.watch_age(resource, seconds)
+        for resource, age in self._watch.watch_ages().items():
+            self._numbers.watch_age(resource, age)
         return render(registry)
 
     def _vpas(self) -> Iterator[Vpa]:
-        for view in self._snapshot().namespaces.values():
+        for view in self._watch.snapshot().namespaces.values():
             yield from view.vpas.values()
 
     def start(self) -> None:
         """Begin."""
         self._health.start("health")
-        self._mirror.start()
-        self._refreshing.start()
+        self._watch.start()
         self._events.start()
         if self._past is not None:
             self._past.start()
@@ -209,10 +216,8 @@ class Process:
             self._campaign.stop()
         if self._renewing is not None:
             self._renewing.stop(0)
-        self._mirror.stop()
+        self._watch.stop()
         self._events.stop()
-        self._refreshing.stop(0)  # a call may be under way
-        self._owners.close()
         for cluster in self._clusters:
             cluster.close()
         self._health.end()
@@ -231,19 +236,17 @@ class Process:
     def _cluster_for_writes(self) -> Cluster:
         return self._written.until(self._leadership.calls_end_at)
 
-    def _snapshot(self) -> Snapshot:
-        return self._mirror.snapshot
-
     def _unready(self) -> str:
-        standings = self._mirror.standings(self._clock.now())
-        return next((found.unread for found in standings if found.unread), "")
+        return next((found.unread for found in self._watch.standings() if found.unread), "")
 
     def _note_pods(self, transitions: Sequence[Transition]) -> None:
-        self._recent.pods.extend(
-            (found.namespace, found.name)
-            for found in transitions
-            if found.resource == PODS and found.after is not None
-        )
+        for found in transitions:
+            if found.resource == PODS and found.after is not None:
+                self._recent.pods.append((found.namespace, found.name))
+            elif found.resource == LEASES:
+                view = self._watch.snapshot().of(found.namespace)
+                pods = view.pods_by_lease(found.name)
+                self._recent.pods.extend((found.namespace, pod.name) for pod in pods)
 
     def _note_events(self, changes: Sequence[Delta], _whole: bool) -> None:
         for one in changes:
@@ -262,20 +265,9 @@ class PastLoop:
         metrics: RecommenderMetrics,
     ) -> None:
         # Imported only here: it is large, and most recommenders do without.
-        from app.recommender.prometheus import PrometheusConnection, PrometheusServer
+        from app.recommender.prometheus import PrometheusServer
 
-        flags, whose = settings.prometheus, settings.prometheus_access
-        access = PrometheusConnection(
-            flags.address,
-            flags.query_timeout.span.total_seconds(),
-            whose.username,
-            whose.password,
-            whose.token,
-            whose.token_file,
-            whose.password_file,
-            flags.ca_file,
-            flags.insecure,
-        )
+        access = connection_of(settings.prometheus, settings.prometheus_access)
         server = PrometheusServer(access, metrics.prometheus_request)
         self.reader = PastReader(
             server, past_rules(settings), place.clock, settings.scope.namespace, reading
@@ -327,11 +319,10 @@ def lease_holder(settings: RecommenderSettings, cluster: Cluster) -> str:
         lease = cluster.get(Ref(LEASES, flags.resource_namespace, flags.resource_name))
     except ClusterError:
         return ""
-    spec = lease.get("spec")
-    return str(spec.get("holderIdentity") or "") if isinstance(spec, dict) else ""
+    return str(lease_spec(lease).get("holderIdentity") or "")
 
 
-def _sources(namespace: str) -> Iterator[WatchedResource]:
+def _sources(namespace: str, horizontal: Horizontal) -> Iterator[WatchedResource]:
     yield watched_vpas(namespace)
     yield WatchedResource(
         PODS,
@@ -341,3 +332,5 @@ def _sources(namespace: str) -> Iterator[WatchedResource]:
         field_selector="status.phase!=Pending",
     )
     yield from watched_workloads(namespace, with_template=False)
+    if horizontal is Horizontal.HOLD:
+        yield from watched_scalers(namespace)

@@ -1,10 +1,9 @@
 """Asks a Prometheus, or whatever speaks like one, over HTTP.
 
-Strategy: every failure becomes an error of `app.model.errors`, without any secret. A token
-or password in a file is read again for each question, for such files change. Questions are
-posted; a server that does not take that is asked with GET from then on. An answer has a deadline
-as a whole and may not be larger than memory can bear: status 413 then says so, as 504 says that
-time was over.
+Strategy: every failure becomes an error of `app.model.errors`, without any secret. Our certificate
+is read again once it changes. Questions are posted; a server that does not take that is asked with
+GET from then on. An answer has a deadline as a whole and may not be larger than memory can bear:
+status 413 then says so, as 504 says that time was over.
 """
 
 from __future__ import annotations
@@ -13,7 +12,6 @@ import ssl
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Final
@@ -21,9 +19,13 @@ from typing import Final
 import httpx
 import orjson
 
+from app.kube.failures import cause_of
 from app.kube.transport import translate
-from app.model.errors import BadSetting, ClusterError, Invalid, Refused, Unavailable
-from app.ports import Json
+from app.model.errors import BadSetting, ClusterError, Invalid, NotSent, Refused, Unavailable
+from app.ports import Clock, Json
+from app.recommender.prometheus_auth import auth_of
+from app.recommender.prometheus_connection import PrometheusConnection
+from app.runtime.clock import SystemClock
 
 Observe = Callable[[str, str, float], None]  # code, method, seconds
 
@@ -32,21 +34,6 @@ _CONNECT_SECONDS: Final = 10.0
 _NO_POST: Final = (405, 501)
 _TOO_LARGE: Final = 413
 _TIMED_OUT: Final = 504
-
-
-@dataclass(frozen=True, slots=True)
-class PrometheusConnection:
-    """Where a Prometheus is, and who we are to it: a token, else a user."""
-
-    address: str
-    timeout_seconds: float = 300.0
-    username: str = ""
-    password: str = field(default="", repr=False)
-    token: str = field(default="", repr=False)
-    token_file: str = ""
-    password_file: str = ""
-    ca_file: str = ""
-    is_insecure: bool = False
 
 
 class PrometheusServer:
@@ -58,19 +45,26 @@ class PrometheusServer:
         observe: Observe,
         *,
         largest_answer: int = LARGEST_ANSWER,
+        clock: Clock | None = None,
     ) -> None:
         url = _url(access.address)
         self._access = access
         self._observe = observe
         self._largest = largest_answer
-        self._name = f"Prometheus at {url.host}:{url.port or url.scheme}"
-        self._url = url
+        self._name = f"Prometheus at {url.netloc.decode()}"
+        self._auth = auth_of(access, url, clock or SystemClock())
         self._root = url.copy_with(username=None, password=None, query=None, fragment=None)
         self._method = "POST"
+        self._stamp = _stamp(access)
+        self._client = self._new_client()
+
+    def _new_client(self) -> httpx.Client:
+        access = self._access
         seconds = access.timeout_seconds
-        self._client = httpx.Client(
-            verify=_trust(access) if url.scheme == "https" else False,
+        return httpx.Client(
+            verify=_trust(access) if self._root.scheme == "https" else False,
             timeout=httpx.Timeout(seconds, connect=min(seconds, _CONNECT_SECONDS)),
+            headers={"X-Scope-OrgID": access.tenant} if access.tenant else None,
             follow_redirects=True,
         )
 
@@ -106,17 +100,16 @@ class PrometheusServer:
     ) -> tuple[int, httpx.Headers, bytes]:
         url = self._root.copy_with(path=f"{self._root.path.rstrip('/')}/api/v1/{verb}")
         posts = self._method == "POST"
-        user = self._user(call)
+        self._renew_client()
         request = self._client.build_request(
             self._method,
             url,
-            headers=self._authorization(call),
             data=params if posts else None,
             params=None if posts else params,
         )
         began = time.monotonic()
         with _translated(call):
-            response = self._client.send(request, stream=True, auth=user)
+            response = self._client.send(request, stream=True, auth=self._auth)
             try:
                 body = self._body(call, response, began + self._access.timeout_seconds)
             finally:
@@ -137,33 +130,13 @@ class PrometheusServer:
                 raise Unavailable(f"{call}: the answer took too long", status=_TIMED_OUT)
         return b"".join(pieces)
 
-    def _authorization(self, call: str) -> dict[str, str]:
-        token, path = self._access.token, self._access.token_file
-        if path:
-            token = _read_secret(call, "token", path)
-        if not token and not path:
-            return {}
-        if not token.isascii() or not token.isprintable() or not token:
-            raise Refused(f"{call}: the token{f' in {path}' if path else ''} is none")
-        return {"Authorization": f"Bearer {token}"}
-
-    def _user(self, call: str) -> httpx.BasicAuth | None:
-        access, url = self._access, self._url
-        if access.token or access.token_file:
-            return None
-        if not access.username:
-            return httpx.BasicAuth(url.username, url.password) if url.username else None
-        password = access.password
-        if access.password_file:
-            password = _read_secret(call, "password", access.password_file)
-        return httpx.BasicAuth(access.username, password)
-
-
-def _read_secret(call: str, what: str, path: str) -> str:
-    try:
-        return Path(path).read_text("utf-8").strip()
-    except (OSError, ValueError) as error:
-        raise Refused(f"{call}: the {what} in {path} cannot be read: {error}") from None
+    def _renew_client(self) -> None:
+        """Use the certificate that is there now."""
+        stamp = _stamp(self._access)
+        if stamp != self._stamp:
+            client = self._new_client()
+            self._client.close()
+            self._client, self._stamp = client, stamp
 
 
 def _url(address: str) -> httpx.URL:
@@ -176,17 +149,43 @@ def _url(address: str) -> httpx.URL:
     return url
 
 
+def _stamp(access: PrometheusConnection) -> tuple[float, ...]:
+    """Return what changes when our certificate does."""
+    paths = [path for path in (access.certificate_file, access.key_file) if path]
+    return tuple(_changed(path) for path in paths)
+
+
+def _changed(path: str) -> float:
+    try:
+        return Path(path).stat().st_mtime
+    except OSError:
+        return 0.0
+
+
 def _trust(access: PrometheusConnection) -> ssl.SSLContext:
     try:
         context = ssl.create_default_context(cafile=access.ca_file or None)
     except (OSError, ValueError) as error:
-        problem = f"--prometheus-ca-file: {access.ca_file} cannot be used: {error}"
+        problem = f"--prometheus-ca-file: {access.ca_file} cannot be used: {cause_of(error)}"
         raise BadSetting(problem) from None
     # Newer Pythons refuse certificates of older habits that everybody else accepts.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
+    if access.certificate_file:
+        _identify(context, access)
     if access.is_insecure:
         context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     return context
+
+
+def _identify(context: ssl.SSLContext, access: PrometheusConnection) -> None:
+    try:
+        context.load_cert_chain(access.certificate_file, access.key_file or None)
+    except (OSError, ValueError) as error:
+        files = " and ".join(filter(None, (access.certificate_file, access.key_file)))
+        is_other = isinstance(error, ssl.SSLError)
+        cause = "no certificate with its key is there" if is_other else cause_of(error)
+        problem = f"--prometheus-client-certificate: {files} cannot be used: {cause}"
+        raise BadSetting(problem) from None
 
 
 def _read(body: bytes) -> Json | None:
@@ -212,13 +211,16 @@ def _refusal(call: str, status: int, body: Json, retry_after: str) -> ClusterErr
 def _translated(call: str) -> Iterator[None]:
     try:
         yield
+    except (Refused, Unavailable) as error:  # there are no credentials
+        raise type(error)(f"{call}: {error}", status=error.status) from None
     except httpx.TimeoutException as error:
-        late = "no connection in time" if _is_early(error) else "no answer in time"
-        status = 0 if _is_early(error) else _TIMED_OUT
-        raise Unavailable(f"{call}: {late}", status=status) from error
+        if _is_early(error):
+            raise NotSent(f"{call}: no connection in time") from error
+        raise Unavailable(f"{call}: no answer in time", status=_TIMED_OUT) from error
+    except httpx.ConnectError as error:
+        raise NotSent(f"{call}: no connection: {cause_of(error)}") from error
     except (httpx.HTTPError, httpx.StreamError, OSError, ValueError) as error:
-        text = str(error) or type(error).__name__
-        raise Unavailable(f"{call}: no connection: {text}") from error
+        raise Unavailable(f"{call}: no connection: {cause_of(error)}") from error
 
 
 def _is_early(error: httpx.TimeoutException) -> bool:

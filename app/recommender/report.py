@@ -11,11 +11,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, Protocol
 
-from app.kube.lookup_limits import LimitReached
 from app.model.pods import Pod
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
-from app.ports import Clock
+from app.ports import Clock, LimitReached
 from app.recommender.core.estimation import VpaDerivation
 from app.recommender.core.model import RecommenderModel
 from app.recommender.core.skipped import SkippedObjects
@@ -87,7 +86,7 @@ class RecommenderReport:
             self._metrics.overlaps(model.overlapping_pods())
             self._show_looks()
         except Exception:
-            log.exception("numbers are not shown")
+            log.exception("metrics are not exposed")
 
     def count(self, model: RecommenderModel, vpas: Iterable[Vpa]) -> None:
         """Show how many VPAs there are of each state, and which have had none for long."""
@@ -159,7 +158,7 @@ class UnrecommendedVpas:
             self._since.update(dict.fromkeys(late, now))
             names = ["/".join(key) for key in sorted(late)[:_MOST_NAMED]]
             vpas_log.info(
-                "without recommendation for long", extra={"count": len(late), "vpas": names}
+                "VPAs without a recommendation", extra={"count": len(late), "vpas": names}
             )
 
 
@@ -178,7 +177,7 @@ class SkippedReport:
         new = [one for key, one in keys.items() if key not in self._logged]
         for one in new[:_MOST_AT_ONCE]:
             extra = {"kind": one.kind, "object": one.name, "of": len(new)}
-            skipped_log.error("left out, by a defect of ours", exc_info=one.error, extra=extra)
+            skipped_log.error("skipped because of a bug", exc_info=one.error, extra=extra)
         if len(self._logged) > _MOST_REMEMBERED:
             self._logged.clear()
         self._logged.update(dict.fromkeys(keys))

@@ -75,7 +75,7 @@ def read_pages(
     Raises:
         ClusterError: not everything could be read; what could has been yielded.
     """
-    for page in leavable(pages, request.may_continue):
+    for page in leavable("usage", pages, request.may_continue):
         yield read_metrics({"items": page}, most, skipped=request.skipped)
 
 

@@ -23,12 +23,12 @@ from app.recommender.core.model import Model, RecommenderModel
 from app.recommender.core.oom import OomRecord, evicted
 from app.recommender.core.reading import Reading
 from app.recommender.core.rules import RecommenderRules
-from app.recommender.core.targets import ResolvedTarget, resolve_target
+from app.recommender.core.targets import ObservedVpa, resolve_target
 from app.recommender.usage_feed import ExternalUsage
 from app.sizing.matching import LookupNeeded
 
 # How the target of a VPA is resolved: to the target, or to what is to be looked up first.
-Resolve = Callable[[Vpa, NamespaceView, LookedUp], ResolvedTarget | LookupNeeded]
+Resolve = Callable[[Vpa, NamespaceView, LookedUp], ObservedVpa | LookupNeeded]
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from app.model.fields import Json
 from app.recommender.api_shapes import Container, Page, PodAnswer, Recommendation
 from app.runtime.access import Guard
-from app.runtime.problems import MEDIA_TYPE, Problem
+from app.runtime.answers import MEDIA_TYPE, Problem
 from tests.cases import cases
 from tests.flows.recommending import vpa
 from tests.runtime.asking import Desk
@@ -207,6 +207,14 @@ def test_a_recommender_of_one_namespace() -> None:
         "line break": ("/v1/namespaces/a/pods/x%0A", 422, "", "path.name"),
         "slash": ("/v1/namespaces/a/pods/x%2Fy", 404, "", "path"),
         "no boolean": (f"{ALL}?explain=maybe", 422, "", "query.explain"),
+        "unknown parameter": (f"{ALL}?explian=true", 422, "", "query.explian"),
+        "of another operation": (
+            "/v1/namespaces/a/recommendations/b?limit=1",
+            422,
+            "",
+            "query.limit",
+        ),
+        "unknown path with a parameter": ("/v1/nothing?x=1", 404, "", "path"),
         "below zero": (f"{ALL}?limit=-1", 422, "", "query.limit"),
         "too many": (f"{ALL}?limit=9999999", 422, "", "query.limit"),
         "no path": ("/v1/", 404, "", "path"),

@@ -14,7 +14,7 @@ from app.recommender.core.model import Model
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS
-from app.sandbox.clock import SteppedClock
+from app.sandbox.stepped_clock import SteppedClock
 from tests import make
 
 T = TypeVar("T")

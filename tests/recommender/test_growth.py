@@ -15,7 +15,7 @@ from app.recommender.core.usage import read_metrics
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics
 from app.recommender.report import RecommenderReport
 from app.runtime.exposition import render
-from app.sandbox.clock import SteppedClock
+from app.sandbox.stepped_clock import SteppedClock
 from tests import make
 from tests.reached_limits import ReachedLimits
 from tests.updater.stage import NoOwners

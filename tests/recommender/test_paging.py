@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import count
 from threading import Event
 
 import pytest
@@ -20,7 +21,7 @@ def test_pages_come_as_they_are_read() -> None:
             read.append(number)
             yield number
 
-    found = [(page, len(read)) for page in leavable(pages(), lambda: False)]
+    found = [(page, len(read)) for page in leavable("pods", pages(), lambda: False)]
 
     assert found == [(1, 1), (2, 2), (3, 3)]
 
@@ -35,7 +36,7 @@ def test_an_error_ends_the_reading(error: Exception, kind: type[Exception]) -> N
         yield 1
         raise error
 
-    found = leavable(pages(), lambda: True)
+    found = leavable("pods", pages(), lambda: True)
     assert next(found) == 1
     with pytest.raises(kind):
         next(found)
@@ -50,6 +51,21 @@ def test_a_page_that_does_not_come_is_left() -> None:
         yield 1
 
     with pytest.raises(Unavailable, match="no longer leads"):
-        next(leavable(pages(), lambda: next(looks)))
+        next(leavable("pods", pages(), lambda: next(looks)))
     assert not answered.is_set()
     answered.set()
+
+
+def test_a_page_that_never_comes_is_told_of_and_given_up(caplog: pytest.LogCaptureFixture) -> None:
+    """A round ends although a call hangs: after half a minute the log says what it waits for."""
+    answered, moments = Event(), count(0, 20)
+
+    def pages() -> Iterator[int]:
+        answered.wait(20)
+        yield 1
+
+    with pytest.raises(Unavailable, match="pods: no answer within 140 s"):
+        next(leavable("pods", pages(), lambda: True, lambda: float(next(moments))))
+    answered.set()
+    told = [(one.message, vars(one)["what"], vars(one)["seconds"]) for one in caplog.records]
+    assert told == [("still waiting", "pods", 40)]

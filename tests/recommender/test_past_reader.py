@@ -10,15 +10,16 @@ from typing import Any
 import pytest
 
 from app.model.errors import ClusterError, Invalid, TooMany, Unavailable
+from app.model.times import PrometheusDuration
 from app.ports import Json
-from app.recommender.core.promql import PastRules, Span
+from app.recommender.core.promql import PastRules
 from app.recommender.core.reading import Reading
 from app.recommender.past_reader import PastReader
-from app.recommender.upstream.sources import ReadingOnce
+from app.recommender.upstream.variant import ReadingOnce
 from tests.cases import cases
 from tests.stepped_clock import START, SteppedClock
 
-RULES = PastRules(length=Span("3h", timedelta(hours=3)))
+RULES = PastRules(length=PrometheusDuration("3h", timedelta(hours=3)))
 NOTHING: Json = {"status": "success", "data": {"resultType": "matrix", "result": []}}
 DOWN = Unavailable("Prometheus is down")
 HEAVY = Invalid("too many samples", status=422)
@@ -275,6 +276,6 @@ def test_what_is_told(caplog: pytest.LogCaptureFixture) -> None:
     assert found.usage.refused_series == 9
     assert [one.message for one in caplog.records] == [
         "history read",
-        "history read with flaws",
+        "history read in part",
         "history is empty; do its labels have other names?",
     ]

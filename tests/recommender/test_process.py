@@ -18,9 +18,10 @@ from app.flags.shared import ClusterAccess
 from app.kube.client import connect
 from app.kube.manifests import documents
 from app.model.errors import BadSetting, Unavailable
+from app.model.times import PrometheusDuration
 from app.ports import EVENTS, LEASES, PODS, VPAS, WORKLOADS, Cluster, Json, Ref
 from app.recommender.configuration import has_past, past_rules, round_rules
-from app.recommender.core.promql import PastRules, Span
+from app.recommender.core.promql import PastRules
 from app.recommender.flags import RecommenderSettings
 from app.recommender.metrics import RecommenderMetrics
 from app.recommender.process import (
@@ -35,8 +36,8 @@ from app.recommender.variants import OURS
 from app.run.simulated import SharedCluster, SimulatedRuntime
 from app.runtime.access import guard_of
 from app.runtime.live import Connection, LiveRuntime
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from tests.cluster.programs import free_port
 from tests.cluster_in_memory import ClusterInMemory
 from tests.faults import Fault, Faults
@@ -225,8 +226,8 @@ def test_the_past_with_flags() -> None:
     )
     assert found == PastRules(
         cadvisor_job="kubelet",
-        length=Span("2d", timedelta(days=2)),
-        resolution=Span("30m", timedelta(minutes=30)),
+        length=PrometheusDuration("2d", timedelta(days=2)),
+        resolution=PrometheusDuration("30m", timedelta(minutes=30)),
         cpu_metric="cpu",
         memory_metric="memory",
         pod_labels_metric="kube_pod_labels",

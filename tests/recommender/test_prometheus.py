@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import os
 import ssl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -20,7 +21,8 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.recommender.prometheus import PrometheusConnection, PrometheusServer
+from app.recommender.prometheus import PrometheusServer
+from app.recommender.prometheus_connection import PrometheusConnection
 from tests.cases import cases
 from tests.kube.issuing import issued
 from tests.prometheus_server import PrometheusServer as Server
@@ -127,7 +129,7 @@ def test_faults(
         with pytest.raises(kind, match=sentence) as caught:
             asker.query("up", AT)
         assert caught.value.status == status
-        assert "Prometheus at 127.0.0.1:" in str(caught.value)
+        assert f"Prometheus at {server.url.removeprefix('http://')}: " in str(caught.value)
         assert asker.query("up", AT) == NOTHING
 
 
@@ -270,8 +272,36 @@ def test_certificates(tmp_path: Path) -> None:
             assert asker.query("up", AT) == NOTHING
         with Client(url, is_insecure=True) as asker:
             assert asker.query("up", AT) == NOTHING
-        with Client(url) as asker, pytest.raises(Unavailable, match="certificate verify failed"):
+        with Client(url) as asker, pytest.raises(Unavailable, match="certificate is not trusted"):
             asker.query("up", AT)
+
+
+def test_mutual_tls(tmp_path: Path) -> None:
+    """Our certificate is shown, also when it has become another one; without it there is no way."""
+    ca = issued("ca", AT)
+    issue = {name: issued(name, AT, by=ca, names=(name,)) for name in ("localhost", "a", "b")}
+    for name, text in (("ca", ca.pem), ("crt", issue["localhost"].pem)):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "key").write_text(issue["localhost"].key_pem())
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(tmp_path / "crt", tmp_path / "key")
+    context.load_verify_locations(tmp_path / "ca")
+    context.verify_mode = ssl.CERT_REQUIRED
+    ours = tmp_path / "ours"
+    ours.write_text(issue["a"].pem + issue["a"].key_pem())
+    ca_file = str(tmp_path / "ca")
+    with prometheus(context) as server:
+        url = server.url.replace("127.0.0.1", "localhost")
+        with Client(url, ca_file=ca_file, certificate_file=str(ours)) as asker:
+            assert asker.query("up", AT) == NOTHING
+            ours.write_text(issue["b"].pem + issue["b"].key_pem())
+            os.utime(ours, (1, 1))
+            assert asker.query("up", AT) == NOTHING
+        with Client(url, ca_file=ca_file) as asker, pytest.raises(Unavailable):
+            asker.query("up", AT)
+        ours.write_text("none")
+        with pytest.raises(BadSetting, match=r"client-certificate: .* no certificate with its"):
+            Client(url, ca_file=ca_file, certificate_file=str(ours))
 
 
 @cases(

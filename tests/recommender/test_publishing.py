@@ -18,7 +18,7 @@ from app.recommender.core.rules import RecommenderRules
 from app.recommender.publishing import Fate, QueuedWrite, WriteQueue
 from app.recommender.upstream.variant import UPSTREAM
 from app.recommender.variants import OURS, Variant
-from app.sandbox.clock import SteppedClock
+from app.sandbox.stepped_clock import SteppedClock
 from tests.faults import Fault
 from tests.flows.recommending import eviction, vpa
 from tests.flows.test_recommender_rows import orphan

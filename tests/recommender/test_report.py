@@ -19,7 +19,7 @@ from app.recommender.core.skipped import SkippedObjects
 from app.recommender.metrics import QualityMetrics, RecommenderMetrics, ResourcesSource
 from app.recommender.report import RecommenderReport, SkippedReport, UnrecommendedVpas
 from app.runtime.exposition import render
-from app.sandbox.clock import SteppedClock
+from app.sandbox.stepped_clock import SteppedClock
 from tests import make
 from tests.cluster.numbers import total
 from tests.flows.recommending import vpa
@@ -72,7 +72,7 @@ def test_trouble_with_numbers_stops_nothing(scene: Shown, caplog: pytest.LogCapt
     scene.rounds(1)
     scene.showing.show(Model(RecommenderRules()))
 
-    assert "numbers are not shown" in caplog.text
+    assert "metrics are not exposed" in caplog.text
     assert scene.showing.derivations == {}
 
 
@@ -285,7 +285,7 @@ def test_odd_objects(sound_rounds: int, caplog: pytest.LogCaptureFixture) -> Non
     for name in ("odd", "torn"):
         assert found[name] == story.before[name]
         assert bool(found[name]) == bool(sound_rounds)
-    told = [one.__dict__ for one in caplog.records if one.message.startswith("left out")]
+    told = [one.__dict__ for one in caplog.records if one.message.startswith("skipped because")]
     pod = next(name for name in snapshot_of(scene.sandbox).of("default").pods if "lost" in name)
     assert sorted((one["kind"], one["object"]) for one in told) == [
         ("VPA", "default/odd"),

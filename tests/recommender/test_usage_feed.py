@@ -13,7 +13,7 @@ from app.recommender.core.estimation import MOST
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.targets import ObservedVpa
 from app.recommender.core.usage import ExternalRules
-from app.recommender.upstream.sources import ExternalUsageWhole
+from app.recommender.upstream.variant import ExternalUsageWhole
 from app.recommender.usage_feed import ExternalUsage, UsageRequest
 from tests import make
 from tests.cases import cases

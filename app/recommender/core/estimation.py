@@ -195,10 +195,10 @@ def estimate_rows(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRu
 
 def _taking_part(table: RowTable, rows: Rows, now_ns: int, rules: RecommenderRules) -> Flags:
     stale_after = rules.estimator.stale_after
-    if stale_after is None:
-        return ~table.is_off[rows]
     alive = table.live[rows] > 0
-    gone = ~alive & (now_ns - table.youth(rows) >= span(stale_after))
+    gone = table.is_left_alone[rows] & ~alive
+    if stale_after is not None:
+        gone |= ~alive & (now_ns - table.youth(rows) >= span(stale_after))
     others_live = _per_vpa(table.vpa[rows], alive) > 0
     return ~table.is_off[rows] & ~(gone & others_live)
 

@@ -229,9 +229,12 @@ class Bank:
 
     def _percentiles(self, rows: Rows, fractions: tuple[float, ...]) -> Buckets:
         weights = self.weights[rows]
+        used = np.flatnonzero(weights.any(axis=0))
+        start, end = (int(used[0]), int(used[-1]) + 1) if len(used) else (0, BUCKETS)
+        weights = weights[:, start:end]  # beyond there is nothing
         filled = weights >= EPSILON
         first = filled.argmax(axis=1)
-        last = BUCKETS - 1 - filled[:, ::-1].argmax(axis=1)
+        last = end - start - 1 - filled[:, ::-1].argmax(axis=1)
         # What lies below the first filled bucket is in the total but never in the running sum.
         for index in np.flatnonzero((weights > 0.0).argmax(axis=1) < first).tolist():
             weights[index, : first[index]] = 0.0
@@ -240,7 +243,7 @@ class Bank:
         found = np.empty((len(rows), len(fractions)), dtype=np.intp)
         for column, fraction in enumerate(fractions):
             below = (sums < (fraction * totals)[:, None]).sum(axis=1)
-            found[:, column] = np.clip(below, first, last)
+            found[:, column] = start + np.clip(below, first, last)
         found[~filled.any(axis=1)] = EMPTY
         return found
 

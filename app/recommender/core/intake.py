@@ -1,9 +1,10 @@
-"""Samples and kills on their way into the rows.
+"""Samples and kills on their way into the rows, and how they compare with what was recommended.
 
 Strategy: a batch is split into parts in which no container occurs twice, and each part is a
 handful of array operations. Containers that feed one row and have not moved lately take the
 straight way; the few others are looked at one by one, for a sample goes to the rows its pod
-belonged to when it was taken.
+belonged to when it was taken. Comparisons are gathered as arrays, one for each update mode,
+resource and kind of sample, until the metrics ask for them and bin them.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from typing import Final
 
 import numpy as np
 
-from app.recommender.core.histograms import Amounts, Flags, Indexes, Times
+from app.model.update_modes import mode_rules
+from app.recommender.core.histograms import Amounts, Flags, Floats, Indexes, Rows, Times
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import AHEAD, DAY, UNSET
-from app.recommender.core.quality import Quality
 from app.recommender.core.rules import CPU, MEMORY, RecommenderRules
 from app.recommender.core.samples import MANY, NO_STREAM
+from app.recommender.core.tables import MEMORY_OFFSET, TARGET, RowTable, VpaTable
 from app.recommender.core.usage import REFUSED, UsageBatch
 
 _UNKNOWN: Final = -1
@@ -36,7 +38,7 @@ class SampleTally:
     cpu: int = 0  # samples counted, once for each row
     cpu_repeated: int = 0  # not newer than the last one
     cpu_refused: int = 0  # amounts that cannot be
-    cpu_boosted: int = 0  # taken during a start-up boost
+    cpu_boosted: int = 0  # taken during a startup boost
     cpu_moved: int = 0  # averaged over a change of VPAs
     memory: int = 0
     memory_late: int = 0
@@ -185,3 +187,79 @@ def _parts(instances: Indexes, times: Times) -> list[Indexes]:
     turn = np.empty(len(instances), dtype=np.intp)
     turn[order] = np.arange(len(ordered)) - np.repeat(starts, lengths)
     return [np.flatnonzero(turn == number) for number in range(int(turn.max()) + 1)]
+
+
+_COLUMN: Final = {CPU: TARGET, MEMORY: MEMORY_OFFSET + TARGET}
+PER_UNIT: Final = {CPU: 1000.0, MEMORY: 1.0}  # millicores of a core, bytes of a byte
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class UsageComparison:
+    """Samples beside the target that stood before caps when they came; cores or bytes."""
+
+    mode: str
+    resource: str
+    is_oom: bool
+    used: Floats
+    recommended: Floats  # 0 where there was none
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TargetChange:
+    """Targets before caps, of containers of VPAs with so many pods; cores or bytes."""
+
+    mode: str
+    resource: str
+    pods: int
+    before: Floats
+    after: Floats
+
+
+class Quality:
+    """Gathers comparisons until they are asked for."""
+
+    def __init__(self, rows: RowTable, vpas: VpaTable, *, gathers: bool) -> None:
+        self._rows = rows
+        self._vpas = vpas
+        self._gathers = gathers
+        self._comparisons: list[UsageComparison] = []
+        self._changes: list[TargetChange] = []
+
+    def compare(self, resource: str, rows: Rows, used: Amounts, *, is_oom: bool = False) -> None:
+        """Note samples that were counted for some rows."""
+        if not self._gathers:
+            return
+        modes = self._vpas.mode[self._rows.vpa[rows]]
+        recommended = self._rows.estimated[rows, _COLUMN[resource]]
+        unit = PER_UNIT[resource]
+        for number in np.unique(modes).tolist():
+            mode, lines = self._vpas.modes[number], modes == number
+            if mode_rules(mode).on_creation:
+                self._comparisons.append(
+                    UsageComparison(
+                        mode, resource, is_oom, used[lines] / unit, recommended[lines] / unit
+                    )
+                )
+
+    def move(self, rows: Rows, amounts: Amounts) -> None:
+        """Note what is recommended now for some rows, in the columns of publications."""
+        if not self._gathers:
+            return
+        vpas = self._rows.vpa[rows]
+        keys = np.stack([self._vpas.mode[vpas], self._vpas.pods[vpas]], axis=1)
+        for resource, column in _COLUMN.items():
+            before, after = self._rows.estimated[rows, column], amounts[:, column]
+            known, unit = (before > 0) & (after > 0), PER_UNIT[resource]
+            for number, pods in np.unique(keys[known], axis=0).tolist():
+                lines = known & (keys == (number, pods)).all(axis=1)
+                mode = self._vpas.modes[number]
+                change = TargetChange(
+                    mode, resource, pods, before[lines] / unit, after[lines] / unit
+                )
+                self._changes.append(change)
+
+    def take(self) -> tuple[list[UsageComparison], list[TargetChange]]:
+        """Return everything since the last time."""
+        found = self._comparisons, self._changes
+        self._comparisons, self._changes = [], []
+        return found

@@ -20,9 +20,8 @@ from typing import Final
 import numpy as np
 
 from app.model.kinds import ObjectKey
-from app.model.pods import BOOST_ANNOTATION, Pod
+from app.model.pods import Pod
 from app.model.times import believed, later
-from app.recommender.core.detached import DetachedRows, target_of
 from app.recommender.core.moments import HOUR, UNSET, moment, nanoseconds
 from app.recommender.core.rules import RecommenderLimit, RecommenderRules, container_rules
 from app.recommender.core.samples import SampleRoutes, UnclaimedWindows
@@ -33,11 +32,13 @@ from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.tracked import (
     Claim,
     Claims,
+    DetachedRows,
     PodKey,
     TrackedPod,
     TrackedVpa,
     VpaLines,
     claim_of,
+    target_of,
 )
 from app.sizing.boost import boost_overdue_at
 
@@ -80,6 +81,10 @@ class Membership:
         if tracked is None:
             tracked = self._enter(observed, now_ns)
         elif tracked.observed == observed:
+            before, now = tracked.observed.vpa, observed.vpa
+            if (before.scaled_by, before.role_problem) != (now.scaled_by, now.role_problem):
+                tracked.observed = observed  # only what its conditions say has changed
+                self.vpa_table.is_dirty[tracked.line] = True
             return tracked
         elif target_of(tracked.observed) != target_of(observed):
             self._change_target(tracked, observed, now_ns)
@@ -135,6 +140,7 @@ class Membership:
             row = self.rows.start(container, now_ns)
             rules = container_rules(tracked.vpa, container, self.rules)
             self.rows.follow(row, tracked.line, rules)
+            self.rows.is_left_alone[row] = container in tracked.left_alone
             tracked.rows[container] = row
             tracked.had_rows = True
         return row
@@ -227,7 +233,7 @@ class Membership:
         self._note_boosts(tracked, now_ns)
         return tracked
 
-    def is_boosted(self, pod: TrackedPod, container: str, now_ns: int) -> bool:
+    def uses_boosted_cpu(self, pod: TrackedPod, container: str, now_ns: int) -> bool:
         """Whether what a container uses now is its boost's, and therefore not learned."""
         instance = pod.instances.get(container)
         return instance is not None and int(self.routes.instances.boosted_until[instance]) > now_ns
@@ -310,11 +316,11 @@ class Membership:
     def _boost_ends(self, tracked: TrackedPod, container: str, now_ns: int) -> int:
         """Return when the boost of a container ends, also if nothing ends it; UNSET without one.
 
-        A mark is an annotation, which others may write and which stays while an end fails, so
-        it says only that there may be a boost.
+        Others may write the annotation, and it stays while an end fails, so it says only that
+        there may be a boost.
         """
         pod = tracked.pod
-        if pod.annotation(BOOST_ANNOTATION + container) is None:
+        if container not in pod.boosted_containers:
             return UNSET
         vpas = (self.by_line[line].vpa for line in tracked.vpas)
         asked = [boost.lasts for vpa in vpas if (boost := vpa.boost(container)) is not None]
@@ -348,6 +354,7 @@ class Membership:
             self.vpa_table.is_dirty[line] = True
             for container in pod.instances:
                 self._join(pod, line, container, now_ns)
+            self._leave_alone(pod.pod, line)
         self._note_boosts(pod, now_ns)
         (self.shared.add if len(self.selecting(pod)) > 1 else self.shared.discard)(pod.key)
 
@@ -371,6 +378,14 @@ class Membership:
             self.rows.live[row] += 1
         if (window := self.unclaimed_windows.take(pod.key, row)) is not None:
             self.routes.streams.resume(stream, window.end_ns, window.usage_bytes, window.oom_bytes)
+
+    def _leave_alone(self, pod: Pod, line: int) -> None:
+        """Note the native sidecars that a flag leaves alone: what was learned of them is over."""
+        tracked = self.by_line[line]
+        names = {one.name for one in pod.init_containers if one.is_sidecar}
+        tracked.left_alone |= names
+        for row in (tracked.rows[name] for name in names & tracked.rows.keys()):
+            self.rows.is_left_alone[row] = True
 
     def _count(self, pod: TrackedPod, line: int, by: int, now_ns: int) -> None:
         for container in pod.instances:

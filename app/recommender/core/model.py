@@ -30,11 +30,10 @@ from app.recommender.core.backfill import Backfill
 from app.recommender.core.checkpoints import Checkpoint
 from app.recommender.core.estimation import VpaDerivation
 from app.recommender.core.history import RowCheckpoints
-from app.recommender.core.intake import Intake, SampleTally
+from app.recommender.core.intake import Intake, Quality, SampleTally, TargetChange, UsageComparison
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import HOUR, UNSET, nanoseconds
 from app.recommender.core.oom import OomKills, OomRecord, new_kills
-from app.recommender.core.quality import Quality, TargetChange, UsageComparison
 from app.recommender.core.rules import RecommenderLimit, RecommenderRules
 from app.recommender.core.skipped import SkippedObjects
 from app.recommender.core.status import Publication

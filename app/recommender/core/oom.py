@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 import numpy as np
@@ -59,6 +60,24 @@ def needed_memory(record_bytes: int, peak_bytes: int, *, ratio: float, bump_byte
     """Return how much memory would have been enough, as far as one can tell."""
     used = max(record_bytes, peak_bytes)
     return max(used + int(min(bump_bytes, MOST)), int(min(max(used * ratio, 0.0), MOST)))
+
+
+def memory_after_kill(
+    record_bytes: int, usage_bytes: int, killed_bytes: int, *, ratio: float, bump_bytes: float
+) -> int:
+    """Return the memory that a kill asks for, beside the peaks of usage and kills so far."""
+    bump = partial(needed_memory, record_bytes, ratio=ratio, bump_bytes=bump_bytes)
+    most = _MOST_GROWTH * max(record_bytes, usage_bytes)
+    return max(bump(usage_bytes), min(bump(max(usage_bytes, killed_bytes)), most))
+
+
+def is_repeated(needed_bytes: int, made_bytes: int, target_bytes: int) -> bool:
+    """Whether this very peak was made before, and the target last computed still covers it.
+
+    That target is the one before caps: a container that is held at its maxAllowed is killed again
+    and again for the same reason.
+    """
+    return needed_bytes <= min(made_bytes, target_bytes)
 
 
 def new_kills(before: Pod | None, after: Pod) -> list[OomRecord]:
@@ -262,7 +281,9 @@ class OomKills:
         windows = self._members.routes.streams
         pod = self._members.pod_of_instance[instance]
         for stream in self._members.streams_at(pod, instance, record.time_ns):
-            needed = self._needed(record, stream, int(windows.usage[stream]))
+            ratio, bump_bytes = self._bump(int(windows.row[stream]))
+            usage = int(windows.usage[stream])
+            needed = needed_memory(record.memory_bytes, usage, ratio=ratio, bump_bytes=bump_bytes)
             if needed > windows.oom[stream]:
                 self._ask(record, instance, stream, needed)
 
@@ -281,9 +302,10 @@ class OomKills:
             counted = True
             usage, runs = int(windows.usage[stream]), record.time_ns < windows.ends[stream]
             killed = int(windows.oom[stream]) if runs else 0
-            most = _MOST_GROWTH * max(record.memory_bytes, usage)
-            again = min(self._needed(record, stream, max(usage, killed)), most)
-            needed = max(self._needed(record, stream, usage), again)
+            ratio, bump_bytes = self._bump(row)
+            needed = memory_after_kill(
+                record.memory_bytes, usage, killed, ratio=ratio, bump_bytes=bump_bytes
+            )
             if not self._ask(record, instance, stream, needed):
                 self._intake.tally.kills_equal += 1
         if counted and record.time_ns > table.killed[instance]:
@@ -302,23 +324,15 @@ class OomKills:
         self._members.vpa_table.is_urgent[self._members.rows.vpa[row]] = True
         return True
 
-    def _needed(self, record: OomRecord, stream: int, peak: int) -> int:
-        row, rows = int(self._members.routes.streams.row[stream]), self._members.rows
-        return needed_memory(
-            record.memory_bytes,
-            peak,
-            ratio=float(rows.bump_up_ratio[row]),
-            bump_bytes=float(rows.min_bump_up_bytes[row]),
-        )
+    def _bump(self, row: int) -> tuple[float, float]:
+        """Return by which ratio, and at least by how many bytes, a kill raises memory."""
+        rows = self._members.rows
+        return float(rows.bump_up_ratio[row]), float(rows.min_bump_up_bytes[row])
 
     def _is_repetition(self, instance: int, row: int, needed: int) -> bool:
-        """Whether this very peak was made before, and the target last computed still covers it.
-
-        That target is the one before caps: a container that is held at its maxAllowed is killed
-        again and again for the same reason.
-        """
         made = int(self._members.routes.instances.synthetic[instance])
-        return needed <= min(made, int(self._members.rows.estimated[row, MEMORY_OFFSET + TARGET]))
+        target = int(self._members.rows.estimated[row, MEMORY_OFFSET + TARGET])
+        return is_repeated(needed, made, target)
 
 
 def _name(record: OomRecord) -> str:

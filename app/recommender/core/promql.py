@@ -16,6 +16,7 @@ import numpy as np
 
 from app.model.errors import BadObject
 from app.model.fields import Object, labels_at, object_at, objects_at, text_at, texts_at
+from app.model.times import PrometheusDuration
 from app.recommender.core.estimation import MOST
 from app.recommender.core.histograms import Amounts, Flags, Floats
 from app.recommender.core.usage import ABSENT
@@ -29,14 +30,8 @@ _BARE: Final = re.compile(
 )
 
 _MOST_SENTENCES: Final = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Span:
-    """A duration, and how it was written."""
-
-    text: str
-    time: timedelta
+_EIGHT_DAYS: Final = PrometheusDuration("8d", timedelta(days=8))
+_AN_HOUR: Final = PrometheusDuration("1h", timedelta(hours=1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +39,8 @@ class PastRules:
     """Where the past is to be found, and how it is read; the defaults are upstream's."""
 
     cadvisor_job: str = "kubernetes-cadvisor"
-    length: Span = Span("8d", timedelta(days=8))
-    resolution: Span = Span("1h", timedelta(hours=1))
+    length: PrometheusDuration = _EIGHT_DAYS
+    resolution: PrometheusDuration = _AN_HOUR
     cpu_metric: str = "container_cpu_usage_seconds_total"
     memory_metric: str = "container_memory_working_set_bytes"
     pod_labels_metric: str = 'up{job="kubernetes-pods"}'
@@ -60,12 +55,12 @@ class PastRules:
 
 def cpu_query(rules: PastRules, namespace: str = "") -> str:
     """Return the query for the CPU usage of all containers, of one namespace if named."""
-    return f"rate({rules.cpu_metric}{_selector(rules, namespace)}[{rules.resolution.text}])"
+    return f"rate({rules.cpu_metric}{selector(rules, namespace)}[{rules.resolution.text}])"
 
 
 def memory_query(rules: PastRules, namespace: str = "") -> str:
     """Return the query for the memory usage of all containers, of one namespace if named."""
-    return rules.memory_metric + _selector(rules, namespace)
+    return rules.memory_metric + selector(rules, namespace)
 
 
 def labels_query(rules: PastRules) -> str:
@@ -76,16 +71,18 @@ def labels_query(rules: PastRules) -> str:
     return f"{found['selector']}[{rules.length.text}]{found['shift']}"
 
 
-def _selector(rules: PastRules, namespace: str) -> str:
-    parts = [f"job={_quoted(rules.cadvisor_job)}"] if rules.cadvisor_job else []
-    parts.append(f'{rules.container_pod_name_label}=~".+"')
+def selector(rules: PastRules, namespace: str = "", pods: str = ".+") -> str:
+    """Return what selects the series of containers; `pods` is what their names match."""
+    parts = [f"job={quoted(rules.cadvisor_job)}"] if rules.cadvisor_job else []
+    parts.append(f"{rules.container_pod_name_label}=~{quoted(pods)}")
     parts += [f'{rules.container_name_label}!="{text}"' for text in ("POD", "")]
     if namespace:
-        parts.append(f"{rules.container_namespace_label}={_quoted(namespace)}")
+        parts.append(f"{rules.container_namespace_label}={quoted(namespace)}")
     return "{" + ", ".join(parts) + "}"
 
 
-def _quoted(text: str) -> str:
+def quoted(text: str) -> str:
+    """Return a text as PromQL writes it."""
     escaped = text.replace("\\", r"\\").replace('"', r"\"")
     return f'"{escaped}"'
 

@@ -80,9 +80,9 @@ class Reading:
         self.flaws = Flaws()
         self._rules = rules
         self._namespace = namespace
-        self._step = rules.resolution.time
-        self._start = _to_milliseconds(end) - rules.length.time
-        self._columns = rules.length.time // self._step + 1
+        self._step = rules.resolution.span
+        self._start = _to_milliseconds(end) - rules.length.span
+        self._columns = rules.length.span // self._step + 1
         self._stage = ReadingStage.CPU
         self._done = 0  # columns of this stage
         self._piece, self._most = _FIRST_POINTS, _MOST_POINTS

@@ -25,7 +25,7 @@ def _joined(*parts: str) -> str:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SkippedObject:
-    """An object that was left out, by a defect of ours."""
+    """An object that was skipped because of a bug."""
 
     kind: str
     name: str

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from app.model.fields import Json
 from app.model.kinds import Condition
 from app.model.quantity import Quantities
+from app.model.scalers import ScaledMetric
 from app.model.times import rfc3339
 from app.model.vpa import ContainerRecommendation, Recommendation, Vpa
 from app.recommender.core.targets import ObservedVpa
@@ -35,6 +36,8 @@ class ConditionType(StrEnum):
     CONFIG_DEPRECATED = "ConfigDeprecated"
     FETCHING_HISTORY = "FetchingHistory"
     SELECTOR_OVERLAP = "SelectorOverlap"
+    SCALED_HORIZONTALLY = "ScaledHorizontally"
+    ROLE_UNKNOWN = "RoleUnknown"
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +73,8 @@ class ConditionInputs:
     lacking: tuple[Lacking, ...] = ()
     problem: str = ""  # with the target
     stronger: str | None = None  # the VPA that comes first for shared pods; None: do not say
+    scaled_by: tuple[ScaledMetric, ...] = ()  # what keeps resources from being changed
+    role_problem: tuple[str, str] | None = None  # why it is not known which pod leads
 
 
 class Difference(IntEnum):
@@ -119,12 +124,16 @@ def _wanted(standing: ConditionInputs) -> dict[ConditionType, Condition | None]:
         kinds.CONFIG_DEPRECATED: None,
         kinds.CONFIG_UNSUPPORTED: None,
         kinds.NO_PODS_MATCHED: None,
+        kinds.SCALED_HORIZONTALLY: _held(standing.scaled_by),
+        kinds.ROLE_UNKNOWN: None,
         kinds.RECOMMENDATION_PROVIDED: Condition(kinds.RECOMMENDATION_PROVIDED, *provided),
     }
     if standing.problem:
         wanted[kinds.CONFIG_UNSUPPORTED] = Condition(
             kinds.CONFIG_UNSUPPORTED, "True", "", standing.problem
         )
+    if standing.role_problem is not None:
+        wanted[kinds.ROLE_UNKNOWN] = Condition(kinds.ROLE_UNKNOWN, "True", *standing.role_problem)
     if not standing.matches_pods:
         wanted[kinds.NO_PODS_MATCHED] = Condition(kinds.NO_PODS_MATCHED, "True", *missing)
     if standing.stronger is not None:
@@ -152,6 +161,15 @@ def _not_provided(lacking: Sequence[Lacking]) -> tuple[str, str]:
 def _named(names: Sequence[str]) -> str:
     more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
     return ", ".join(names[:_MOST_NAMED]) + more
+
+
+def _held(scaled_by: Sequence[ScaledMetric]) -> Condition | None:
+    if not scaled_by:
+        return None
+    message = "; ".join(metric.sentence for metric in scaled_by)
+    return Condition(
+        ConditionType.SCALED_HORIZONTALLY, "True", "Held", f"Not changed by this VPA: {message}"
+    )
 
 
 def _overlap(stronger: str) -> Condition | None:

@@ -34,9 +34,9 @@ from app.recommender.core.estimation import (
     rows_in_use,
 )
 from app.recommender.core.histograms import Bits, Flags, Rows
+from app.recommender.core.intake import Quality
 from app.recommender.core.membership import Membership
 from app.recommender.core.moments import DAY, GOLDEN, MINUTE, UNSET, nanoseconds, span
-from app.recommender.core.quality import Quality
 from app.recommender.core.rules import CPU, MEMORY, Cap, ContainerRules, RecommenderRules
 from app.recommender.core.shaping import shape_rows
 from app.recommender.core.status import (
@@ -55,6 +55,7 @@ from app.recommender.core.status import (
 from app.recommender.core.tables import LOWER, MEMORY_OFFSET, TARGET, UPPER, RowTable
 from app.recommender.core.targets import VpaKey
 from app.recommender.core.tracked import TrackedVpa
+from app.sizing.sizing import holding_metrics
 
 _TARGETS: Final = (TARGET, MEMORY_OFFSET + TARGET)
 _BOUNDS: Final = (LOWER, UPPER, MEMORY_OFFSET + LOWER, MEMORY_OFFSET + UPPER)
@@ -167,6 +168,8 @@ class StatusSelector:
             lacking=tuple(_lacking(tracked, self._members, recommendation, nanoseconds(now))),
             problem=problem_of(tracked.observed),
             stronger=self.overlaps.stronger(tracked.line),
+            scaled_by=holding_metrics(tracked.vpa, recommendation),
+            role_problem=tracked.vpa.role_problem,
         )
         conditions = conditions_for(stands.conditions, standing, now)
         return VpaStatus(recommendation, conditions, tracked.vpa.generation or None)
@@ -185,7 +188,7 @@ def _lacking(
         if container not in targets and not members.rows.live[row]:
             continue
         pods = (members.pods[key] for key in tracked.pods)
-        is_boosted = any(members.is_boosted(pod, container, now_ns) for pod in pods)
+        is_boosted = any(members.uses_boosted_cpu(pod, container, now_ns) for pod in pods)
         for resource in missing:
             boosts = is_boosted and resource == CPU
             why = NotProvided.STARTUP_BOOST if boosts else NotProvided.NOT_LEARNED
@@ -279,7 +282,8 @@ def _not_less(
     for old in tracked.inherited:
         row, policy = tracked.rows.get(old.container), tracked.vpa.policy(old.container)
         if row is None:
-            if not (policy is not None and policy.is_off):
+            is_off = policy is not None and policy.is_off
+            if not (is_off or old.container in tracked.left_alone):
                 found[old.container] = old
             continue
         new, first_ns = entries.get(old.container), int(rows.first[row])

@@ -111,6 +111,13 @@ class ColumnTable:
         return self.used - len(self._free)
 
 
+def file_cpu(
+    bank: Bank, rows: Rows, millicores: Amounts, times: Times, weight: float = 1.0
+) -> Weights:
+    """Add CPU samples, each of which weighs as much as so many; return what they weigh now."""
+    return bank.add(rows, CPU_GRID.bucket(millicores), times, CPU_WEIGHT * weight)
+
+
 @dataclass(frozen=True, slots=True)
 class Peaks:
     """What one observation of each of several streams does to their rows."""
@@ -147,6 +154,7 @@ class RowTable(ColumnTable):
     live: Ints = column(np.int32)  # containers alive now
     vpa: Ints = column(np.int32, NOWHERE)  # line in the table of VPAs
     is_off: Flags = column(np.bool_)
+    is_left_alone: Flags = column(np.bool_)  # was or is a native sidecar, and those are left alone
     sizes: Flags = column(np.bool_, False, 2)  # cpu, memory
     whole_cores: Flags = column(np.bool_)
     interval_ns: Spans = column(np.int64, 1)
@@ -228,7 +236,7 @@ class RowTable(ColumnTable):
         self, rows: Rows, millicores: Amounts, times: Times, weight: float = 1.0, count: int = 1
     ) -> None:
         """Add CPU samples, each of which weighs and counts as much as so many."""
-        weights = self.cpu.add(rows, CPU_GRID.bucket(millicores), times, CPU_WEIGHT * weight)
+        weights = file_cpu(self.cpu, rows, millicores, times, weight)
         np.add.at(self.unsaved_cpu, rows, weights)
         np.maximum.at(self.last, rows, times)
         fresh = self.first[rows] == UNSET

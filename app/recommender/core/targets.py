@@ -46,14 +46,6 @@ class ObservedVpa:
 
 
 @dataclass(frozen=True, slots=True)
-class ResolvedTarget:
-    """What the target of a VPA turned out to be."""
-
-    selector: Selector | None  # of its pods; None if it cannot be used
-    problem: str = ""  # why not, as a sentence for the condition ConfigUnsupported
-
-
-@dataclass(frozen=True, slots=True)
 class _Surroundings:
     """Where controllers are looked for."""
 
@@ -82,11 +74,11 @@ class _Surroundings:
 
 def resolve_target(
     vpa: Vpa, view: NamespaceView, looked_up: LookedUp, *, by_kind: bool = False
-) -> ResolvedTarget | LookupNeeded:
-    """Return the selector of a VPA's target, or a sentence about what is wrong with it."""
+) -> ObservedVpa | LookupNeeded:
+    """Return a VPA with what its target is, or what to look up for that."""
     target = vpa.target
     if target is None:
-        return _unread(_NO_TARGET)
+        return _unread(vpa, _NO_TARGET)
     around = _Surroundings(vpa.namespace, view, looked_up, by_kind)
     key = around.key(target.key)
     shown = f"{target.api_version}.{target.kind}/{target.name}"
@@ -94,22 +86,23 @@ def resolve_target(
     if isinstance(found, LookupNeeded):
         return found
     if not isinstance(found, Workload):
-        return _unread(_why_not(found, target.api_version, key, around))
+        return _unread(vpa, _why_not(found, target.api_version, key, around))
     if found.selector.never and not key.is_built_in:
         why = _NO_SELECTOR.format(vpa.namespace, target.name)
-        return _unread(_UNHANDLED.format(target.api_version, target.kind, target.name, why))
+        why = _UNHANDLED.format(target.api_version, target.kind, target.name, why)
+        return _unread(vpa, why)
     above = _has_top_above(found, around)
     if isinstance(above, LookupNeeded):
         return above
     if isinstance(above, str):
-        return ResolvedTarget(None, _CHECK_FAILED.format(shown, above))
+        return ObservedVpa(vpa, None, _CHECK_FAILED.format(shown, above))
     if above:
-        return ResolvedTarget(None, _HAS_PARENT.format(shown))
-    return ResolvedTarget(found.selector)
+        return ObservedVpa(vpa, None, _HAS_PARENT.format(shown))
+    return ObservedVpa(vpa, found.selector)
 
 
-def _unread(why: str) -> ResolvedTarget:
-    return ResolvedTarget(None, f"Cannot read targetRef. Reason: {why}")
+def _unread(vpa: Vpa, why: str) -> ObservedVpa:
+    return ObservedVpa(vpa, None, f"Cannot read targetRef. Reason: {why}")
 
 
 def _why_not(

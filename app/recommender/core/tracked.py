@@ -4,21 +4,28 @@ Strategy: labels decide for VPAs without a selector of their own, as they always
 a selector also asks that the pod is owned by the target. What is not known is not "no": while
 an owner cannot be looked up, a pod stays where it is. VPAs are found by one of the equalities
 they ask for, the one that the fewest others share, so that a pod meets few of them.
+
+VPAs may come and go, and change their targets, without end; so the rows of a namespace that wait
+for the return of their VPA are limited, and the oldest ones make room.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+import numpy as np
 
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.selectors import NOTHING, Operator, Selector
 from app.model.vpa import Recommendation, Vpa
-from app.recommender.core.moments import HOUR
+from app.recommender.core.moments import HOUR, LATEST, UNSET
+from app.recommender.core.rules import RecommenderLimit
 from app.recommender.core.status import VpaStatus
+from app.recommender.core.tables import NOWHERE, RowTable
 from app.recommender.core.targets import ObservedVpa, VpaKey
 
 NO_OWNER: Final = ObjectKey("", "", "")  # of a pod that no controller owns
@@ -94,6 +101,7 @@ class TrackedVpa:
     claim: Claim
     entered_ns: int
     rows: dict[str, int] = field(default_factory=dict)  # by container
+    left_alone: set[str] = field(default_factory=set)  # native sidecars that a flag leaves alone
     pods: set[PodKey] = field(default_factory=set)
     awaits_history: bool = True  # its checkpoints have not been read yet
     inherited: Recommendation = ()  # stood when it came, while what it rested on is not known
@@ -211,3 +219,90 @@ def _anchors(claim: Claim) -> list[_Anchor]:
         if requirement.operator is Operator.IN and len(requirement.values) == 1
         for value in requirement.values
     ]
+
+
+MOST_DETACHED: Final = 5_000  # rows of a namespace
+
+Target = tuple[str, str] | None  # kind and name
+_Key = tuple[VpaKey, Target]
+
+
+def target_of(observed: ObservedVpa) -> Target:
+    """Return kind and name of the target; a new version of its API is no new target."""
+    target = observed.vpa.target
+    return (target.kind, target.name) if target is not None else None
+
+
+@dataclass(frozen=True, slots=True)
+class _Detached:
+    rows: dict[str, int]
+    until_ns: int
+
+
+class DetachedRows:
+    """Rows by VPA and target, for each namespace the oldest first."""
+
+    def __init__(self, rows: RowTable, reached: Counter[tuple[RecommenderLimit, str]]) -> None:
+        self._rows = rows
+        self._reached = reached  # counts, by namespace
+        # By namespace, the oldest first.
+        self._by_target: defaultdict[str, dict[tuple[VpaKey, Target], _Detached]] = defaultdict(
+            dict
+        )
+        self._counts: Counter[str] = Counter()
+        self._displaced: list[tuple[VpaKey, int]] = []
+
+    def detach(
+        self, vpa: VpaKey, target: Target, rows: dict[str, int], *, until_ns: int = LATEST
+    ) -> None:
+        """Put the rows of a VPA aside; none of them is published any more."""
+        for row in rows.values():
+            self._rows.vpa[row] = NOWHERE
+        if not rows:
+            return
+        of_namespace = self._by_target[vpa[0]]
+        of_namespace[vpa, target] = _Detached(rows, until_ns)
+        self._counts[vpa[0]] += len(rows)
+        while self._counts[vpa[0]] > MOST_DETACHED:
+            oldest, one = next(iter(of_namespace.items()))
+            self._reached[RecommenderLimit.DETACHED_HISTORIES, vpa[0]] += len(one.rows)
+            self._displaced += [(oldest[0], row) for row in one.rows.values()]
+            self._remove(oldest)
+
+    def take_back(self, vpa: VpaKey, target: Target) -> dict[str, int] | None:
+        """Return the rows a VPA once had for a target, None if there are none.
+
+        Their checkpoints may have been deleted or overwritten since, so they shall be written.
+        """
+        found = self._by_target.get(vpa[0], {}).get((vpa, target))
+        if found is None:
+            return None
+        self._remove((vpa, target))
+        for row in found.rows.values():
+            self._rows.is_dirty[row], self._rows.written[row] = True, UNSET
+        return found.rows
+
+    def take_expired(self, now_ns: int) -> list[tuple[VpaKey, int]]:
+        """Take out the rows that waited too long, and those whose history has expired."""
+        gone: list[tuple[VpaKey, int]] = []
+        for key in [key for of_one in self._by_target.values() for key in of_one]:
+            one = self._by_target[key[0][0]][key]
+            for container, row in list(one.rows.items()):
+                if now_ns >= one.until_ns or self._rows.expired(np.array([row]), now_ns)[0]:
+                    gone.append((key[0], row))
+                    del one.rows[container]
+                    self._counts[key[0][0]] -= 1
+            if not one.rows:
+                self._remove(key)
+        return gone
+
+    def take_displaced(self) -> list[tuple[VpaKey, int]]:
+        """Take out the rows that had to make room."""
+        found, self._displaced = self._displaced, []
+        return found
+
+    def _remove(self, key: _Key) -> None:
+        namespace = key[0][0]
+        self._counts[namespace] -= len(self._by_target[namespace].pop(key).rows)
+        if not self._by_target[namespace]:
+            del self._by_target[namespace], self._counts[namespace]

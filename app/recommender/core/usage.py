@@ -15,11 +15,11 @@ from typing import Final
 
 import numpy as np
 
-from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.fields import Json, Object, labels_at, object_at, objects_at, text_at, time_at
 from app.model.pods import Pod
 from app.model.quantity import Quantity
+from app.model.times import parse_duration
 from app.recommender.core.estimation import MOST
 from app.recommender.core.histograms import Amounts, Spans, Times
 from app.recommender.core.moments import nanoseconds, span

@@ -25,10 +25,9 @@ from app.recommender.core.estimation import (
     estimate_rows,
     rows_in_use,
 )
-from app.recommender.core.intake import SampleTally
+from app.recommender.core.intake import SampleTally, TargetChange, UsageComparison
 from app.recommender.core.moments import moment, nanoseconds
 from app.recommender.core.oom import OomRecord
-from app.recommender.core.quality import TargetChange, UsageComparison
 from app.recommender.core.rules import (
     CPU,
     MEMORY,
@@ -53,7 +52,7 @@ from app.recommender.core.status import (
 from app.recommender.core.tables import MEMORY_OFFSET, TARGET, RowTable
 from app.recommender.core.targets import ObservedVpa, VpaKey
 from app.recommender.core.usage import ABSENT, PastUsage, UsageBatch
-from app.recommender.upstream.cluster import PodKey, UpstreamCluster, UpstreamVpa
+from app.recommender.upstream.cluster_state import PodKey, UpstreamCluster, UpstreamVpa
 from app.recommender.upstream.containers import Aggregate, kills_by_transition
 from app.recommender.upstream.quality_record import QualityRecord
 

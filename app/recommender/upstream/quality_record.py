@@ -8,18 +8,16 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from app.model.update_modes import mode_rules
 from app.recommender.core.histograms import Floats
-from app.recommender.core.quality import TargetChange, UsageComparison
+from app.recommender.core.intake import PER_UNIT, TargetChange, UsageComparison
 from app.recommender.core.rules import CPU, MEMORY
 from app.recommender.core.targets import VpaKey
-from app.recommender.upstream.cluster import AggregateKey, UpstreamVpa
-
-_PER_UNIT: Final = {CPU: 1000.0, MEMORY: 1.0}
+from app.recommender.upstream.cluster_state import AggregateKey, UpstreamVpa
 
 Targets = tuple[int, int]  # millicores and bytes, 0 where nothing was recommended
 
@@ -84,5 +82,5 @@ class QualityRecord:
 
 
 def _columns(pairs: list[tuple[int, int]], resource: str) -> tuple[Floats, Floats]:
-    first, second = np.array(pairs, dtype=np.float64).T / _PER_UNIT[resource]
+    first, second = np.array(pairs, dtype=np.float64).T / PER_UNIT[resource]
     return first, second

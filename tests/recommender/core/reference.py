@@ -204,11 +204,13 @@ class Reference:
                     row = self.rows[vpa, container]
                     row.alive = max(row.alive, now)
 
-    def use(self, name: str, container: str, cpu: int, memory: int, time: float) -> None:
-        """Take one sample, averaged over half a minute."""
+    def use(
+        self, name: str, container: str, cpu: int | None, memory: int | None, time: float
+    ) -> None:
+        """Take one sample, averaged over half a minute; None is not known."""
         pod = self.pods[name]
         rows = [self.rows[vpa, container] for vpa in self.members(pod.labels_at(time))]
-        if time > pod.last_cpu.get(container, -math.inf):
+        if cpu is not None and time > pod.last_cpu.get(container, -math.inf):
             pod.last_cpu[container] = time
             if not any(time - 30 < until < time for until, _ in pod.before[-2:]):
                 for row in rows:
@@ -216,7 +218,7 @@ class Reference:
                     row.cpu.add(cpu, 0.1, time)
                     row.times = [min([*row.times, time]), max([*row.times, time])]
                     row.count += 1
-        if time >= pod.last_memory.get(container, -math.inf):
+        if memory is not None and time >= pod.last_memory.get(container, -math.inf):
             pod.last_memory[container] = time
             for row in rows:
                 row.alive = max(row.alive, time)

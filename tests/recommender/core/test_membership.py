@@ -9,12 +9,11 @@ import pytest
 
 from app.model.kinds import ObjectKey
 from app.recommender.core.checkpoints import Checkpoint
-from app.recommender.core.detached import MOST_DETACHED, DetachedRows
 from app.recommender.core.membership import MOST_ROWS
 from app.recommender.core.moments import DAY, HOUR
 from app.recommender.core.rules import RecommenderLimit, RecommenderRules, container_rules
 from app.recommender.core.tables import NOWHERE, RowTable
-from app.recommender.core.tracked import NO_OWNER
+from app.recommender.core.tracked import MOST_DETACHED, NO_OWNER, DetachedRows
 from tests import make
 from tests.cases import cases
 from tests.recommender.core.past_usage import past
@@ -305,6 +304,32 @@ def test_native_sidecars_that_are_left_alone() -> None:
     assert (scene.model.tally.unknown, scene.model.tally.kills) == (1, 0)
 
 
+@pytest.mark.parametrize("is_read_late", [False, True])
+def test_history_of_sidecars_that_are_left_alone(is_read_late: bool) -> None:
+    """What was learned before the flag was set is neither shown, nor counted, nor written again."""
+    before = Scene(EAGER)
+    before.vpa()
+    before.pod("web-0", "app", "proxy")
+    before.use(1, MI)
+    before.use(1, MI, container="proxy")
+    stored = before.model.checkpoints(before.now, None)
+
+    scene = Scene(replace(EAGER, native_sidecars=False))
+    scene.vpa(restored=False)
+    proxy = make.container_json("proxy", restartPolicy="Always")
+    pod = make.pod(init=[proxy], status={"phase": "Running"})
+    if is_read_late:
+        scene.model.pod_seen(pod, scene.now)
+    scene.model.restore(stored, scene.now)
+    scene.model.pod_seen(pod, scene.now)
+    scene.use(1, MI)
+    scene.tick()
+
+    least_of_a_pod = "25m 250Mi"
+    assert {name: one["target"] for name, one in scene.shown().items()} == {"app": least_of_a_pod}
+    assert [one.container for one in scene.model.checkpoints(scene.now, None)] == ["app"]
+
+
 def test_rows_that_expired_under_a_pod_that_is_over() -> None:
     """A pod that is over for longer than history lasts leaves without its row."""
     scene = Scene(EAGER)
@@ -506,3 +531,18 @@ def test_a_deleted_vpa_without_rows_leaves_nothing() -> None:
     scene.vpa(restored=False)
 
     assert scene.model.awaited() == [("default", "web")]
+
+
+def test_what_conditions_say_changes_alone() -> None:
+    """A VPA of which only that is new who leads, or what scales it, is published again."""
+    scene = Scene(EAGER)
+    scene.vpa("web")
+    (tracked,) = scene.members.vpas.values()
+    table = scene.members.vpa_table
+    table.is_dirty[tracked.line] = False
+    scene.members.see_vpa(tracked.observed, 0)
+    assert not table.is_dirty[tracked.line]
+    unknown = replace(tracked.vpa, role_problem=("NoLease", "it is missing"))
+    scene.members.see_vpa(replace(tracked.observed, vpa=unknown), 0)
+    assert table.is_dirty[tracked.line]
+    assert tracked.vpa.role_problem is not None

@@ -13,11 +13,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.errors import BadObject
+from app.model.times import PrometheusDuration
 from app.recommender.core.promql import (
     Flaws,
     PastRules,
     Series,
-    Span,
     amounts,
     cpu_query,
     label,
@@ -36,7 +36,7 @@ GOOD = {"metric": {"pod": "web-0"}, "values": POINTS}
 
 def test_queries_for_usage() -> None:
     """The words, their order and their spaces are upstream's."""
-    rules = replace(RULES, resolution=Span("30s", timedelta(seconds=30)))
+    rules = replace(RULES, resolution=PrometheusDuration("30s", timedelta(seconds=30)))
     selector = (
         '{job="kubernetes-cadvisor", pod_name=~".+", name!="POD", name!="", '
         'namespace="kube-system"}'

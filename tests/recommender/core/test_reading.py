@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from app.recommender.core.promql import PastRules, Span
+from app.model.times import PrometheusDuration
+from app.recommender.core.promql import PastRules
 from app.recommender.core.reading import Question, Reading, ReadingStage
 from app.recommender.core.usage import ABSENT
 
@@ -24,7 +25,7 @@ RULES = PastRules(
     pod_name_label="pod",
     pod_label_prefix="label_",
 )
-SHORT = replace(RULES, length=Span("3h", 3 * HOUR))
+SHORT = replace(RULES, length=PrometheusDuration("3h", 3 * HOUR))
 
 
 def container(pod: str = "web-0", name: str = "app", **more: str) -> dict[str, str]:
@@ -78,7 +79,7 @@ def test_questions() -> None:
 
 def test_pieces() -> None:
     """The first piece is small, the next ones as large as the number of series allows."""
-    reading = Reading(replace(RULES, length=Span("10d", 240 * HOUR)), END)
+    reading = Reading(replace(RULES, length=PrometheusDuration("10d", 240 * HOUR)), END)
     first = asked(reading)
     assert (first.start, first.end) == (CUT - 240 * HOUR, CUT - 217 * HOUR)
 
@@ -120,7 +121,7 @@ def test_pieces_of_many_series() -> None:
 def test_more_points_than_prometheus_gives() -> None:
     """No piece has more points than Prometheus answers with."""
     second = timedelta(seconds=1)
-    reading = Reading(replace(RULES, resolution=Span("1s", second)), END)
+    reading = Reading(replace(RULES, resolution=PrometheusDuration("1s", second)), END)
     sizes = []
     while "cpu" in (question := asked(reading)).query:
         assert question.start is not None
@@ -180,7 +181,7 @@ def test_pieces_make_a_whole() -> None:
     whole = [(CUT - HOUR * back, back) for back in range(hours)]
 
     def told(limit: int) -> list[list[int]]:
-        reading = Reading(replace(RULES, length=Span("29h", (hours - 1) * HOUR)), END)
+        reading = Reading(replace(RULES, length=PrometheusDuration("29h", (hours - 1) * HOUR)), END)
         while (question := reading.question()) is not None:
             start = question.start or question.end
             points = [one for one in whole if start <= one[0] <= question.end]

@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import UTC, datetime
 
-from app.model.kinds import Condition
+from app.model.kinds import Condition, ObjectKey
+from app.model.scalers import ScaledMetric
 from app.model.selectors import EVERYTHING, Selector
 from app.model.vpa import ContainerRecommendation
 from app.recommender.core.status import (
@@ -42,6 +43,7 @@ def found(kind: str, status: str = "True") -> Condition:
 PROVIDED = Condition("RecommendationProvided", "True", "", "", THEN)
 PROVIDED_NOW = replace(PROVIDED, last_transition=NOW)
 FINE = ConditionInputs(is_provided=True, matches_pods=True)
+BY_CPU = ScaledMetric(ObjectKey("autoscaling", "HorizontalPodAutoscaler", "web"), "cpu", "", 70, 0)
 
 
 @cases(
@@ -101,6 +103,20 @@ FINE = ConditionInputs(is_provided=True, matches_pods=True)
                 )
             ],
         ),
+        "a resource by which replicas are added": (
+            [PROVIDED],
+            replace(FINE, scaled_by=(BY_CPU,)),
+            [
+                PROVIDED,
+                Condition(
+                    "ScaledHorizontally",
+                    "True",
+                    "Held",
+                    f"Not changed by this VPA: {BY_CPU.sentence}",
+                    NOW,
+                ),
+            ],
+        ),
         "the time stays while the status does": (
             [found("RecommendationProvided")],
             FINE,
@@ -128,6 +144,18 @@ FINE = ConditionInputs(is_provided=True, matches_pods=True)
         "no overlap any more": (
             [found("SelectorOverlap"), found("RecommendationProvided")],
             ConditionInputs(is_provided=True, matches_pods=True, stronger=""),
+            [PROVIDED],
+        ),
+        "who leads is not known": (
+            [found("RecommendationProvided")],
+            ConditionInputs(
+                is_provided=True, matches_pods=True, role_problem=("NoLease", "it is missing")
+            ),
+            [PROVIDED, Condition("RoleUnknown", "True", "NoLease", "it is missing", NOW)],
+        ),
+        "who leads is known again": (
+            [found("RecommendationProvided"), found("RoleUnknown")],
+            ConditionInputs(is_provided=True, matches_pods=True),
             [PROVIDED],
         ),
         "an overlap": (

@@ -440,6 +440,18 @@ def test_until_the_past_is_known_amounts_only_grow(cpu: int, memory: int, expect
     assert targets(scene) == {"app": expected, "log": "900m 3Gi"}
 
 
+def test_a_native_sidecar_that_is_left_alone_does_not_wait_for_its_past() -> None:
+    """What stood of it is over at once; what stood of a container not seen yet stays."""
+    scene = standing(replace(FORGETFUL, native_sidecars=False))
+    scene.pod("web-0", "app")
+    scene.use(2000, GI)
+    assert set(targets(scene)) == {"app", "log"}
+    log = make.container_json("log", restartPolicy="Always")
+    scene.model.pod_seen(make.pod(name="web-1", init=[log], status={"phase": "Running"}), scene.now)
+
+    assert set(targets(scene)) == {"app"}
+
+
 def test_a_peak_after_the_start_is_forgotten_as_any_other() -> None:
     """What is not lowered is what stood before, not what was learned since."""
     scene = standing(FORGETFUL)

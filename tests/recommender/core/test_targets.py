@@ -8,7 +8,7 @@ from app.model.fields import Json
 from app.model.kinds import ObjectKey, owner_key
 from app.model.selectors import NOTHING, Selector
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
-from app.recommender.core.targets import ResolvedTarget, resolve_target
+from app.recommender.core.targets import resolve_target
 from app.sizing.matching import LookupNeeded
 from tests import make
 from tests.cases import cases
@@ -35,10 +35,11 @@ def resolved(
     *objects: Json,
     found: Sequence[tuple[ObjectKey, LookupResult]] = (),
     by_kind: bool = False,
-) -> ResolvedTarget | LookupNeeded:
-    """Resolve the target of a VPA among some controllers and look-ups."""
+) -> tuple[Selector | None, str] | LookupNeeded:
+    """Return selector and problem of a VPA's target among some controllers and look-ups."""
     view = make.snapshot(*objects).of("default")
-    return resolve_target(make.vpa(target=target), view, dict(found), by_kind=by_kind)
+    seen = resolve_target(make.vpa(target=target), view, dict(found), by_kind=by_kind)
+    return seen if isinstance(seen, LookupNeeded) else (seen.selector, seen.problem)
 
 
 @cases(
@@ -61,7 +62,7 @@ def resolved(
 )
 def test_selector_of_target(target: str, objects: list[Json], selector: Selector) -> None:
     """A built-in target without an owner says which pods are meant."""
-    assert resolved(target, *objects) == ResolvedTarget(selector)
+    assert resolved(target, *objects) == (selector, "")
 
 
 @cases(
@@ -76,7 +77,7 @@ def test_custom_controllers(
 ) -> None:
     """A custom kind counts by its scale, and not at all without one."""
     deployment = make.workload_json("Deployment/web", owner="example.com/v1/Shop/web")
-    assert resolved(target, deployment, found=found) == ResolvedTarget(selector)
+    assert resolved(target, deployment, found=found) == (selector, "")
 
 
 @cases(
@@ -180,7 +181,7 @@ def test_problems(
     problem: str,
 ) -> None:
     """A target that cannot be used selects nothing, and a sentence names what is wrong."""
-    assert resolved(target, *objects, found=found) == ResolvedTarget(None, problem)
+    assert resolved(target, *objects, found=found) == (None, problem)
 
 
 @cases(
@@ -209,4 +210,4 @@ def test_kinds_of_foreign_groups() -> None:
     """A foreign kind with a built-in name is its own kind, but not for upstream."""
     target, deployment = "example.com/v1/Deployment/web", make.workload_json("Deployment/web")
     assert isinstance(resolved(target, deployment), LookupNeeded)
-    assert resolved(target, deployment, by_kind=True) == ResolvedTarget(WEB)
+    assert resolved(target, deployment, by_kind=True) == (WEB, "")

@@ -11,7 +11,7 @@ from app.model.selectors import EVERYTHING, NOTHING, Selector
 from app.recommender.core.moments import DAY
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.targets import ObservedVpa
-from app.recommender.upstream.cluster import Selections, UpstreamCluster
+from app.recommender.upstream.cluster_state import Selections, UpstreamCluster
 from app.recommender.upstream.variant import as_upstream
 from tests import make
 

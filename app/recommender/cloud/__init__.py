@@ -1,0 +1,1 @@
+"""Credentials of clouds for Prometheus, without their SDKs."""
