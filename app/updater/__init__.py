@@ -35,9 +35,9 @@ State, and who changes it:
 
 A step of a plan becomes a call only if, right before it: this process may act (it leads, its
 watches are not stale and it is not stopping) and its Lease lasts as long as the call may; the
-round is not over; there is a token; pod and VPA are those that were planned upon; no other loop
-disturbed the pod or its owner since then; the owner still has room; and, for an eviction, the
-webhook's Lease is fresh.
+round is not over; there is a token; nothing pauses it, unless it ends a boost; pod and VPA are
+those that were planned upon; no other loop disturbed the pod or its owner since then; the owner
+still has room; and, for an eviction, the webhook's Lease is fresh.
 
 Must never happen:
 

@@ -1,9 +1,9 @@
-"""End start-up boosts as soon as they are due: driven by changes of pods, not by rounds.
+"""End startup boosts as soon as they are due: driven by changes of pods, not by rounds.
 
-Strategy: each change of a boosted pod queues the pod. When a look at it is due, a plan is made for
-such pods alone: it says which boosts end now, and when to look at the others again. Of that plan
-only the ends of boosts are carried out, as rounds do too. So a pod that got ready is brought back
-within moments of its time, while rounds go on.
+Strategy: each change of a boosted pod makes an entry for it. When its look is due, a plan is made
+for such pods alone: it says which boosts end now, and when to look at the others again. Of that
+plan only the ends of boosts are carried out, as rounds do too. So a pod that got ready is brought
+back within moments of its time, while rounds go on.
 """
 
 from __future__ import annotations
@@ -20,13 +20,12 @@ from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.updater.core.action_queue import ActionQueue
 from app.updater.core.decisions import Action, Reason
-from app.updater.core.memory import NamespacedName
-from app.updater.core.patching import has_boost_annotations, pending_containers
+from app.updater.core.memory import NOTHING, NamespacedName
 from app.updater.core.plan import Plan
 from app.updater.core.unboost import (
     NextLook,
     is_news,
-    look_after_failure,
+    look_after_refusal,
     next_look,
 )
 from app.updater.executor import Batch, Executor
@@ -50,8 +49,8 @@ class _Entry:
     failed: int = 0
 
 
-class BoostQueue:
-    """The queue of boosted pods; `add` may be called from any thread, `tick` is for a loop."""
+class BoostLoop:
+    """Ends boosts when they are due; `add` may be called from any thread, `tick` is for a loop."""
 
     def __init__(
         self,
@@ -70,15 +69,15 @@ class BoostQueue:
         self._entries: dict[NamespacedName, _Entry] = {}
         self._touched: set[str] = set()  # namespaces in which a VPA changed
 
-    # --- what feeds the queue
+    # --- entries
 
     def add(self, changes: Iterable[Transition]) -> None:
-        """Queue what happened to pods and VPAs; it is quick."""
+        """Take in what happened to pods and VPAs; it is quick."""
         for change in changes:
             if _is_new_spec(change):
                 with self._lock:
                     self._touched.add(change.namespace)
-            elif isinstance(change.after, Pod) and has_boost_annotations(change.after):
+            elif isinstance(change.after, Pod) and change.after.is_boosted:
                 self._add((change.namespace, change.name), change.before, change.after)
 
     def _add(self, key: NamespacedName, before: object, after: Pod) -> None:
@@ -100,7 +99,7 @@ class BoostQueue:
             (namespace, name)
             for namespace in namespaces
             for name, pod in snapshot.of(namespace).pods.items()
-            if has_boost_annotations(pod)
+            if pod.is_boosted
         ]
         with self._lock:
             for key in boosted:
@@ -177,13 +176,15 @@ class BoostQueue:
             for decision in result.decisions.values()
             if decision.reason in _UNTRIED
         }
+        memory, now = self._state.read(_NAME)[0], self._clock.now()
         for key, entry in ending.items():
             if key in untried:
                 self._again(key, NextLook(_UNTRIED_PAUSE, entry.failed))
             elif key in accepted:
                 self._again(key, NextLook(_SAFETY_PAUSE, 0))  # its next change comes earlier
             else:
-                self._again(key, look_after_failure(entry.failed))
+                pause = memory.pods.get(decisions[key].uid, NOTHING).pause
+                self._again(key, look_after_refusal(pause, entry.failed, now))
 
     def _again(self, key: NamespacedName, look: NextLook | None) -> None:
         """Look again after a while, unless something happened to the pod since."""
@@ -214,6 +215,6 @@ def _is_new_spec(change: Transition) -> bool:
 def _may_be_due(snapshot: Snapshot, key: NamespacedName) -> bool:
     """Whether a boost can be due at all; a pod that is not ready comes back when it gets ready."""
     pod = snapshot.of(key[0]).pods.get(key[1])
-    if pod is None or not has_boost_annotations(pod):
+    if pod is None or not pod.is_boosted:
         return False
-    return pod.ready is not None or bool(pending_containers(pod))
+    return pod.ready is not None or bool(pod.returning_containers)

@@ -1,4 +1,4 @@
-"""The calls for a pod: evictions, resizes, marks, pods on trial; and calls without a result.
+"""The calls for a pod: evictions, resizes, annotations, pods on trial; and calls without a result.
 
 Strategy: a call that was not answered may still have been carried out. So after one the pod is
 read again; only what is seen to be undone counts as failed, and what cannot be seen is kept as
@@ -28,7 +28,7 @@ from app.updater.core.patching import annotation_patch, resize_patch
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
 from app.updater.core.unboost import annotations_after_refusal
-from app.updater.report import Reporter
+from app.updater.reporter import Reporter
 from app.updater.state import UpdaterContext, UpdaterState
 
 log = logging.getLogger("updater.calls")
@@ -80,9 +80,9 @@ class PodCalls:
         return _ACCEPTED
 
     def resize(self, pod: Pod, change: PodChange, action: Action) -> CallResult:
-        """Ask for a resize and leave its marks; without a resize the marks are what counts."""
-        if not change.containers:
-            return self._marked(pod, change)
+        """Ask for a resize and write its annotations; without one they are what counts."""
+        if not change.is_resize:
+            return self._annotated(pod, change)
         result = self._resized(pod, change)
         if result.error is None:
             self.annotate(pod, change)
@@ -109,7 +109,7 @@ class PodCalls:
         generation = found.get("metadata", {}).get("generation")
         return CallResult(generation=generation if isinstance(generation, int) else 0)
 
-    def _marked(self, pod: Pod, change: PodChange) -> CallResult:
+    def _annotated(self, pod: Pod, change: PodChange) -> CallResult:
         body = annotation_patch(pod, change)
         try:
             self._cluster().patch(Ref(PODS, pod.namespace, pod.name), body, kind=PatchKind.MERGE)
@@ -122,16 +122,16 @@ class PodCalls:
         return _ACCEPTED
 
     def annotate(self, pod: Pod, change: PodChange) -> None:
-        """Mark a pod that was resized; it stays resized if that fails."""
+        """Annotate a pod that was resized; it stays resized if that fails."""
         if not change.annotations:
             return
         try:
-            error = self._marked(pod, change).error
+            error = self._annotated(pod, change).error
         except NotSent as too_late:
             error = too_late
         if error is not None:
             extra = {"pod": f"{pod.namespace}/{pod.name}", "error": str(error)}
-            log.warning("pod not marked", extra=extra)
+            log.warning("pod not annotated", extra=extra)
 
     def _after_silence(self, pod: Pod, change: PodChange | None, error: ClusterError) -> CallResult:
         """Return what came of a call that may have been carried out all the same."""
@@ -230,31 +230,31 @@ class UnconfirmedCalls:
         self._context = context
         self._watch_lag_seconds = rules.watch_lag.total_seconds()
         self._lock = threading.Lock()
-        self._pending: list[_Unconfirmed] = []  # what was asked about last is at the end
+        self._unconfirmed: list[_Unconfirmed] = []  # what was asked about last is at the end
 
     def add(self, outcome: Outcome, boot_time: datetime) -> None:
         """Remember a call that failed, but may have been carried out."""
         since = self._context.clock.monotonic()
         with self._lock:
-            self._pending.append(_Unconfirmed(outcome, boot_time, since))
+            self._unconfirmed.append(_Unconfirmed(outcome, boot_time, since))
 
     @contextmanager
     def replaced(self, pod: Pod) -> Iterator[None]:
         """Forget calls for a pod, because another one is made for it now; not if it is not sent."""
         with self._lock:
-            before = [call for call in self._pending if call.pod.uid == pod.uid]
-            self._pending = [call for call in self._pending if call.pod.uid != pod.uid]
+            before = [call for call in self._unconfirmed if call.pod.uid == pod.uid]
+            self._unconfirmed = [call for call in self._unconfirmed if call.pod.uid != pod.uid]
         try:
             yield
         except NotSent:
             with self._lock:
-                self._pending += before
+                self._unconfirmed += before
             raise
 
     def clear(self) -> None:
         """Forget all calls."""
         with self._lock:
-            self._pending = []
+            self._unconfirmed = []
 
     def tick(self, _now: datetime) -> float:
         """Find out what came of the calls; return the seconds until the next look.
@@ -263,8 +263,8 @@ class UnconfirmedCalls:
         """
         may_ask = True
         with self._lock:
-            pending = list(self._pending) if self._context.may_act() else []
-        for call in pending:
+            unconfirmed = list(self._unconfirmed) if self._context.may_act() else []
+        for call in unconfirmed:
             result = self._shown(call)
             if result is None and may_ask and self._age_seconds(call) >= _SETTLED_SECONDS:
                 result = self._calls.result_of(call.pod, call.change)
@@ -290,9 +290,9 @@ class UnconfirmedCalls:
 
     def _remove(self, call: _Unconfirmed, *, to_end: bool = False) -> None:
         with self._lock:
-            if call in self._pending:
-                self._pending.remove(call)
-                self._pending += [call] if to_end else []
+            if call in self._unconfirmed:
+                self._unconfirmed.remove(call)
+                self._unconfirmed += [call] if to_end else []
 
     def _age_seconds(self, call: _Unconfirmed) -> float:
         return self._context.clock.monotonic() - call.since
@@ -319,7 +319,7 @@ def dry_run_pod(cluster: Cluster, owner: ObjectKey, pod: Pod) -> Pod | None:
         return read_pod(cluster.create(Ref(PODS, pod.namespace), body, dry_run=True))
     except (ClusterError, BadObject) as error:
         extra = {"owner": str(owner), "namespace": pod.namespace, "error": str(error)}
-        trial_log.warning("no pod created on trial", extra=extra)
+        trial_log.warning("dry run of a pod failed", extra=extra)
         return None
 
 

@@ -15,11 +15,12 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from app.model.errors import ClusterError, NotSent
+from app.model.errors import BadObject, ClusterError, NotSent
 from app.model.snapshot import NamespaceView, Snapshot
+from app.ports import POD_METRICS, Ref
 from app.updater.calls import PodCalls, UnconfirmedCalls, dry_run_pod
 from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
-from app.updater.core.decisions import Decision, Reason, Why
+from app.updater.core.decisions import Action, Decision, Reason, Why
 from app.updater.core.memory import Memory
 from app.updater.core.outcomes import (
     Outcome,
@@ -32,10 +33,12 @@ from app.updater.core.outcomes import (
     refusal_reason,
     resize_refusal,
 )
+from app.updater.core.proposals import why_paused
+from app.updater.core.role_changes import lowers, used_beyond
 from app.updater.core.rules import UpdateRules
-from app.updater.report import Reporter
+from app.updater.reporter import Reporter
 from app.updater.state import ClaimResult, PlanVersion, UpdaterContext, UpdaterState
-from app.updater.webhook_lease import WebhookLease
+from app.updater.watches import WebhookLease
 from app.updater.work_queue import (
     RATE_LIMITED,
     RateLimiter,
@@ -48,7 +51,10 @@ from app.updater.work_queue import (
 log = logging.getLogger("updater.executor")
 
 _MOMENT_SECONDS: Final = 0.001  # the least wait, because sums of fractions are never quite right
-_HIDDEN_PDB = (Reason.PDB_BLOCKED, "a PodDisruptionBudget that is not seen refused another pod")
+_HIDDEN_PDB = (
+    Reason.PDB_BLOCKED,
+    "a PodDisruptionBudget that is not in the watch cache refused another pod",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,23 +67,26 @@ class Skip:
     lacks_token: bool = False
 
 
-_OVER = Skip(Reason.RATE_LIMITED, "the round was over before its turn", frees_slot=False)
+_OVER = Skip(Reason.RATE_LIMITED, "the round ended before its turn", frees_slot=False)
 _NO_TOKEN = Skip(*RATE_LIMITED, lacks_token=True)
 _NO_TOKEN_BEFORE_END = replace(_NO_TOKEN, frees_slot=False)
 _STOPPED = Skip(
-    Reason.PLAN_OUTDATED, "this process may no longer act on its plan", frees_slot=False
+    Reason.PLAN_OUTDATED,
+    "the updater does not lead any more, or does not see the cluster",
+    frees_slot=False,
 )
 _POD_TAKEN = Skip(
-    Reason.PLAN_OUTDATED, "something else was done to the pod meanwhile", frees_slot=False
+    Reason.PLAN_OUTDATED, "another action was taken on the pod meanwhile", frees_slot=False
 )
 _OWNER_CHANGED = Skip(
-    Reason.PLAN_OUTDATED, "something else was done for the same owner meanwhile", frees_slot=False
+    Reason.PLAN_OUTDATED, "another action was taken on its workload meanwhile", frees_slot=False
 )
-_FALLEN = Skip(Reason.BUDGET_EXHAUSTED, "another pod of its owner went down meanwhile")
-_WITHOUT_WEBHOOK = Skip(Reason.LEASE_STALE, "the admission webhook gives no sign of life")
-_USELESS = Skip(Reason.RECREATED_WITHOUT_CHANGE, "a pod created on trial came back unchanged")
+_WITHOUT_WEBHOOK = Skip(Reason.LEASE_STALE, "the Lease of the admission webhook is not renewed")
+_USELESS = Skip(
+    Reason.RECREATED_WITHOUT_CHANGE, "a pod created by a server-side dry run came back unchanged"
+)
 _CHANGED = Skip(Reason.PLAN_OUTDATED, "its VPA or its labels changed meanwhile")
-_GONE = Skip(Reason.POD_TERMINATING, "the pod went meanwhile", frees_slot=False)
+_GONE = Skip(Reason.POD_TERMINATING, "the pod is gone", frees_slot=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +112,7 @@ class BatchResult:
         """Add a call."""
         self.outcomes.append(outcome)
         if outcome.error is None:
-            self.decisions[outcome.step.pod.uid] = outcome.step.decision
+            self.decisions[outcome.step.pod.uid] = outcome.step.decision.done()
         else:
             self.put_off(outcome.step, *refusal_reason(outcome.action, outcome.error))
 
@@ -119,11 +128,10 @@ class BatchResult:
         """Add a step at which our own code failed, unless it is known what came of it."""
         if step.pod.uid not in self.decisions:
             reason = Reason.EVICTION_ERROR if step.is_eviction else Reason.RESIZE_ERROR
-            self.put_off(step, reason, "an error of ours, which the log tells of")
+            self.put_off(step, reason, "internal error: see the log of the updater")
 
     def put_off(self, step: QueueStep, reason: Reason, message: str) -> None:
         """Add that nothing came of a step."""
-        message = f"{step.decision.message}; {message}"
         self.decisions[step.pod.uid] = step.decision.put_off(reason, message)
 
     def add_rest(self, cursor: QueueCursor, why: Why | None = None) -> None:
@@ -222,11 +230,11 @@ class Executor:
             run.work.put_back(item)
 
     def _take_token(self, step: QueueStep, namespace: str) -> TokenWait | None:
-        """Take a token, or return how long there is none; removing marks alone needs none."""
+        """Take a token, or return how long there is none; annotations alone need none."""
         change = step.decision.change
         if step.is_eviction:
             return self._evictions.take(namespace)
-        return self._resizes.take(namespace) if change and change.containers else None
+        return self._resizes.take(namespace) if change and change.is_resize else None
 
     def _act(self, run: _Run, item: WorkItem) -> Skip | None:
         """Claim the pod, look a last time and make the call; return why it was not made."""
@@ -236,7 +244,7 @@ class Executor:
             return _OWNER_CHANGED if claim is ClaimResult.OWNER_CHANGED else _POD_TAKEN
         took_slot = step.needs_slot
         try:
-            skip = self._trial(item) or self._last_look(run, item)
+            skip = self._trial(item) or self._usage(item.step) or self._last_look(run, item)
             took_slot = skip is None and self._call(run, item)
         except NotSent as error:  # nor would the rest be
             took_slot = False
@@ -266,6 +274,20 @@ class Executor:
         item.cursor.stop_evicting(step.decision.vpa, (_USELESS.reason, _USELESS.message))
         return _USELESS
 
+    def _usage(self, step: QueueStep) -> Skip | None:
+        """Return that a former leader still uses more than it would get, as far as is known."""
+        if not lowers(step):
+            return None
+        pod = Ref(POD_METRICS, step.pod.namespace, step.pod.name)
+        try:
+            why = used_beyond(step, self._context.cluster_for_calls().get(pod))
+        except NotSent:
+            raise
+        except (ClusterError, BadObject) as error:
+            log.debug("usage not read", extra={"pod": step.pod.name, "error": str(error)})
+            return None
+        return Skip(*why) if why is not None else None
+
     def _last_look(self, run: _Run, item: WorkItem) -> Skip | None:
         """Return why a step is not taken after all the time that its claim and a trial took."""
         if skip := self._why_not_now(run, item):
@@ -274,7 +296,8 @@ class Executor:
         if now is before:
             return None
         item.cursor.recount(now.pods)
-        return None if item.cursor.still_fits(item.step) else _FALLEN
+        lost = item.cursor.why_slot_is_lost(item.step)
+        return Skip(*lost) if lost is not None else None
 
     def _why_not_now(self, run: _Run, item: WorkItem) -> Skip | None:
         """Return why a step is not taken, None if it is."""
@@ -293,6 +316,10 @@ class Executor:
         if pod is None or pod.uid != step.pod.uid or pod.deleted is not None:
             return _GONE
         was, vpa = before.vpas.get(step.decision.vpa), now.vpas.get(step.decision.vpa)
+        if vpa is not None and step.decision.action is not Action.UNBOOST:
+            paused = why_paused(vpa, self._context.snapshot().paused_namespaces)
+            if paused is not None:
+                return Skip(*paused)
         is_same = vpa is was or (
             vpa is not None
             and was is not None

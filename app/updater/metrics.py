@@ -120,6 +120,11 @@ class Round:
         self.counts[what][(size, vpa.mode) if what.has_mode else (size,)] += amount
 
 
+def _role_changes(registry: CollectorRegistry) -> Counter:
+    meaning = "Changes of the pod that leads, by Leases that VPAs name."
+    return Families(registry, "plumbline").counter("role_changes_total", meaning)
+
+
 class UpdaterMetrics:
     """What the updater counts and times."""
 
@@ -135,10 +140,10 @@ class UpdaterMetrics:
             "pod_decisions", "Pods under a VPA by what was decided about them last.", "reason"
         )
         self._open_breakers = families.gauge(
-            "open_breakers", "Places where evictions stop, for too many did not help.", "scope"
+            "open_breakers", "Open circuit breakers, which stop evictions.", "scope"
         )
         self._series: dict[NamespacedName, set[_Series]] = {}  # of each VPA
-        self._shown: set[VpaLabels] = set()
+        self._shown: set[tuple[VpaLabels, bool, bool]] = set()
         self._reasons: set[str] = set()
         self._evicted = families.counter("evicted_pods_total", "Evicted pods.", *by_mode, *_VPA)
         self._failed_evictions = families.counter(
@@ -166,6 +171,7 @@ class UpdaterMetrics:
         )
         for trouble in LeaseTrouble:  # a rise is seen only where there was a zero before
             self._lease_trouble.labels(trouble)
+        self._role_changes = _role_changes(registry)
         execution = families.histogram(
             "execution_latency_seconds", "Time of each step of a round.", EXECUTION, "step"
         )
@@ -193,22 +199,27 @@ class UpdaterMetrics:
         """Publish how many breakers are open."""
         self._open_breakers.labels(scope).set(breakers)
 
-    def show(self, vpa: VpaLabels) -> None:
+    def show(self, vpa: VpaLabels, *, has_selector: bool, has_boost: bool) -> None:
         """Make a VPA's counters visible before they count anything: a rise begins at a zero.
 
-        Failures are shown of what its mode does; in a large cluster each series counts.
+        Failures are shown of what is done for it, where in a large cluster each series counts:
+        modes that evict resize first the pods that came to a selector by their labels, and boosts
+        end in all modes.
         """
-        if vpa in self._shown:
+        shown = (vpa, has_selector, has_boost)
+        if shown in self._shown:
             return
-        self._shown.add(vpa)
+        self._shown.add(shown)
         self.evicted(vpa, 0)
         self.resized(vpa, 0)
         rules = mode_rules(vpa.mode)
+        may_resize = rules.may_resize or (rules.may_evict and has_selector)
         for failure in EvictionFailure if rules.may_evict else ():
             self.eviction_failed(vpa, failure, 0)
-        for refusal in ResizeFailure if rules.may_resize else ():
-            self.resize_failed(vpa, refusal, 0)
-        if rules.may_resize:
+        for refusal in ResizeFailure:
+            if has_boost if refusal is ResizeFailure.UNBOOST else may_resize:
+                self.resize_failed(vpa, refusal, 0)
+        if may_resize:
             self.skipped_infeasible(vpa, 0)
 
     def forget_gone(self, snapshot: Snapshot) -> None:
@@ -220,7 +231,9 @@ class UpdaterMetrics:
                 with suppress(KeyError):
                     counter.remove(*labels)
         if gone:
-            self._shown = {vpa for vpa in self._shown if (vpa.namespace, vpa.name) not in gone}
+            self._shown = {
+                one for one in self._shown if (one[0].namespace, one[0].name) not in gone
+            }
 
     def evicted(self, vpa: VpaLabels, amount: int = 1) -> None:
         """Count evictions."""
@@ -245,6 +258,10 @@ class UpdaterMetrics:
     def without_webhook(self, reason: LeaseTrouble) -> None:
         """Count a round without a fresh Lease of the webhook, which evicts no pod."""
         self._lease_trouble.labels(reason).inc()
+
+    def role_changed(self) -> None:
+        """Count that another pod leads by a Lease, or none."""
+        self._role_changes.inc()
 
     def step(self, step: RoundStep, seconds: float) -> None:
         """Time a step of a round."""

@@ -15,13 +15,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
-from app.kube.lookup_limits import LimitReached
 from app.model.errors import ClusterError, NotFound, Refused, TooMany, Unavailable
 from app.model.snapshot import Snapshot
 from app.model.times import rfc3339
 from app.model.token_bucket import TokenBucket
 from app.model.vpa import Vpa
-from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json, PatchKind, Ref
+from app.ports import EVENTS, PODS, VPAS, Clock, Cluster, Json, LimitReached, PatchKind, Ref
 from app.updater.core.decisions import Decision
 from app.updater.core.events import UpdateEvent, summary
 from app.updater.core.memory import NamespacedName
@@ -41,7 +40,8 @@ _MOST_OBJECTS: Final = 4096
 _AT_ONCE: Final = 25  # events of one object
 _PER_SECOND: Final = 1 / 300  # and from then on
 _EVENT_PAUSE_SECONDS: Final = 0.5
-_LONGEST_MESSAGE: Final = 1024
+_LONGEST_MESSAGE: Final = 1024  # bytes
+_CUT: Final = " ..."
 _LONGEST_NAME: Final = 230
 _NO_ENDS: Final = "-."  # of a part of a name
 
@@ -172,7 +172,7 @@ def _event(queued: _QueuedEvent, suffix: str) -> Json:
         },
         "type": str(event.severity),
         "reason": event.reason,
-        "message": event.message[:_LONGEST_MESSAGE],
+        "message": _cut(event.message),
         "source": {"component": COMPONENT},
         "reportingComponent": COMPONENT,
         "reportingInstance": "",
@@ -180,6 +180,14 @@ def _event(queued: _QueuedEvent, suffix: str) -> Json:
         "lastTimestamp": moment,
         "count": 1,
     }
+
+
+def _cut(message: str) -> str:
+    """Return a message that an API server takes, and that says where it was cut."""
+    body = message.encode()
+    if len(body) <= _LONGEST_MESSAGE:
+        return message
+    return body[: _LONGEST_MESSAGE - len(_CUT)].decode(errors="ignore") + _CUT
 
 
 def _uid(event: UpdateEvent, snapshot: Snapshot) -> str:
@@ -264,7 +272,7 @@ class SummaryWriter:
                 self._written[place] = annotation, now
         except Refused as error:
             extra = {"error": str(error)}
-            summary_log.warning("VPAs not annotated, for want of a right", extra=extra)
+            summary_log.warning("VPAs not annotated, because of missing RBAC", extra=extra)
             self._until = now + _WITHOUT_RIGHT
         except (Unavailable, TooMany) as error:
             with self._lock:

@@ -1,4 +1,4 @@
-"""The updater's process: what it watches, which parts it has, who leads, its port, and its end.
+"""The updater's process: which parts it has, who leads, its port, and its end.
 
 Strategy: everything periodic is a loop of its own: rounds, ends of boosts, unconfirmed calls,
 events, annotations, election. A standby watches as the leader does, so it can take over at once.
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import gc
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -18,45 +18,34 @@ from typing import Final
 
 from fastapi import FastAPI
 
-from app.kube.lookup_limits import LimitReached
-from app.kube.owner_lookup import REFRESH_SECONDS, LiveOwners
-from app.kube.watch_cache import WatchedResource, WatchState, watched_vpas, watched_workloads
+from app.kube.watch_cache import REFUSED_SECONDS
 from app.model.gates import FeatureGate
-from app.model.limits import read_disruption_budget, read_limit_range, read_node
-from app.model.pods import read_pod, read_pod_without_sidecars
-from app.model.snapshot import Collection, Snapshot
-from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, Cluster, Resource
+from app.ports import Cluster
 from app.runtime.access import guard_of
+from app.runtime.bounds import LimitReport
 from app.runtime.election import LEAST_CALL_SECONDS, Campaign, election
 from app.runtime.exposition import ProcessMetrics, new_registry, render
 from app.runtime.http_server import Server, bound
 from app.runtime.lifecycle import run_until_signal
-from app.runtime.limit_report import LimitReport
-from app.runtime.live import Connection, LiveRuntime, Runtime, watch_ages
+from app.runtime.live import LiveRuntime, Runtime
 from app.runtime.loop import Loop, Tick
 from app.runtime.probes import probes
 from app.runtime.tls import FileTls
 from app.updater.api import add_decisions
-from app.updater.boosts import BoostQueue
+from app.updater.boosts import BoostLoop
 from app.updater.core.rules import UpdateRules
 from app.updater.executor import Executor
 from app.updater.flags import UpdaterSettings, update_rules
 from app.updater.metrics import UpdaterLimit, UpdaterMetrics
 from app.updater.notifications import EventRecorder, SummaryWriter
-from app.updater.report import DecisionLog, Reporter
+from app.updater.promotions import PromotionLoop
+from app.updater.reporter import DecisionLog, Reporter
 from app.updater.state import UpdaterContext, UpdaterState
 from app.updater.updater import OwnerLookupPlanner, Updater
-from app.updater.webhook_lease import WebhookLease
+from app.updater.watches import ClusterWatch, WebhookLease
 from app.updater.work_queue import RateLimits
 
 log = logging.getLogger("updater.process")
-watch_log = logging.getLogger("updater.watches")
-
-_LIVE_PODS: Final = "status.phase!=Succeeded,status.phase!=Failed"
-# Without the right to read these less is known beforehand; upstream's do not include all of them.
-_HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES)
-_REFUSED_SECONDS: Final = 10.0  # then the right is missing, not only its rules not read yet
-_LOOKUP_SECONDS: Final = 3.0
 
 _CALL_SECONDS: Final = 10.0  # after which an eviction or a patch is given up
 _PATIENCE_INTERVALS: Final = 5  # without a round, then the process counts as dead
@@ -83,7 +72,8 @@ class UpdaterParts:
     updater: Updater
     executor: Executor
     decisions: DecisionLog
-    boosts: BoostQueue | None  # None: boosts are not ended
+    boosts: BoostLoop | None  # None: boosts are not ended
+    promotions: PromotionLoop | None  # None: leaders are resized in rounds alone
     recorder: EventRecorder | None  # None: nothing is written to the cluster
     summaries: SummaryWriter | None
 
@@ -117,8 +107,12 @@ def updater_parts(settings: UpdaterSettings, context: UpdaterContext) -> Updater
     if FeatureGate.CPU_STARTUP_BOOST in gates and not is_dry:
         # Pods that start together are due together.
         workers = max(acting.boost_workers, acting.concurrency)
-        boosts = BoostQueue(context, planner(), executor, state, workers)
-    return UpdaterParts(rules, updater, executor, decisions, boosts, recorder, summaries)
+        boosts = BoostLoop(context, planner(), executor, state, workers)
+    promotions = None
+    if deciding.role_leases and not is_dry:
+        promotions = PromotionLoop(context, planner(), executor, state, reporter)
+    loops = (boosts, promotions)
+    return UpdaterParts(rules, updater, executor, decisions, *loops, recorder, summaries)
 
 
 class Process:
@@ -129,11 +123,19 @@ class Process:
         self._runtime = runtime
         self._clock = clock = runtime.clock
         # Watches, actions, reports, the Lease and questions do not wait for one another.
-        self._clusters = [runtime.connect(settings.cluster) for _ in range(5)]
-        watched, self._called, reporting, leased, asked = self._clusters
+        self._clusters = [runtime.connect(settings.cluster) for _ in range(6)]
+        watched, named, self._called, reporting, leased, asked = self._clusters
         registry = new_registry()
         self._limits = LimitReport(registry, UpdaterLimit)
-        self._watch = ClusterWatch(watched, self._called, settings, runtime, self._limits.reached)
+        self._watch = ClusterWatch(
+            watched,
+            named,
+            self._called,
+            runtime,
+            self._limits.reached,
+            scope=settings.scope,
+            deciding=settings.deciding,
+        )
         self._process_metrics = ProcessMetrics(registry, version("plumbline"))
         self._stopping = self._leads = self._is_tidied = self._is_stale = False
         self._election = election(settings.election, leased, clock)
@@ -155,6 +157,8 @@ class Process:
         self._parts = updater_parts(settings, context)
         if self._parts.boosts is not None:
             self._watch.listen(self._parts.boosts.add)
+        if self._parts.promotions is not None:
+            self._watch.listen(self._parts.promotions.add)
         self._working = list(self._working_loops())
         self._reporting = list(self._reporting_loops())
         self._upkeep = runtime.loop("upkeep", self._keep_up)
@@ -247,6 +251,8 @@ class Process:
         loop, parts, longest = self._runtime.loop, self._parts, _RETRY_SECONDS
         if parts.boosts is not None:
             yield loop("boosts", parts.boosts.tick, longest_retry_seconds=longest)
+        if parts.promotions is not None:
+            yield loop("promotions", parts.promotions.tick, longest_retry_seconds=longest)
         yield loop("rounds", parts.updater.tick, longest_retry_seconds=longest)
         yield loop("unconfirmed", parts.executor.unconfirmed.tick, longest_retry_seconds=longest)
 
@@ -266,8 +272,8 @@ class Process:
 
     def _keep_up(self, _now: datetime) -> float:
         """Publish how old the watches are; leave what was read first out of garbage collection."""
-        for resource, seconds in self._watch.ages().items():
-            self._process_metrics.watch_age(resource, seconds)
+        for resource, age in self._watch.watch_ages().items():
+            self._process_metrics.watch_age(resource, age)
         self._check_watches()
         if not self._is_tidied and self._watch.is_known():
             gc.collect()
@@ -283,14 +289,14 @@ class Process:
         why, now = stale or self._watch.problem(), self._clock.monotonic()
         if not why:
             if self._unseen_said_at is not None:
-                log.info("the cluster is seen again")
+                log.info("the cluster is watched again")
             self._unseen_since, self._unseen_said_at = now, None
             return
-        grace = 0.0 if stale else _REFUSED_SECONDS
+        grace = 0.0 if stale else REFUSED_SECONDS
         said_at = self._unseen_said_at
         if now - self._unseen_since >= grace and (said_at is None or now - said_at >= _SAY_SECONDS):
             self._unseen_said_at = now
-            log.warning("nothing is done, for the cluster is not seen", extra={"reason": why})
+            log.warning("no action is taken, the cluster cannot be watched", extra={"reason": why})
 
     # --- health
 
@@ -303,96 +309,3 @@ class Process:
         if silent <= _PATIENCE_INTERVALS * self._settings.loop.interval.total_seconds():
             return ""
         return f"no round ended for {silent:.0f} s"
-
-
-class ClusterWatch:
-    """The cluster as it is watched, and owners that are looked up."""
-
-    def __init__(
-        self,
-        watched: Connection,
-        asked: Connection,
-        settings: UpdaterSettings,
-        runtime: Runtime,
-        reached: LimitReached,
-    ) -> None:
-        self._clock = runtime.clock
-        native_sidecars = settings.deciding.native_sidecars
-        watches = sources(settings.scope.namespace, native_sidecars=native_sidecars)
-        self._mirror = runtime.mirror(watched, watches)
-        self.listen = self._mirror.listen
-        self.owners = LiveOwners(asked.within(_LOOKUP_SECONDS), runtime.clock, reached)
-        self._refreshing = runtime.loop(
-            "owners-refresh", self.owners.refresh, longest_retry_seconds=REFRESH_SECONDS
-        )
-        self._told: set[Resource] = set()  # without which it is decided
-
-    def start(self) -> None:
-        """Begin to watch."""
-        self._mirror.start()
-        self._refreshing.start()
-
-    def stop(self) -> None:
-        """Watch no more."""
-        self._mirror.stop()
-        self._refreshing.stop(0)  # a call may be under way
-        self.owners.close()
-
-    def snapshot(self) -> Snapshot:
-        """Return what is known."""
-        return self._mirror.snapshot
-
-    def is_known(self) -> bool:
-        """Whether all that is needed was read, and what helps too, unless we have no right."""
-        return not self.problem()
-
-    def problem(self) -> str:
-        """Return what is not known yet, empty if all is."""
-        for found in self._mirror.standings(self._clock.now()):
-            if not found.is_read and not self._goes_without(found):
-                return found.unread
-        return ""
-
-    def _goes_without(self, found: WatchState) -> bool:
-        if found.resource not in _HELPFUL or found.refused_seconds <= _REFUSED_SECONDS:
-            return False
-        if found.resource not in self._told:
-            self._told.add(found.resource)
-            extra = {"resource": found.resource.plural, "problem": found.problem}
-            watch_log.warning("decided without it, for it cannot be read", extra=extra)
-        return True
-
-    def stale(self, longest_seconds: float) -> str:
-        """Return what was not seen for too long to act upon it, empty if nothing."""
-        for found in self._mirror.standings(self._clock.now()):
-            # The API server itself counts budgets and nodes.
-            may_be_old = found.resource in _HELPFUL and (
-                found.resource != LIMIT_RANGES or found.refused_seconds > 0
-            )
-            if found.missing or may_be_old:
-                continue
-            if found.stale_seconds > longest_seconds:
-                seen = f"{found.resource.plural} were last seen {found.stale_seconds:.0f} s ago"
-                return f"{seen}: {found.problem}" if found.problem else seen
-        return ""
-
-    def ages(self) -> Mapping[str, float]:
-        """Return for each watched resource how long nothing was heard, in seconds."""
-        return watch_ages(self._mirror, self._clock)
-
-
-def sources(namespace: str, *, native_sidecars: bool = True) -> Iterator[WatchedResource]:
-    """Yield what is watched, in one namespace or in all."""
-    yield watched_vpas(namespace, watch_log)
-    read = read_pod if native_sidecars else read_pod_without_sidecars
-    yield WatchedResource(
-        PODS, Collection.PODS, read, namespace=namespace, field_selector=_LIVE_PODS
-    )
-    yield WatchedResource(
-        LIMIT_RANGES, Collection.LIMIT_RANGES, read_limit_range, namespace=namespace
-    )
-    yield WatchedResource(
-        POD_DISRUPTION_BUDGETS, Collection.BUDGETS, read_disruption_budget, namespace=namespace
-    )
-    yield WatchedResource(NODES, Collection.NODES, read_node)
-    yield from watched_workloads(namespace)

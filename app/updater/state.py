@@ -17,10 +17,9 @@ from enum import StrEnum
 from itertools import groupby
 from typing import Final, NamedTuple
 
-from app.kube.lookup_limits import LimitReached
 from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
-from app.ports import Clock, Cluster, Owners
+from app.ports import Clock, Cluster, LimitReached, Owners
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.memory import Memory, after_absence, shifted
 from app.updater.core.outcomes import Outcome, learn

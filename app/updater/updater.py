@@ -17,8 +17,7 @@ from typing import Final
 
 from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
-from app.model.snapshot import Snapshot
-from app.model.turns import in_turns
+from app.model.snapshot import Snapshot, in_turns
 from app.model.workloads import Lookup, LookupResult
 from app.ports import Clock, Owners
 from app.updater.core.decisions import Action
@@ -30,9 +29,9 @@ from app.updater.core.rules import UpdateRules
 from app.updater.executor import Batch, BatchResult, Executor
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import RoundStep
-from app.updater.report import Reporter
+from app.updater.reporter import Reporter
 from app.updater.state import UpdaterContext, UpdaterState
-from app.updater.webhook_lease import WebhookLease
+from app.updater.watches import WebhookLease
 
 log = logging.getLogger("updater.rounds")
 plan_log = logging.getLogger("updater.plan")
@@ -218,7 +217,7 @@ class OwnerLookupPlanner:
             try:
                 return plan(snapshot, self._rules, self._gates, memory, now, options)
             except Unplannable as error:
-                plan_log.exception("namespace left out", extra={"namespace": error.namespace})
+                plan_log.exception("namespace skipped", extra={"namespace": error.namespace})
                 options = replace(options, without=options.without | {error.namespace})
 
 

@@ -24,7 +24,7 @@ from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.need import Rank
 
-RATE_LIMITED: Final = (Reason.RATE_LIMITED, "more would be faster than the rate that is allowed")
+RATE_LIMITED: Final = (Reason.RATE_LIMITED, "the rate limit is reached")
 
 _SLICE_SECONDS: Final = 0.2  # how late a worker that waits for a token may notice the end
 
@@ -169,7 +169,7 @@ def within_rates(
     reason, message = RATE_LIMITED
     for decision in decisions:
         is_late = decision.uid in late
-        yield decision.put_off(reason, f"{decision.message}; {message}") if is_late else decision
+        yield decision.put_off(reason, message) if is_late else decision
 
 
 def _beyond(acting: Iterable[Decision], limits: RateLimits, span: timedelta) -> Iterator[str]:

@@ -21,7 +21,7 @@ from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer, ReviewRules, Sources
 from app.flags.command_line import parse
 from app.kube.manifests import documents
-from app.kube.manifests.registration import Registration, webhook_configurations
+from app.kube.manifests.documents import Registration, webhook_configurations
 from app.kube.watch_cache import Transition
 from app.model.errors import ClusterError
 from app.model.fields import Json
@@ -29,10 +29,10 @@ from app.model.review import read_review
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
-from app.ports import PODS, VPAS, Cluster, PatchKind, Ref
+from app.ports import LEASES, PODS, VPAS, Cluster, PatchKind, Ref
 from app.runtime.exposition import render
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterMetrics
 from app.updater.notifications import ANNOTATION
@@ -175,7 +175,13 @@ class Stage:
             reached=self.reached,
         )
         self.parts = parts = updater_parts(self.settings, context)
-        looped = (parts.boosts, parts.updater, parts.recorder, parts.summaries)
+        looped = (
+            parts.boosts,
+            parts.promotions,
+            parts.updater,
+            parts.recorder,
+            parts.summaries,
+        )
         ticks = [self._beat, self._watch, *(part.tick for part in looped if part is not None)]
         ticks.append(parts.executor.unconfirmed.tick)
         self._loops = [_Loop(tick, self.clock.monotonic()) for tick in ticks]
@@ -237,6 +243,8 @@ class Stage:
         before, self._shown = self._shown, self._shown if self.watch_lags else self._live()
         if self.parts.boosts is not None and self._shown is not before:
             self.parts.boosts.add(list(_changes(before, self._shown)))
+        if self.parts.promotions is not None and self._shown is not before:
+            self.parts.promotions.add(list(_lease_changes(before, self._shown)))
         return _WATCH_SECONDS
 
     def _reviewed(self, review: Json) -> Json:
@@ -336,6 +344,14 @@ def _called(loop: _Loop, now: datetime) -> float:
         return loop.tick(now)
     except ClusterError:
         return 1.0
+
+
+def _lease_changes(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
+    for namespace in before.namespaces.keys() | after.namespaces.keys():
+        old, new = before.of(namespace).leases, after.of(namespace).leases
+        for name in old.keys() | new.keys():
+            if old.get(name) != new.get(name):
+                yield Transition(LEASES, namespace, name, old.get(name), new.get(name))
 
 
 def _changes(before: Snapshot, after: Snapshot) -> Iterator[Transition]:

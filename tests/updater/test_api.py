@@ -18,16 +18,17 @@ from app.model.fields import Json
 from app.ports import PODS, Cluster
 from app.runtime.access import Guard
 from app.runtime.probes import probes
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from app.updater.api import add_decisions
+from app.updater.core.decisions import Action, Reason
 from app.updater.core.outcomes import Outcome
-from app.updater.report import DecisionLog
+from app.updater.reporter import MOST_GONE, DecisionLog
 from tests.cases import cases
 from tests.reached_limits import ReachedLimits
 from tests.runtime.authorities import Authorities
 from tests.runtime.serving import WAIT_SECONDS
-from tests.updater.core.scenes import NOW, Scene, container, running, several
+from tests.updater.core.scenes import NOW, Scene, container, recommended, running, several
 
 
 def decision_log() -> DecisionLog:
@@ -72,13 +73,27 @@ def test_all_of_a_pod_is_told() -> None:
     assert [item["pod"] for item in found["decisions"]] == ["web-0", "web-1", "web-2", "web-3"]
     first = found["decisions"][0]
     assert first["containers"]["app"]["cpu"]["target"] == "200m"
-    assert first["lastAction"] == {
+    why = {
         "action": "Evict",
+        "cause": "OutsideBounds",
+        "message": "cpu 100m is below its lower bound 200m: 100m -> 200m; memory 100Mi -> 200Mi",
+        "requests": {
+            "app": {
+                "cpu": {"from": "100m", "to": "200m"},
+                "memory": {"from": "100Mi", "to": "200Mi"},
+            }
+        },
+    }
+    assert first["lastAction"] == why | {
         "at": "2026-01-05T10:00:00Z",
+        "reason": "EvictionError",
         "error": "no answer",
     }
     assert [item["pod"] for item in found["gone"]] == ["web-9"]
-    assert found["gone"][0]["lastAction"] == {"action": "Evict", "at": "2026-01-05T09:00:00Z"}
+    assert found["gone"][0]["lastAction"] == why | {
+        "at": "2026-01-05T09:00:00Z",
+        "reason": "Evicted",
+    }
 
 
 @pytest.mark.parametrize(
@@ -89,6 +104,7 @@ def test_all_of_a_pod_is_told() -> None:
         ("?namespace=other", [], [], 0),
         ("?namespace=default&action=Evict", ["web-0", "web-1"], ["web-9"], 0),
         ("?reason=BudgetExhausted", ["web-2", "web-3"], [], 0),
+        ("?reason=Evicted", [], ["web-9"], 0),
         ("?vpa=other", [], [], 0),
         ("?limit=3", ["web-0", "web-1", "web-2"], ["web-9"], 1),
         ("?limit=0", [], [], 4),
@@ -116,9 +132,68 @@ def test_old_actions_are_dropped() -> None:
         assert set(log.last_actions()) == expected
 
 
-def test_wrong_questions() -> None:
-    """A limit is a number that is not below zero."""
-    assert answer("?limit=-1").status_code == 422
+def test_what_a_resize_changed_is_kept() -> None:
+    """Of a pod that lacked a request only the new one is told; nothing that it did not write."""
+    pods = several(running(container("app", "100m/200Mi"), container("b", "-/100Mi")), 3)
+    scene = Scene(pods, [recommended("200m/200Mi = ="), recommended("50m/100Mi = =", "b")])
+    made = replace(scene, mode="InPlaceOrRecreate").plan()
+    (queue,) = made.queues
+    log = DecisionLog()
+    log.end_round(made, {})
+    log.record(Outcome(queue, queue.steps[0], NOW))
+    last = asked("?pod=web-0", log)["decisions"][0]["lastAction"]
+    assert (last["action"], last["reason"], last["cause"]) == ("Resize", "Updated", "NoRequest")
+    changed = {"app": {"cpu": {"from": "100m", "to": "200m"}}, "b": {"cpu": {"to": "50m"}}}
+    assert last["requests"] == changed
+
+
+def test_only_so_much_of_the_past_is_kept() -> None:
+    """Of very many pods that are gone the latest ones; of a long refusal its beginning."""
+    made = Scene(several(running(container("app", "100m/100Mi")), 4)).plan()
+    (queue,) = made.queues
+    log, step = DecisionLog(), queue.steps[0]
+    for number in range(MOST_GONE + 3):
+        decision = replace(step.decision, uid=f"gone-{number}")
+        log.record(Outcome(queue, replace(step, decision=decision), NOW, Unavailable("x" * 9000)))
+    log.end_round(made, {})
+    kept = log.last_actions()
+    assert len(kept) == MOST_GONE
+    assert "gone-2" not in kept
+    assert len(kept["gone-3"].error) == 1024
+
+
+@cases(
+    "query field detail",
+    {
+        "below zero": ("limit=-1", "limit", 'limit takes a number of at least 0, not "-1"'),
+        "too many": (
+            "limit=999999",
+            "limit",
+            'limit takes a number of at most 100000, not "999999"',
+        ),
+        "no number": ("limit=x", "limit", 'limit takes a whole number, not "x"'),
+        "unknown": (
+            "pods=web-0",
+            "pods",
+            'there is no parameter "pods", there are namespace, vpa, pod, reason, action, limit; '
+            'did you mean "pod"?',
+        ),
+        "no reason": ("reason=Nonsense", "reason", f"reason is one of {', '.join(Reason)}, not"),
+        "small letters": ("reason=evicted", "reason", 'did you mean "Evicted"?'),
+        "no action": (
+            "action=Delete",
+            "action",
+            f'action is one of {", ".join(Action)}, not "Delete"',
+        ),
+        "no name": ("pod=Web%200", "pod", "pod takes a name of Kubernetes: small letters"),
+    },
+)
+def test_wrong_questions(query: str, field: str, detail: str) -> None:
+    """A parameter or a value that does not exist is refused, with what is allowed."""
+    found = answer(f"?{query}")
+    assert found.status_code == 422
+    assert found.json()["field"] == f"query.{field}"
+    assert detail in found.json()["detail"]
 
 
 @cases(
@@ -133,7 +208,7 @@ def test_wrong_questions() -> None:
     },
 )
 def test_who_may_see_what(token: str, statuses: tuple[int, ...]) -> None:
-    """Who is told of decisions may see the VPAs and list the pods that they are about."""
+    """Who is told of decisions may see VPAs and list pods; a refusal names the field."""
     clock = SteppedClock()
     authorities = Authorities(Sandbox(clock).cluster)
     for user in ("jane", "admin", "podless", "blind"):
@@ -147,8 +222,10 @@ def test_who_may_see_what(token: str, statuses: tuple[int, ...]) -> None:
     guard = Guard(AccessReviews(cast("Cluster", authorities), clock, ReachedLimits()))
 
     queries = ("", "?namespace=default", "?namespace=other")
-    found = tuple(answer(query, guard=guard, token=token).status_code for query in queries)
-    assert found == statuses
+    found = [answer(query, guard=guard, token=token) for query in queries]
+    assert tuple(one.status_code for one in found) == statuses
+    fields = {one.json()["field"] for one in found[1:] if one.status_code == 403}
+    assert fields <= {"query.namespace"}
 
 
 def test_probes_do_not_wait_for_the_guard() -> None:

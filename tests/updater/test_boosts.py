@@ -1,4 +1,4 @@
-"""Start-up boosts end when they are due, within the budget, and whatever happens."""
+"""Startup boosts end when they are due, within the budget, and whatever happens."""
 
 from __future__ import annotations
 
@@ -166,6 +166,30 @@ def test_an_error_of_ours_loses_nothing(number: int, due: str) -> None:
     stage.before_look = lambda: None
     stage.run(3)
     assert stage.requests() == ["100m"] * 4
+
+
+def test_a_refused_end_is_not_planned_before_its_pause_is_over() -> None:
+    """After 1, 2, 3 refusals it rests 10, 20, 40 s: one look then, one call, and none between."""
+    stage = boosting(seconds=5, replicas=1)
+    stage.clock.advance(30)
+    stage.run_watch()
+    boosts = stage.parts.boosts
+    assert boosts is not None
+    stage.faults.order(Fault(Conflict("no"), "patch", PODS, subresource="resize", times=9))
+    looks, calls, began = list[float](), list[float](), stage.clock.monotonic()
+
+    def call(made: Call) -> None:
+        if made.subresource == "resize":
+            calls.append(round(stage.clock.monotonic() - began, 1))
+
+    stage.asked.before = call
+    while stage.clock.monotonic() - began < 75:
+        seconds = boosts.tick(stage.clock.now())
+        if seconds < 0.25:  # an entry is due sooner than it would idle
+            looks.append(round(stage.clock.monotonic() + seconds - began, 1))
+        stage.clock.advance(seconds)
+    assert calls == [0.0, 10.0, 30.0, 70.0]
+    assert set(looks) <= set(calls)
 
 
 @pytest.mark.parametrize(

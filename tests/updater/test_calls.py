@@ -220,7 +220,7 @@ def test_marks_without_time(caplog: pytest.LogCaptureFixture) -> None:
     stage.faults.order(Fault(NotSent("not sent"), "patch", PODS))
     calls = PodCalls(lambda: stage.faults.before(stage.sandbox.cluster))
     calls.annotate(POD, PodChange(annotations=(("example.com/mark", ""),)))
-    assert [record.message for record in caplog.records] == ["pod not marked"]
+    assert [record.message for record in caplog.records] == ["pod not annotated"]
 
 
 def test_a_new_term_has_no_unconfirmed_calls() -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -11,13 +13,22 @@ from app.model.errors import ClusterError, Conflict, NotFound, Refused, Unavaila
 from app.model.vpa import Vpa
 from app.ports import VPAS, Json, PatchKind, Ref
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.events import Severity, UpdateEvent
+from app.updater.core.events import Severity, UpdateEvent, outcome_events
+from app.updater.core.outcomes import Outcome
 from app.updater.metrics import UpdaterLimit
 from app.updater.notifications import ANNOTATION, RestingNamespaces
 from tests import make
 from tests.faults import Fault
 from tests.sandbox.worlds import snapshot_of
 from tests.sandbox_objects import events_in
+from tests.updater.core.scenes import (
+    UNPROVEN,
+    Scene,
+    container,
+    named,
+    recommended,
+    running,
+)
 from tests.updater.stage import Stage, vpa
 
 NOW = datetime(2026, 1, 5, 10, tzinfo=UTC)
@@ -318,3 +329,40 @@ def test_another_vpa_of_the_same_name_is_left_alone(stage: Stage) -> None:
     stage.sandbox.cluster.delete(Ref(VPAS, "default", "web"))
     stage.apply(vpa("web"))
     assert not write(stage)
+
+
+LONG_NAME = "n" * 253
+MANY = tuple(f"container-{number:03}-" + "c" * 49 for number in range(40))
+
+
+def test_a_pod_with_many_containers_fits_an_event() -> None:
+    """With the longest names there are, nothing is cut: what finds no room is counted."""
+    pods = [named(running(*(container(name, "100m/100Mi") for name in MANY)), LONG_NAME)]
+    wanted = [recommended("200m/200Mi = =", name) for name in MANY]
+    scene = Scene(pods, wanted, rules=UNPROVEN, min_replicas=1)
+    (queue,) = scene.plan().queues
+    step = queue.steps[0]
+    step = replace(step, decision=replace(step.decision, vpa=LONG_NAME))
+    messages = [event.message for event in outcome_events(Outcome(queue, step, NOW))]
+    assert len(messages) == 2
+    for message in messages:
+        assert len(message.encode()) <= 1024
+        assert f"{MANY[0]} cpu 100m is below its lower bound 200m: 100m -> 200m; " in message
+        assert re.search(r"; and \d\d more$", message)
+
+
+@pytest.mark.parametrize(
+    ("message", "expected"),
+    [
+        ("x" * 1024, "x" * 1024),
+        ("x" * 1025, "x" * 1020 + " ..."),
+        ("\u20ac" * 500, "\u20ac" * 340 + " ..."),
+    ],
+    ids=["as long as may be", "longer", "of several bytes each"],
+)
+def test_a_message_that_is_cut_says_so(message: str, expected: str) -> None:
+    """What nodes and API servers say may be of any length; an event holds 1024 bytes."""
+    stage = Stage()
+    event = UpdateEvent("Pod", "default", "web-0", "u", Severity.WARNING, "ResizeError", message)
+    (found,) = sent(stage, event)
+    assert found["message"] == expected

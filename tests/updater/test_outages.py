@@ -8,7 +8,7 @@ import pytest
 
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
 from app.admission.registrar import Registrar
-from app.kube.manifests.registration import Registration, webhook_configurations
+from app.kube.manifests.documents import Registration, webhook_configurations
 from app.ports import MUTATING_WEBHOOKS, Ref
 from app.updater.core.decisions import Reason
 from tests.updater.stage import LEASE, Stage, staged

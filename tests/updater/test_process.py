@@ -11,14 +11,18 @@ from typing import cast
 import pytest
 
 from app.flags.command_line import parse
-from app.kube.watch_cache import WatchedResource, WatchState
+from app.kube.watch_cache import WatchState
+from app.kube.watched_resources import WatchedResource
 from app.model.errors import Unavailable
 from app.ports import (
+    HPAS,
     LEASES,
     LIMIT_RANGES,
+    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    SCALED_OBJECTS,
     VPAS,
     Cluster,
     Resource,
@@ -96,7 +100,10 @@ def runtime(stage: Stage) -> Iterator[StaleRuntime]:
         "whose pods went since is not known": (PODS, 121, False),
         "what is wanted is not known": (VPAS, 121, False),
         "what is allowed is not known": (LIMIT_RANGES, 121, False),
+        "who is paused is not known": (NAMESPACES, 121, False),
         "the API server knows better": (POD_DISRUPTION_BUDGETS, 121, True),
+        "what scales counts as it was": (HPAS, 121, True),
+        "another's webhook is broken": (SCALED_OBJECTS, 121, True),
     },
 )
 def test_no_pod_is_evicted_while_watches_are_stale(
@@ -120,7 +127,10 @@ def test_no_pod_is_evicted_while_watches_are_stale(
         "roles may not be read yet": (LIMIT_RANGES, 10, False),
         "no right to read limits": (LIMIT_RANGES, 11, True),
         "no right to read budgets": (POD_DISRUPTION_BUDGETS, 11, True),
+        "who is paused, the server is busy": (NAMESPACES, 0, False),
+        "no right to read namespaces": (NAMESPACES, 11, True),
         "no right to read pods": (PODS, 11, False),
+        "no right to read what scales": (HPAS, 11, True),
     },
 )
 def test_no_pod_is_evicted_before_all_is_read(

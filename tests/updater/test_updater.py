@@ -6,11 +6,18 @@ from collections.abc import Sequence
 
 import pytest
 
+from app.commands.explain_past import cluster_events
+from app.diagnosis.core.pod_events import PodEvents
+from app.kube.files import Unreadable
+from app.model.fields import Json
 from app.ports import PODS, VPAS, Ref
 from app.runtime.exposition import render
+from tests import make
 from tests.cases import cases
 from tests.sandbox_objects import pods_in
 from tests.updater.stage import Call, Stage, in_other, small, staged, vpa
+
+BOOST = make.boost_json(factor=2)
 
 
 def workloads(*names: str, flags: Sequence[str] = (), replicas: int = 2) -> Stage:
@@ -274,17 +281,29 @@ def test_numbers_go_with_their_vpa() -> None:
 
 
 @cases(
-    "mode evictions resizes",
+    "mode spec evictions resizes",
     {
-        "evicts": ("Recreate", 2, 0),
-        "resizes": ("InPlace", 0, 4),
-        "both": ("InPlaceOrRecreate", 2, 4),
-        "neither": ("Off", 0, 0),
+        "evicts": ("Recreate", {}, 2, 0),
+        "resizes": ("InPlace", {}, 0, 3),
+        "both": ("InPlaceOrRecreate", {}, 2, 3),
+        "neither": ("Off", {}, 0, 0),
+        "ends boosts": ("Off", {"startupBoost": BOOST}, 0, 1),
+        "ends boosts of a container": (
+            "Off",
+            {"resourcePolicy": {"containerPolicies": [make.policy_json(boost=BOOST)]}},
+            0,
+            1,
+        ),
+        "resizes promoted pods": ("Recreate", {"selector": {"matchLabels": {"app": "web"}}}, 2, 3),
+        "promoted or not": ("Initial", {"selector": {"matchLabels": {"app": "web"}}}, 0, 0),
     },
 )
-def test_failures_are_shown_before_the_first(mode: str, evictions: int, resizes: int) -> None:
+def test_failures_are_shown_before_the_first(
+    mode: str, spec: Json, evictions: int, resizes: int
+) -> None:
     """A counter is at zero before it counts, or an alert on its increase misses the first."""
-    stage = staged(mode=mode)
+    stage = staged()
+    stage.apply(vpa(mode=mode, spec=spec))
     stage.round()
     page = render(stage.registry).decode()
     shown = [line for line in page.splitlines() if line.endswith(" 0.0")]
@@ -308,3 +327,23 @@ def test_what_an_outage_held_up_is_caught_up() -> None:
     stage.beat()
     stage.run(10)
     assert stage.requests() == ["200m"] * 100
+
+
+def test_what_happened_is_told_after_the_pod_and_the_updater_are_gone() -> None:
+    """Events say when and why a pod was evicted, and are found by its name as `explain` asks."""
+    stage = staged("--prove=off")
+    before = {pod["metadata"]["name"] for pod in stage.pods()}
+    stage.round()
+    stage.run(120)
+    stage.restart()
+    evicted, *_ = sorted(before - {pod["metadata"]["name"] for pod in stage.pods()})
+    problems: list[Unreadable] = []
+    for namespace in ("", "default"):
+        items = cluster_events(stage.sandbox.cluster, namespace, [evicted], problems)
+        found = PodEvents(items).of("default", evicted)
+        (event,) = (one for one in found if one.is_of_updater)
+        assert event.reason == "EvictedByVPA"
+        assert event.message.endswith(
+            "VPA web: cpu 100m is below its lower bound 200m: 100m -> 200m; memory 100Mi -> 200Mi"
+        )
+    assert problems == []

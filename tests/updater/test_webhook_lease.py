@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import datetime, timedelta
 
-from app.kube.leases import lease, micro_time
 from app.model.errors import ClusterError, Refused, TooMany, Unavailable
 from app.ports import LEASES, Ref
+from app.runtime.election import lease, micro_time
 from app.updater.core.proof import Outage
 from app.updater.flags import AdmissionCheck
 from app.updater.metrics import LeaseTrouble
-from app.updater.webhook_lease import WebhookLease
+from app.updater.watches import WebhookLease, webhook_health
 from tests.cases import cases
 from tests.cluster_in_memory import ClusterInMemory
 from tests.stepped_clock import START, SteppedClock
@@ -77,6 +77,14 @@ def test_a_lease_that_cannot_be_read() -> None:
     body = lease("kube-system", "webhook", {"renewTime": "soon"})
     cluster.create(Ref(LEASES, "kube-system"), body)
     assert WebhookLease(lambda: cluster, RULES, clock).check(START).trouble is LeaseTrouble.INVALID
+
+
+def test_how_long_a_lease_was_not_renewed() -> None:
+    """The message has the time as people write it."""
+    old = lease("kube-system", "webhook", {"renewTime": micro_time(START - timedelta(hours=3))})
+    rules = replace(RULES, timeout=timedelta(minutes=3))
+    told = "Lease kube-system/webhook was not renewed for 3m"
+    assert webhook_health(old, rules, START).message == told
 
 
 def test_a_look_is_believed_for_some_seconds() -> None:

@@ -4,8 +4,9 @@ Words of our own: Decision, Need, Proposal, PodContext, OwnerChecks, PlanState, 
 Proof; in the shell UpdaterState, WorkQueue, UnconfirmedCalls.
 
 `plan(snapshot, rules, gates, memory, now, options)` gives every controlled pod exactly one
-Decision: an action and a reason with a sentence, also where nothing is done. Nothing here reads a
-clock, calls or logs; the same arguments give the same plan.
+Decision: an action and a reason with a sentence, also where nothing is done. The reason of an
+action is its cause, until it was carried out (`done`); `sentences` says what changes and why.
+Nothing here reads a clock, calls or logs; the same arguments give the same plan.
 
 One plan, namespace by namespace, owner by owner:
   plan       matches the pods of an owner with their VPAs (owners). What was decided before is kept
@@ -34,18 +35,19 @@ A workload under a VPA:  unproven -> one pod evicted (awaited) -> proven, or fai
 A breaker does the same for a namespace once too many of its evictions did not help, and another
 one for the whole cluster once that is so in several namespaces.
 
-A boosted pod:  boosted -> due -> being brought back (marked) -> marks gone
+A boosted pod:  boosted -> due -> returning (a second annotation) -> both annotations removed
   It is due so long after Ready, in every mode, as the VPA says now (`boost_ends`). Until then
-  the decision says when that is, and the queue of boosts looks again at that time (`next_look`).
+  the decision says when that is, and the loop `boosts` looks again at that time (`next_look`).
 
 Must never happen:
 - A pod has two decisions, or an owner two queues, in one plan.
 - More pods of an owner are down because of the updater than its tolerance allows, but for one pod
   of an owner too small for any. A slot is taken before the call and given back if it fails.
-- A pod is evicted: in a mode that may not evict; to end a boost; while an eviction requirement is
-  unmet; under a second PodDisruptionBudget, one just changed, or a full one (unless the pod is
-  broken); while the webhook gives no sign of life; and once it has a node, while its owner is
-  unknown, too small, or rolls out (unless the pod ran out of memory).
+- A pod is evicted: in a mode that may not evict; because the end of its boost fails; while an
+  eviction requirement is unmet; under a second PodDisruptionBudget, one just changed, or a full
+  one (unless the pod is broken); while the Lease of the webhook is stale; and once it has a node,
+  while its owner is unknown, too small, or rolls out (unless the pod ran out of memory).
+- A paused pod is evicted or resized, but to end its boost.
 - A pod is evicted that is the last ready one of its role, if its replacement would have another.
 - A pod is evicted because a resize was refused for what its replacement would meet as well: a
   quota, a LimitRange, a missing right.

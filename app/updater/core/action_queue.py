@@ -7,7 +7,7 @@ a step that waits only for a slot stays in the queue.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -19,12 +19,42 @@ from app.updater.core.memory import NamespacedName
 from app.updater.core.need import Rank
 from app.updater.core.owners import OwnerBudget, Role, still_has_role, went_down
 from app.updater.core.proof import ProofVersion
+from app.updater.core.sentences import names_of
 
-_MOST_NAMED: Final = 3  # pods in a sentence
 LAST_OF_ROLE: Final = (
     Reason.LAST_OF_ROLE,
     "no other pod is ready that its VPA selects, and its replacement would have other labels",
 )
+
+
+@dataclass(frozen=True, slots=True)
+class DownPods:
+    """Which pods of an owner take places in its budget before anything is done, by name."""
+
+    gone: tuple[str, ...] = ()  # evicted by us, and still to be seen
+    resized: tuple[str, ...] = ()  # in a resize that may restart them
+    unready: tuple[str, ...] = ()
+    stopped: tuple[str, ...] = ()  # not running, or gone since
+    missing: int = 0  # that its controller has not created
+
+    def sentences(self, taken: Sequence[str], *, of_running: bool) -> Iterator[str]:
+        """Yield who has the places, with those that were `taken` since.
+
+        Args:
+            taken: the pods that were given a place.
+            of_running: pods that run count as up, ready or not.
+        """
+        for names, what in (
+            ((*taken, *(() if of_running else self.resized)), "being updated"),
+            (self.gone, "being evicted"),
+            (() if of_running else self.unready, "not ready"),
+            (self.stopped, "not running"),
+        ):
+            if names:
+                yield f"{names_of(names)} {'is' if len(names) == 1 else 'are'} {what}"
+        if self.missing:
+            pods = "1 pod is" if self.missing == 1 else f"{self.missing} pods are"
+            yield f"{pods} not created yet"
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +101,7 @@ class ActionQueue:
     undisturbed: tuple[Pod, ...] = ()  # those of them that run, and that nothing was done to
     # By VPA: those of them that are ready and that it selects, if an eviction may cost a role.
     roles: Mapping[str, tuple[Pod, ...]] = field(default_factory=dict)
+    down: DownPods = DownPods()
 
     @property
     def rank(self) -> Rank:
@@ -85,7 +116,8 @@ class QueueCursor:
         self.budget = queue.budget
         self.queue = queue
         self._steps = list(queue.steps)
-        self._vpas_evicted: set[str] = set()
+        self._canaries: dict[str, str] = {}  # the first pod that is evicted, by VPA
+        self._down = queue.down
         self._closed: set[NamespacedName] = set()
         self._stopped: dict[str, Why] = {}  # by VPA
         self._taken: dict[str, str] = {}  # names of the pods whose slots are taken, by uid
@@ -102,19 +134,27 @@ class QueueCursor:
 
     def recount(self, now: Mapping[str, Pod]) -> None:
         """Count again which pods are up; `now` are the pods of the namespace by name."""
-        planned = self.queue.budget
+        planned, down = self.queue.budget, self.queue.down
         stopped, unready = went_down(
             (pod for pod in self.queue.undisturbed if pod.uid not in self._taken), now
         )
         self.budget = replace(
-            self.budget, running=planned.running - stopped, ready=planned.ready - unready
+            self.budget, running=planned.running - len(stopped), ready=planned.ready - len(unready)
+        )
+        still = tuple(name for name in unready if name not in stopped)
+        self._down = replace(
+            down, stopped=down.stopped + tuple(stopped), unready=down.unready + still
         )
         for vpa, pods in self.queue.roles.items():
             self._roles[vpa] = {pod.uid for pod in pods if still_has_role(pod, now)}
 
-    def still_fits(self, step: QueueStep) -> bool:
-        """Whether a step that took its slot may keep it after a recount."""
-        return not self._is_last_of_role(step) and step.fits(step.counted(self.budget, -1))
+    def why_slot_is_lost(self, step: QueueStep) -> Why | None:
+        """Return why a step that took its slot may not keep it after a recount, None if it may."""
+        if self._is_last_of_role(step):
+            return LAST_OF_ROLE
+        if step.fits(step.counted(self.budget, -1)):
+            return None
+        return self._without_slot(broken=step.is_broken, but=step.pod.uid)
 
     def came_to_nothing(self, step: QueueStep) -> None:
         """Give back what a step took, because its call failed or was not made."""
@@ -122,7 +162,7 @@ class QueueCursor:
         if step.needs_slot:
             self.budget = step.counted(self.budget, -1)
         if step.is_eviction:
-            self._vpas_evicted.discard(step.decision.vpa)
+            self._canaries.pop(step.decision.vpa, None)
 
     def close(self, pdbs: Iterable[NamespacedName]) -> None:
         """Skip evictions under PodDisruptionBudgets that refused one."""
@@ -140,7 +180,6 @@ class QueueCursor:
         decision = replace(
             step.decision,
             action=Action.EVICT,
-            reason=Reason.EVICTED,
             message=message,
             change=None,
             may_evict_instead=False,
@@ -149,20 +188,18 @@ class QueueCursor:
 
     def rest(self) -> Iterator[tuple[QueueStep, Why]]:
         """Yield the steps that got no turn, and why not."""
+        is_broken = {step.is_broken for step in self._steps}
+        without_slot = {broken: self._without_slot(broken=broken) for broken in is_broken}
         for step in self._steps:
-            yield step, (self._held(step) or self._without_slot(step))
+            yield step, (self._held(step) or without_slot[step.is_broken])
 
-    def _without_slot(self, step: QueueStep) -> Why:
-        budget, names = self.budget, list(self._taken.values())
-        up = budget.running if step.is_broken else budget.ready
-        message = (
-            f"{self.queue.owner} wants {budget.desired} pods, {up} are up, "
-            f"{budget.tolerated or 'at most one'} may be down"
-        )
-        if names:
-            more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-            message += f"; being updated: {', '.join(names[:_MOST_NAMED])}{more}"
-        return Reason.BUDGET_EXHAUSTED, message
+    def _without_slot(self, *, broken: bool, but: str = "") -> Why:
+        """Return who has the slots; `but` is the uid of a pod that is not told."""
+        taken = [name for uid, name in self._taken.items() if uid != but]
+        who = ", ".join(self._down.sentences(taken, of_running=broken))
+        most, desired = max(self.budget.tolerated, 1), self.budget.desired
+        limit = f"only {most} of {desired} pods of {self.queue.owner} may be down at a time"
+        return Reason.BUDGET_EXHAUSTED, f"{who}; {limit}" if who else limit
 
     def _held(self, step: QueueStep) -> Why | None:
         """Return what others met that holds back an eviction."""
@@ -173,8 +210,9 @@ class QueueCursor:
             return self._stopped[vpa]
         if not self._closed.isdisjoint(step.pdbs):
             return Reason.PDB_BLOCKED, "its PodDisruptionBudget refused another pod"
-        if vpa in self.queue.unproven and vpa in self._vpas_evicted:
-            return Reason.PROOF_PENDING, "another pod goes first, to see that it helps"
+        if vpa in self.queue.unproven and vpa in self._canaries:
+            first = self._canaries[vpa]
+            return Reason.PROOF_PENDING, f"waiting for the canary: {first} is evicted first"
         return LAST_OF_ROLE if self._is_last_of_role(step) else None
 
     def _is_last_of_role(self, step: QueueStep) -> bool:
@@ -194,4 +232,4 @@ class QueueCursor:
             self._taken[step.pod.uid] = step.pod.name
             self.budget = step.counted(self.budget, 1)
         if step.is_eviction:
-            self._vpas_evicted.add(step.decision.vpa)
+            self._canaries.setdefault(step.decision.vpa, step.pod.name)

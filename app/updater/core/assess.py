@@ -2,7 +2,7 @@
 
 Strategy: first what switches updates off (mode, gates, a boost, no recommendation), then whether
 the pod needs one, and only then how: in place or by eviction. A pod that needs nothing gets its
-decision here.
+decision here, and so does one that is paused; the end of a boost is no update.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from app.model.pods import Pod
 from app.model.quantity import Quantity
 from app.model.update_modes import MODES
 from app.model.vpa import Vpa
+from app.updater.core import sentences
 from app.updater.core.decisions import Action, Reason, Why
 from app.updater.core.memory import NOTHING
 from app.updater.core.need import (
@@ -22,16 +23,15 @@ from app.updater.core.need import (
     check_need,
     is_worth_it,
     latest_quick_oom,
-    percent,
     rank,
     unmet_requirement,
 )
-from app.updater.core.patching import boosted_containers, has_boost_annotations, last_updated
+from app.updater.core.patching import last_updated
+from app.updater.core.pod_targets import OwnerTargets, PodTarget
 from app.updater.core.proposals import Assessment, Need, PlanInputs, PodContext
 from app.updater.core.resize import by_eviction, in_place, not_needed
 from app.updater.core.resize_state import resize_state
-from app.updater.core.targets import OwnerTargets, PodTarget
-from app.updater.core.unboost import assess_boosted, boost_ends, overdue_at
+from app.updater.core.unboost import assess_boost_end, boost_ends, overdue_at
 
 Allocatable = Mapping[str, Quantity] | None
 
@@ -68,12 +68,12 @@ def assess(
         return context.assessed(Action.NONE, Reason.POD_TERMINATING, "the pod is being deleted")
     if remembered.evicted is not None:
         return context.assessed(
-            Action.NONE, Reason.POD_TERMINATING, "evicted, and not seen to go yet"
+            Action.NONE, Reason.POD_TERMINATING, "evicted, and still terminating"
         )
-    if not has_boost_annotations(pod):
+    if not pod.is_boosted:
         return _ordinary(context, frozenset())
     if FeatureGate.CPU_STARTUP_BOOST in inputs.gates:
-        return _boosted(context)
+        return _update_or_end_boost(context)
     return _not_unboosted(context)
 
 
@@ -83,7 +83,8 @@ def _not_unboosted(context: PodContext) -> Assessment:
     Its boosted cpu is no reason to evict it: where the gate is on in the webhook, its replacement
     would be boosted too.
     """
-    assessed = _ordinary(context, _without_boosted_cpu(context))
+    names = _without_boosted_cpu(context, context.pod.returning_containers)
+    assessed = _ordinary(context, names)
     decision = assessed.decision
     if decision is None or decision.action is not Action.NONE:
         return assessed
@@ -99,36 +100,40 @@ def _not_unboosted(context: PodContext) -> Assessment:
     )
 
 
-def _without_boosted_cpu(context: PodContext) -> frozenset[str]:
+def _without_boosted_cpu(context: PodContext, ending: frozenset[str]) -> frozenset[str]:
     """Return the containers whose cpu does not count: the boosted ones.
 
-    When their boost should long be over, only those count as such that the next pod boosts too.
+    When their boost should long be over, only those count as such that the next pod boosts too,
+    or that are `ending`: no pod is evicted because the end of its boost fails.
     """
     pod, vpa = context.pod, context.vpa
-    names = boosted_containers(pod)
+    names = pod.boosted_containers
     if context.inputs.now < overdue_at(pod, vpa):
         return names
-    return frozenset(name for name in names if vpa.boost(name))
+    return frozenset(name for name in names if vpa.boost(name) or name in ending)
 
 
-def _boosted(context: PodContext) -> Assessment:
+def _update_or_end_boost(context: PodContext) -> Assessment:
     """Assess a pod with a boost.
 
     One that was OOM-killed in it is updated like any other, and one whose boost should long be
-    over is evicted like any other.
+    over is evicted like any other, but for what the boost gave.
     """
     pod, now = context.pod, context.inputs.now
     ends = boost_ends(pod, context.vpa, now)
     is_running = not ends.containers and context.remembered.unboost_tried_at is None
     if is_running and latest_quick_oom(pod, context.vpa, context.rules, context.inputs.gates, now):
-        assessed = _ordinary(context, boosted_containers(pod))
+        assessed = _ordinary(context, pod.boosted_containers)
+        held = assessed.decision
+        if held is not None and held.reason is Reason.PAUSED:
+            return replace(assessed, decision=replace(held, until=ends.until), until=ends.until)
         if assessed.proposal is not None:
             return replace(assessed, until=ends.until)
     if now >= overdue_at(pod, context.vpa):
-        assessed = _ordinary(context, _without_boosted_cpu(context))
+        assessed = _ordinary(context, _without_boosted_cpu(context, ends.containers))
         if assessed.proposal is not None and assessed.proposal.action is Action.EVICT:
             return assessed
-    return assess_boosted(context, ends)
+    return assess_boost_end(context, ends)
 
 
 def _ordinary(context: PodContext, boosted_names: frozenset[str]) -> Assessment:
@@ -140,6 +145,8 @@ def _ordinary(context: PodContext, boosted_names: frozenset[str]) -> Assessment:
             Action.NONE, Reason.NO_RECOMMENDATION, "there is no recommendation yet"
         )
     target = context.targets.of(context.pod, boosted_names)
+    if not target.numbers.pairs and target.held:
+        return context.assessed(Action.NONE, Reason.SCALED_HORIZONTALLY, target.held)
     if not target.numbers.pairs:
         message = "there is no recommendation for any of the pod's containers"
         return context.assessed(Action.NONE, Reason.NO_CONTAINER_RECOMMENDATION, message)
@@ -154,7 +161,7 @@ def _running(context: PodContext, target: PodTarget) -> Assessment:
     oom = latest_quick_oom(pod, context.vpa, rules, context.inputs.gates, now)
     rises = deviation.difference or deviation.is_outside
     if allows.only_upwards and not rises and target.numbers.gross_difference:
-        message = f"nothing has to grow, and mode {context.vpa.mode} shrinks nothing"
+        message = f"no request has to grow, and mode {context.vpa.mode} shrinks none"
         check = NeedCheck(Reason.NOT_UPSCALE, message)
     elif oom is None and target.no_need is not None:
         check = target.no_need
@@ -162,36 +169,44 @@ def _running(context: PodContext, target: PodTarget) -> Assessment:
         changed = last_updated(pod, now)
         since = max(pod.started, changed) if pod.started and changed else pod.started
         check = check_need(deviation, oom, since, rules, now)
-    if check.quiet_reason is not None:
+    if not check.is_needed:
+        why = check.reason, check.message
         quiet = context.assessed(
             Action.NONE,
-            check.quiet_reason,
-            check.message,
+            *((Reason.SCALED_HORIZONTALLY, target.held) if target.held else why),
             numbers=target.numbers,
             until=check.until,
         )
         if not (context.is_in_place and resize_state(pod).is_ongoing):
             return quiet
-        need = _need(context, target, check.message, is_oom=oom is not None)
-        return _after_pause(context, not_needed(context, need, quiet))
-    need = _need(context, target, check.message, is_oom=oom is not None)
+        need = _need(context, target, check, is_oom=oom is not None)
+        return _unless_held(context, not_needed(context, need, quiet))
+    if (until := context.settles_until) is not None and not target.numbers.is_up:
+        message = f"{check.message}; it follows, and is made smaller from {until:%H:%M:%S} on"
+        settling = Reason.ROLE_SETTLING
+        return context.assessed(Action.WAIT, settling, message, numbers=target.numbers, until=until)
+    need = _need(context, target, check, is_oom=oom is not None)
     act = in_place if context.is_in_place else by_eviction
-    return _after_pause(context, act(context, need))
+    return _unless_held(context, act(context, need))
 
 
-def _need(context: PodContext, target: PodTarget, message: str, *, is_oom: bool) -> Need:
+def _need(context: PodContext, target: PodTarget, check: NeedCheck, *, is_oom: bool) -> Need:
     pod = context.pod
     urgency = rank(pod, target.deviation, is_up=target.numbers.is_up, is_quick_oom=is_oom)
     unmet = unmet_requirement(context.vpa, target.numbers.pairs)
-    return Need(target, message, urgency, is_oom, unmet, resize_state(pod))
+    return Need(target, check, urgency, is_oom, unmet, resize_state(pod))
 
 
-def _after_pause(context: PodContext, assessed: Assessment) -> Assessment:
-    """Return that a pod waits while the pause after a failed call lasts."""
-    pause = context.pause
-    if pause is None or assessed.proposal is None:
+def _unless_held(context: PodContext, assessed: Assessment) -> Assessment:
+    """Return that a pod waits while it is paused, and during the pause after a failed call."""
+    if assessed.proposal is None:
         return assessed
-    return context.assessed(Action.WAIT, pause.reason, pause.message, numbers=assessed.numbers)
+    why, pause = context.paused, context.pause
+    if why is None and pause is not None:
+        why = pause.reason, pause.message
+    if why is None:
+        return assessed
+    return context.assessed(Action.WAIT, *why, numbers=assessed.numbers)
 
 
 def _unscheduled(context: PodContext, target: PodTarget) -> Assessment:
@@ -202,9 +217,10 @@ def _unscheduled(context: PodContext, target: PodTarget) -> Assessment:
         for pair in numbers.pairs
     )
     if not helps or context.vpa.allows.only_upwards:
-        message = "the pod has no node, and no smaller size would help"
+        message = "no node has room for the pod, and no less is recommended"
         return context.assessed(Action.WAIT, Reason.POD_PENDING, message, numbers=numbers)
-    message = f"has no node, and the recommendation is smaller by {percent(deviation.difference)}"
-    need = _need(context, target, message, is_oom=False)
+    message = sentences.too_big(deviation.pairs, named=deviation.has_several)
+    check = NeedCheck(Reason.TOO_BIG_FOR_NODE, message)
+    need = _need(context, target, check, is_oom=False)
     act = in_place if context.is_in_place else by_eviction
-    return _after_pause(context, act(context, need))
+    return _unless_held(context, act(context, need))

@@ -8,12 +8,13 @@ out in the order of need: ends of boosts, then resizes, then evictions. The bloc
   fewer pods than `minReplicas`             evictions and resizes that restart, on a node
   a rollout                                 evictions and resizes that restart, on a node
   the last of a role                        evictions
-  a webhook that gives no sign of life      evictions
+  the holder of a Lease before others       evictions
+  a Lease of the webhook that is stale      evictions
   no proof, or no eviction left             evictions
   a PodDisruptionBudget                     evictions
 
-The mode, a recommendation that is missing and the pause after a failed call come before a proposal
-is made (`assess`), a missing slot after all of these (`action_queue`).
+The mode, a recommendation that is missing, the annotation that pauses and the pause after a failed
+call come before a proposal is made (`assess`), a missing slot after all of these (`action_queue`).
 """
 
 from __future__ import annotations
@@ -24,10 +25,17 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from app.model.limits import DisruptionBudget
+from app.model.pod_roles import given_labels
 from app.model.pods import Pod
 from app.model.vpa import Vpa
 from app.sizing.matching import selects
-from app.updater.core.action_queue import LAST_OF_ROLE, ActionQueue, QueueCursor, QueueStep
+from app.updater.core.action_queue import (
+    LAST_OF_ROLE,
+    ActionQueue,
+    DownPods,
+    QueueCursor,
+    QueueStep,
+)
 from app.updater.core.decisions import Action, Decision, Reason, Why
 from app.updater.core.events import counted
 from app.updater.core.memory import pdb_key, unseen_pdb_key
@@ -41,19 +49,18 @@ from app.updater.core.owners import (
     ongoing_rollout,
     required_replicas,
 )
-from app.updater.core.plan_state import PlanState
+from app.updater.core.plan_state import PlanState, judge_replacements
 from app.updater.core.proof import Proof, ProofVersion, current_proof
 from app.updater.core.proposals import Assessment, OwnerPods, Proposal
-from app.updater.core.replacements import judge_replacements
 from app.updater.core.resize_state import may_restart, resize_state
+from app.updater.core.role_changes import why_holder_stays
 from app.updater.core.rules import Prove
 
+_CANARY_AWAITED: Final = (
+    "waiting for the canary: a pod of this workload was evicted first, and its replacement is not "
+    "seen yet"
+)
 _ORDER: Final = {Action.UNBOOST: 0, Action.RESIZE: 1, Action.EVICT: 2}
-_IF_ACCEPTED: Final = {  # the reason of an action in a plan; the executor says what came of it
-    Action.UNBOOST: Reason.UPDATED,
-    Action.RESIZE: Reason.UPDATED,
-    Action.EVICT: Reason.EVICTED,
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,10 +110,10 @@ def _step(assessed: Assessment, proposal: Proposal, checks: OwnerChecks) -> Queu
         step = checks.step(assessed, proposal)
         if change is None or not step.holds_slot or checks.has_slot(step):
             return step
-        blocker = Reason.BUDGET_EXHAUSTED, "its owner can spare no pod"
+        blocker = Reason.BUDGET_EXHAUSTED, "its workload can spare no pod"
     elif change is None or not assessed.is_in_place:
         return assessed.decided(Action.WAIT, *blocker)
-    message = f"{proposal.message}; taken back, for it may not be evicted: {blocker[1]}"
+    message = f"{proposal.message}; reverted, because the pod may not be evicted: {blocker[1]}"
     revert = replace(
         proposal, action=Action.RESIZE, message=message, needs_slot=False, change=change
     )
@@ -129,6 +136,7 @@ def _queue(
         frozenset(pod.uid for pod in checks.group.pods),
         checks.undisturbed,
         checks.roles,
+        checks.down(),
     )
     cursor = QueueCursor(queue)
     decisions: dict[str, Decision] = {}
@@ -164,7 +172,7 @@ class OwnerChecks:
                 disturbed.add(pod.uid)
             if may_restart(pod) and resize_state(pod).may_begin:
                 disturbed.add(pod.uid)
-        self._disturbed = frozenset(disturbed)
+        self._disturbed, self._gone = frozenset(disturbed), frozenset(gone)
         self._scheduled = sum(bool(pod.node) and pod.uid not in gone for pod in group.pods)
         self.size = desired_size(group.key, group.owner, len(group.pods))
         self.budget = budget_of(
@@ -180,10 +188,22 @@ class OwnerChecks:
         )
         self.roles: dict[str, tuple[Pod, ...]] = {}  # by VPA: its ready pods, if that was asked
 
+    def down(self) -> DownPods:
+        """Return which pods take places already."""
+        live, gone, resized = self.group.pods, self._gone, self._disturbed - self._gone
+        up = [pod for pod in live if pod.uid not in gone and is_running(pod)]
+        return DownPods(
+            gone=tuple(pod.name for pod in live if pod.uid in gone),
+            resized=tuple(pod.name for pod in up if pod.uid in resized),
+            unready=tuple(pod.name for pod in up if pod.uid not in resized and is_unready(pod)),
+            stopped=tuple(pod.name for pod in live if pod.uid not in gone and not is_running(pod)),
+            missing=max((self.size.desired or 0) - len(live), 0),
+        )
+
     def step(self, assessed: Assessment, proposal: Proposal) -> QueueStep:
         """Return what is to be done for a pod that nothing blocks but perhaps a missing slot."""
         pod, vpa, action = assessed.pod, assessed.vpa, proposal.action
-        reason, may_evict = _IF_ACCEPTED[action], False
+        reason, may_evict = proposal.cause, False
         if action is Action.RESIZE:
             reason = proposal.revert_reason or reason
             may_evict = proposal.revert_reason is None and self._reserve_fallback(
@@ -245,8 +265,12 @@ class OwnerChecks:
                 return blocker
         if assessed.role is Role.ACQUIRED and not self._others_in_role(assessed):
             return LAST_OF_ROLE
+        if assessed.role is Role.HELD and (
+            stays := why_holder_stays(assessed, self.group.assessments, self.undisturbed)
+        ):
+            return stays
         if not self.inputs.webhook_is_healthy:
-            return Reason.LEASE_STALE, "the admission webhook gives no sign of life"
+            return Reason.LEASE_STALE, "the Lease of the admission webhook is not renewed"
         return self._unproven(assessed) or self._pdb_blocker(assessed)
 
     def _reserve_fallback(self, assessed: Assessment, proposal: Proposal) -> bool:
@@ -312,10 +336,10 @@ class OwnerChecks:
         proof = self.proof(assessed.vpa)
         if not proof.allows(self.inputs.rules, self.inputs.now):
             if proof.has_failed:
-                waits = "for the next" if proof.awaited else f"until {proof.until:%H:%M:%S}"
-                message = f"{counted(proof.failures)} came back unchanged; waits {waits}"
+                waits = "for the next canary" if proof.awaited else f"until {proof.until:%H:%M:%S}"
+                message = f"{counted(proof.failures)} came back unchanged; evictions wait {waits}"
                 return Reason.RECREATED_WITHOUT_CHANGE, message
-            return Reason.PROOF_PENDING, "waits for the replacement of the pod that went first"
+            return Reason.PROOF_PENDING, _CANARY_AWAITED
         return self._no_eviction_left()
 
     def _no_eviction_left(self) -> Why | None:
@@ -329,8 +353,8 @@ class OwnerChecks:
         """Return those that an eviction has to pass."""
         if pod.phase == "Pending":
             return ()
-        pdbs = sorted(self.group.view.budgets.items())
-        return tuple(pdb for _, pdb in pdbs if pdb.selector.matches(pod.labels))
+        pdbs, labels = sorted(self.group.view.budgets.items()), given_labels(pod)
+        return tuple(pdb for _, pdb in pdbs if pdb.selector.matches(labels))
 
     def _pdb_blocker(self, assessed: Assessment) -> Why | None:
         pdbs, now = self._pdbs(assessed.pod), self.inputs.now

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from app.model.fields import Json
 from app.model.quantity import Quantities, Quantity
@@ -25,13 +26,20 @@ class Action(StrEnum):
 
 
 class Reason(StrEnum):
-    """Why."""
+    """Why: what was done, why something is to be done, or why nothing is."""
 
     UPDATED = "Updated"
     EVICTED = "Evicted"
+    OUTSIDE_BOUNDS = "OutsideBounds"
+    NO_REQUEST = "NoRequest"
+    OUTDATED = "OutdatedInBounds"
+    OOM_KILLED = "OOMKilled"
+    TOO_BIG_FOR_NODE = "TooBigForNode"
+    BOOST_OVER = "BoostOver"
     MODE_OFF = "ModeOff"
     MODE_INITIAL = "ModeInitial"
     GATE_DISABLED = "GateDisabled"
+    PAUSED = "Paused"
     NO_RECOMMENDATION = "NoRecommendation"
     NO_CONTAINER_RECOMMENDATION = "NoRecommendationForContainers"
     TOO_YOUNG = "InRangeTooYoung"
@@ -39,9 +47,12 @@ class Reason(StrEnum):
     NO_START_TIME = "NoStartTime"
     NO_CHANGE = "NoChange"
     NOT_UPSCALE = "NotUpscale"
+    SCALED_HORIZONTALLY = "ScaledHorizontally"
     REQUIREMENT_NOT_MET = "RequirementNotMet"
     TOO_FEW_REPLICAS = "TooFewReplicas"
     LAST_OF_ROLE = "LastOfRole"
+    HOLDS_LEASE = "HoldsLease"
+    ROLE_SETTLING = "RoleSettling"
     OWNER_UNKNOWN = "OwnerUnknown"
     BUDGET_EXHAUSTED = "BudgetExhausted"
     PDB_BLOCKED = "PDBBlocked"
@@ -66,6 +77,19 @@ class Reason(StrEnum):
 
 Why = tuple[Reason, str]  # and in a sentence
 
+NEEDS: Final = (  # for which a pod gets what is recommended
+    Reason.OUTSIDE_BOUNDS,
+    Reason.NO_REQUEST,
+    Reason.OUTDATED,
+    Reason.OOM_KILLED,
+    Reason.TOO_BIG_FOR_NODE,
+)
+_DONE: Final = {
+    Action.UNBOOST: Reason.UPDATED,
+    Action.RESIZE: Reason.UPDATED,
+    Action.EVICT: Reason.EVICTED,
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Pair:
@@ -78,6 +102,18 @@ class Pair:
     lower: Quantity | None
     upper: Quantity | None
     is_controlled: bool  # the VPA recommends it, rather than moving it to make room
+
+    @property
+    def is_below(self) -> bool:
+        """Whether the request is below its lower bound."""
+        has = self.current
+        return has is not None and self.lower is not None and has < self.lower
+
+    @property
+    def is_outside(self) -> bool:
+        """Whether the request is missing, or outside of its bounds."""
+        has = self.current
+        return has is None or self.is_below or (self.upper is not None and has > self.upper)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +141,14 @@ class ContainerChange:
 class PodChange:
     """What a resize or the end of a boost writes into a pod."""
 
-    containers: tuple[ContainerChange, ...] = ()  # none: no resize, annotations alone
+    containers: tuple[ContainerChange, ...] = ()
     annotations: tuple[tuple[str, str | None], ...] = ()  # set, or removed where None
     is_disruptive: bool = False  # a container restarts for it
+
+    @property
+    def is_resize(self) -> bool:
+        """Whether it changes more than annotations."""
+        return bool(self.containers)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +168,12 @@ class Decision:
     may_evict_instead: bool = False  # if the resize is refused for good
     needs_proof: bool = False  # no replacement has shown yet that evicting pods of its VPA helps
     until: datetime | None = None  # when the decision may change by itself
+    cause: Reason | None = None  # why something is to be done, also while it waits, or was done
+    role: str = ""  # what the pod is by a Lease, and why
+
+    def done(self) -> Decision:
+        """Return the decision when its action was carried out."""
+        return replace(self, reason=_DONE[self.action])
 
     def put_off(self, reason: Reason, message: str) -> Decision:
         """Return the decision when nothing comes of it for now."""
@@ -152,10 +199,13 @@ def decision_json(decision: Decision) -> Json:
         "reason": str(decision.reason),
         "message": decision.message,
     }
+    if decision.cause is not None:
+        json["cause"] = str(decision.cause)
+    if decision.role:
+        json["role"] = decision.role
     numbers = decision.numbers
     if numbers is not None:
-        json["difference"] = round(numbers.difference, 6)
-        json["grossDifference"] = round(numbers.gross_difference, 6)
+        json["priority"] = round(numbers.gross_difference, 6)
         json["outsideBounds"] = numbers.is_outside
         json["quickOOM"] = decision.is_quick_oom
     json["containers"] = _containers(numbers.pairs if numbers is not None else ())

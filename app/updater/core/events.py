@@ -1,4 +1,4 @@
-"""What users are told: Kubernetes Events about pods, and an annotation that sums up a VPA.
+"""What users see: Kubernetes Events about pods, sums of decisions, and a VPA's annotation.
 
 Strategy: reasons and messages of events are upstream's. An action has one event, and so has a new
 problem; what goes on from round to round has one when it begins.
@@ -25,6 +25,15 @@ _STUCK: Final = (
 )
 
 
+_WOULD: Final = {
+    Action.EVICT: "would evict",
+    Action.RESIZE: "would resize",
+    Action.UNBOOST: "would end the boost of",
+    Action.WAIT: "waiting",
+    Action.NONE: "unchanged",
+}
+
+
 class Severity(StrEnum):
     """The types of events."""
 
@@ -39,7 +48,7 @@ class UpdateEvent:
     kind: str
     namespace: str
     name: str
-    uid: str  # empty if the teller has to find it
+    uid: str  # empty if the recorder has to find it
     severity: Severity
     reason: str
     message: str
@@ -54,7 +63,7 @@ def outcome_events(outcome: Outcome) -> Iterator[UpdateEvent]:
         message = f"evicted to apply the recommendation of VPA {decision.vpa}: {decision.message}"
         yield _pod(decision, Severity.NORMAL, "EvictedByVPA", f"Pod was {message}")
         yield _vpa(decision, Severity.NORMAL, "EvictedPod", f"Pod {decision.pod} was {message}")
-    elif decision.change is not None and decision.change.containers:
+    elif decision.change is not None and decision.change.is_resize:
         message = f"Pod was resized in place for VPA {decision.vpa}: {decision.message}"
         yield _pod(decision, Severity.NORMAL, "InPlaceResizedByVPA", message)
 
@@ -94,6 +103,27 @@ def summary(decided: Sequence[Decision]) -> str:
     words = ", ".join(f"{count} {reason}" for reason, count in sorted(counts.items()))
     reason = _most(acting or waiting or decided)
     return f"{bool(acting)}, {reason}: {counted(len(decided))}: {words}"
+
+
+def headline(decided: Iterable[tuple[str, str]]) -> str:
+    """Sum up planned actions with their reasons: `would evict 1, waiting 3 (ProofPending)`."""
+    found: dict[str, Counter[str]] = {}
+    for action, reason in decided:
+        found.setdefault(action, Counter())[reason] += 1
+    words = (
+        f"{_WOULD[action]} {found[action].total()}{_reasons(action, found[action])}"
+        for action in _WOULD
+        if action in found
+    )
+    return ", ".join(words)
+
+
+def _reasons(action: Action, counts: Counter[str]) -> str:
+    if action not in (Action.WAIT, Action.NONE):
+        return ""
+    if len(counts) == 1:
+        return f" ({next(iter(counts))})"
+    return f" ({', '.join(f'{count} {reason}' for reason, count in counts.most_common())})"
 
 
 def _most(decisions: Sequence[Decision]) -> Reason:

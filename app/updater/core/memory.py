@@ -23,7 +23,6 @@ from app.model.quantity import SIZED, Quantity
 from app.model.snapshot import Snapshot
 from app.model.times import doubled, later
 from app.updater.core.decisions import Pair, Reason
-from app.updater.core.patching import has_boost_annotations
 from app.updater.core.proof import Breaker, Breakers, Outage, Proof
 from app.updater.core.resize_state import resize_state
 from app.updater.core.rules import UpdateRules
@@ -188,7 +187,7 @@ def _observed_pod(remembered: PodMemory, pod: Pod, rules: UpdateRules, now: date
         remembered = replace(remembered, resized=None)
     if remembered.resizing_since is not None and not resize_state(pod).is_ongoing:
         remembered = replace(remembered, resizing_since=None)
-    if remembered.unboost_tried_at is not None and not has_boost_annotations(pod):
+    if remembered.unboost_tried_at is not None and not pod.is_boosted:
         remembered = replace(remembered, unboost_tried_at=None)
     return remembered
 

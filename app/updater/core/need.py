@@ -1,8 +1,8 @@
 """Whether a pod needs an update, how urgently, and when that may change by itself.
 
-Strategy: outside of its bounds, or killed for want of memory, a pod is updated at once; within
-them only if the difference is worth it and the pod is not young. A kill counts if it came early
-in the container's life and not long ago, until the container got more memory.
+Strategy: outside of its bounds, or after an OOM kill, a pod is updated at once; within them only
+if the difference is worth it and the pod is not young. A kill counts if it came early in the
+container's life and not long ago, until the container got more memory.
 
 Each eviction requirement must be met by some container that the VPA controls; different
 containers may meet different ones. A missing request counts as nothing.
@@ -13,14 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import IntEnum
-from functools import lru_cache
 
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.pods import ContainerStatus, Pod, Termination
 from app.model.quantity import MEMORY
-from app.model.times import believed, later, rfc3339
+from app.model.times import believed, later
 from app.model.vpa import ChangeRequirement, EvictionRequirement, Vpa
-from app.updater.core.decisions import Pair, Reason
+from app.updater.core import sentences
+from app.updater.core.decisions import NEEDS, Pair, Reason
 from app.updater.core.patching import memory_raised, observed_containers
 from app.updater.core.resize_state import are_same
 from app.updater.core.rules import UpdateRules
@@ -34,30 +34,40 @@ class Deviation:
 
     difference: float
     is_outside: bool
-    missing: tuple[str, ...] = ()  # resources for which some container has no request
+    pairs: tuple[Pair, ...] = ()  # that count
+    has_several: bool = False  # the pod has several containers, so they are named
+
+    @property
+    def trigger(self) -> Pair | None:
+        """What is outside of its bounds by most, None if nothing is."""
+        return sentences.trigger(self.pairs) if self.is_outside else None
 
 
 @dataclass(frozen=True, slots=True)
 class NeedCheck:
-    """Whether a pod needs an update."""
+    """Whether a pod needs an update, and why or why not."""
 
-    quiet_reason: Reason | None  # why it needs none, None if it needs one
+    reason: Reason
     message: str
     until: datetime | None = None  # when the answer may change without any event
+
+    @property
+    def is_needed(self) -> bool:
+        """Whether the pod needs an update."""
+        return self.reason in NEEDS
 
 
 def no_need(deviation: Deviation, rules: UpdateRules) -> NeedCheck | None:
     """Return what holds for every pod with such a difference, unless it ran out of memory."""
-    difference = deviation.difference
+    difference, pairs, named = deviation.difference, deviation.pairs, deviation.has_several
     if is_worth_it(difference, rules, at_once=deviation.is_outside):
         return None
-    if deviation.is_outside:
-        message = f"outside of its bounds, but the difference is {percent(difference)}"
+    if (cause := deviation.trigger) is not None:
+        message = sentences.hardly_outside(cause, rules.least_difference, named=named)
         return NeedCheck(Reason.NO_CHANGE, message)
     if difference == 0:
-        return NeedCheck(Reason.NO_CHANGE, "within its bounds and as recommended")
-    least = percent(rules.update_threshold)
-    message = f"within its bounds; a difference of {percent(difference)} is less than {least}"
+        return NeedCheck(Reason.NO_CHANGE, "within bounds and as recommended")
+    message = sentences.too_small(pairs, rules.update_threshold, named=named)
     return NeedCheck(Reason.TOO_SMALL, message)
 
 
@@ -82,31 +92,24 @@ def check_need(
 
     `since` is when the pod started or was last resized.
     """
-    difference = percent(deviation.difference)
+    pairs, named = deviation.pairs, deviation.has_several
     if oom is not None:
         if not is_worth_it(deviation.difference, rules, at_once=True):
-            message = f"killed for want of memory, but the difference is {difference}"
+            message = sentences.oom_killed_as_recommended(oom.container, rules.least_difference)
             return NeedCheck(Reason.NO_CHANGE, message)
-        return NeedCheck(None, f"container {oom.container} ran out of memory", oom.until)
-    if deviation.is_outside and deviation.missing:  # no share of nothing can be told
-        return NeedCheck(None, f"has no request for {' and '.join(deviation.missing)}")
-    if deviation.is_outside:
-        return NeedCheck(None, f"outside of its bounds; differs by {difference}")
+        message = sentences.oom_killed(oom.container, pairs, named=named)
+        return NeedCheck(Reason.OOM_KILLED, message, oom.until)
+    if (cause := deviation.trigger) is not None:
+        reason = Reason.NO_REQUEST if cause.current is None else Reason.OUTSIDE_BOUNDS
+        return NeedCheck(reason, sentences.outside_bounds(cause, pairs, named=named))
     if since is None:
-        message = "within its bounds, and the time of its start is unknown"
-        return NeedCheck(Reason.NO_START_TIME, message)
-    old_enough = later(since, rules.lifetime_threshold)
+        return NeedCheck(Reason.NO_START_TIME, sentences.no_start_time(pairs, named=named))
+    least_age = rules.lifetime_threshold
+    old_enough = later(since, least_age)
     if now < old_enough:
-        until = rfc3339(old_enough)
-        message = f"within its bounds; differs by {difference}, too young until {until}"
+        message = sentences.too_young(pairs, least_age, old_enough, named=named)
         return NeedCheck(Reason.TOO_YOUNG, message, old_enough)
-    return NeedCheck(None, f"within its bounds, but differs by {difference}")
-
-
-@lru_cache(4096)
-def percent(share: float) -> str:
-    """Write a share for people."""
-    return f"{share * 100:.3g} %" if share < 10 else f"{share:,.0f} times"
+    return NeedCheck(Reason.OUTDATED, sentences.outdated(pairs, least_age, named=named))
 
 
 class Urgency(IntEnum):

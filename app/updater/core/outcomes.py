@@ -24,10 +24,10 @@ from app.model.errors import (
     TooMany,
     Unavailable,
 )
-from app.model.pods import BOOST_ANNOTATION, Pod
+from app.model.pods import Pod
 from app.model.quantity import CPU
 from app.updater.core.action_queue import ActionQueue, QueueStep
-from app.updater.core.decisions import Action, Reason, Why
+from app.updater.core.decisions import NEEDS, Action, Reason, Why
 from app.updater.core.memory import (
     LONGEST_PAUSE,
     Infeasible,
@@ -109,7 +109,7 @@ def refusal_reason(action: Action, error: ClusterError) -> Why:
     else:
         kind, usual = resize_refusal(error), Reason.RESIZE_ERROR
     if kind is RefusalKind.GONE:
-        return Reason.POD_TERMINATING, "the pod went meanwhile"
+        return Reason.POD_TERMINATING, "the pod is gone"
     return _REASONS.get(kind, usual), f"refused: {error.message}"
 
 
@@ -253,7 +253,7 @@ class _MemoryUpdate:
 
     def _pause_pdbs(self, outcome: Outcome, error: ClusterError) -> None:
         for key in _pdb_keys(outcome):
-            name = "that is not seen" if is_unseen_pdb(key) else key[1]
+            name = "(not in the watch cache)" if is_unseen_pdb(key) else key[1]
             self._pauses[key] = longer(
                 self._pauses.get(key),
                 Reason.PDB_BLOCKED,
@@ -283,7 +283,7 @@ class _MemoryUpdate:
             remembered = replace(remembered, pause=None, resizing_since=None)
             if outcome.action is Action.UNBOOST:
                 remembered = remembered.after_unboost(outcome.at)
-            elif outcome.step.decision.reason is Reason.UPDATED:
+            elif outcome.step.decision.reason in NEEDS:
                 remembered = replace(remembered, infeasible=None)
         self._keep(outcome, remembered)
 
@@ -318,11 +318,7 @@ def came_back_unchanged(step: QueueStep, created: Pod | None) -> bool:
     numbers = step.decision.numbers
     if created is None or numbers is None:
         return False
-    boosted = {
-        container.name
-        for container in created.containers
-        if created.annotation(BOOST_ANNOTATION + container.name) is not None
-    }
+    boosted = created.boosted_containers
     names = {container.name for container in created.containers}
     pairs = [
         pair

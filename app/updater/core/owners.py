@@ -29,6 +29,7 @@ from typing import Final
 
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.kinds import ObjectKey
+from app.model.pod_roles import given_labels, leads
 from app.model.pods import Pod, vpa_at_creation
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView
@@ -138,6 +139,7 @@ class Role(StrEnum):
     ORIGINAL = "original"  # as its replacement would
     RESUMED = "resumed"  # the same, but another VPA sized it, which does not select it any more
     ACQUIRED = "acquired"  # later: its replacement would be of another VPA, or of none
+    HELD = "held"  # by a Lease, which another pod acquires when it goes
 
 
 def role_of(pod: Pod, vpa: Vpa, owner: Workload | None, rivals: Iterable[Vpa]) -> Role:
@@ -150,7 +152,7 @@ def role_of(pod: Pod, vpa: Vpa, owner: Workload | None, rivals: Iterable[Vpa]) -
         rivals: all VPAs that may control pods of that owner.
     """
     if vpa.selector is not None and not _selects_replacement(vpa, vpa.selector, pod, owner):
-        return Role.ACQUIRED
+        return Role.HELD if leads(pod) else Role.ACQUIRED
     before = last_sized_by(pod)
     has_changed = any(one.name == before and not selects(one.selector, pod) for one in rivals)
     return Role.RESUMED if has_changed else Role.ORIGINAL
@@ -158,13 +160,15 @@ def role_of(pod: Pod, vpa: Vpa, owner: Workload | None, rivals: Iterable[Vpa]) -
 
 def _selects_replacement(vpa: Vpa, selector: Selector, pod: Pod, owner: Workload | None) -> bool:
     """Whether a VPA would control the replacement of a pod that it controls."""
-    if vpa_at_creation(pod) == vpa.name:
+    if vpa_at_creation(pod) == vpa.name and not pod.roles:
         return True
     template = owner.template_labels if owner is not None else None
-    if template is None:
+    if template is None and not pod.roles:
         return False
     given = {key: pod.labels[key] for key in _GIVEN_LABELS if key in pod.labels}
-    return selector.matches({**template, **given})
+    follows = {role.key: role.lease.follower for role in pod.roles}
+    template = given_labels(pod) if template is None else template
+    return selector.matches({**follows, **template, **given})
 
 
 @dataclass(frozen=True, slots=True)
@@ -191,7 +195,7 @@ def desired_size(key: ObjectKey, owner: Workload | None, live: int) -> Size:
     elif owner is None:
         return Size(None, f"{key} is not known")
     wanted = owner.desired_scheduled if kind == "DaemonSet" else owner.replicas
-    return Size(wanted) if wanted else Size(None, f"{key} wants no pods")
+    return Size(wanted) if wanted else Size(None, f"{key} desires no pods")
 
 
 def required_replicas(vpa: Vpa, rules: UpdateRules) -> int:
@@ -248,22 +252,25 @@ def budget_of(
     return OwnerBudget(size, tolerance, running, ready)
 
 
-def went_down(pods: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[int, int]:
-    """Return how many of some running pods run no more, and how many ready ones are not ready.
+def went_down(pods: Iterable[Pod], now: Mapping[str, Pod]) -> tuple[list[str], list[str]]:
+    """Return which of some running pods run no more, and which ready ones are not ready, by name.
 
     Args:
         pods: as they were.
         now: all pods there are, by name.
     """
-    stopped = unready = 0
+    stopped: list[str] = []
+    unready: list[str] = []
     for pod in pods:
         seen = now.get(pod.name)
         if seen is pod:
             continue
         is_there = seen is not None and seen.uid == pod.uid and seen.deleted is None
         after = seen if seen is not None and is_there and is_running(seen) else None
-        stopped += after is None
-        unready += not is_unready(pod) and (after is None or is_unready(after))
+        if after is None:
+            stopped.append(pod.name)
+        if not is_unready(pod) and (after is None or is_unready(after)):
+            unready.append(pod.name)
     return stopped, unready
 
 
@@ -309,7 +316,7 @@ def _progress(workload: Workload, rollout: Rollout) -> str:
     if not workload.key.is_built_in or workload.key.kind not in ("Deployment", "StatefulSet"):
         return ""
     if rollout.observed_generation < rollout.generation:
-        return "its latest change was not seen yet"
+        return "its controller has not observed its latest change"
     wanted = workload.replicas if workload.replicas is not None else 1
     if workload.key.kind == "StatefulSet":
         if rollout.update_revision == rollout.current_revision:

@@ -15,11 +15,9 @@ from typing import Final
 
 from app.model.patches import Operation, add, test
 from app.model.pods import (
-    BOOST_ANNOTATION,
-    BOOST_MARKS,
     IN_PLACE_ANNOTATION,
     OBSERVED_ANNOTATION,
-    UNBOOST_PENDING_ANNOTATION,
+    UNBOOST_KEY_PREFIX,
     Container,
     Pod,
     vpa_at_creation,
@@ -84,7 +82,7 @@ def annotation_patch(pod: Pod, change: PodChange) -> dict[str, object]:
     return {"metadata": {"uid": pod.uid, "annotations": dict(change.annotations)}}
 
 
-def updated_marks(now: datetime | None, vpa: str = "") -> Iterable[tuple[str, str | None]]:
+def updated_annotations(now: datetime | None, vpa: str = "") -> Iterable[tuple[str, str | None]]:
     """Return the annotations that an in-place update leaves; a time makes small changes rest.
 
     The name of the VPA is left by a resize to what it recommends.
@@ -96,7 +94,7 @@ def updated_marks(now: datetime | None, vpa: str = "") -> Iterable[tuple[str, st
         yield UPDATED_BY_ANNOTATION, vpa
 
 
-def raised_marks(
+def raised_annotations(
     pod: Pod, changes: Iterable[ContainerChange], now: datetime
 ) -> Iterable[tuple[str, str | None]]:
     """Return the annotations of containers that get more memory."""
@@ -105,7 +103,7 @@ def raised_marks(
             yield RAISED_ANNOTATION + change.container, rfc3339(now)
 
 
-def without_raised_marks(
+def without_raised_annotations(
     pod: Pod, changes: Iterable[ContainerChange]
 ) -> Iterable[tuple[str, str | None]]:
     """Return what takes those annotations from containers whose memory goes back again."""
@@ -150,29 +148,8 @@ def read_time(text: str | None) -> datetime | None:
         return None
 
 
-def has_boost_annotations(pod: Pod) -> bool:
-    """Whether a pod is boosted, or being brought back from its boost."""
-    return any(key.startswith(BOOST_MARKS) for key in pod.annotations or ())
-
-
-def boosted_containers(pod: Pod) -> frozenset[str]:
-    """Return the containers that the webhook marked as boosted."""
-    return _marked(pod, BOOST_ANNOTATION)
-
-
-def pending_containers(pod: Pod) -> frozenset[str]:
-    """Return the containers that are being brought back."""
-    return _marked(pod, UNBOOST_PENDING_ANNOTATION)
-
-
-def _marked(pod: Pod, prefix: str) -> frozenset[str]:
-    return frozenset(
-        key.removeprefix(prefix) for key in pod.annotations or () if key.startswith(prefix)
-    )
-
-
-def pending_since(pod: Pod, now: datetime) -> datetime | None:
+def returning_since(pod: Pod, now: datetime) -> datetime | None:
     """Return since when a pod is being brought back, None if it is not, or not readably."""
-    marks = (pod.annotation(UNBOOST_PENDING_ANNOTATION + name) for name in pending_containers(pod))
-    times = [believed(read_time(text), now) for text in marks]
+    texts = (pod.annotation(UNBOOST_KEY_PREFIX + name) for name in pod.returning_containers)
+    times = [believed(read_time(text), now) for text in texts]
     return min((moment for moment in times if moment is not None), default=None)

@@ -29,10 +29,10 @@ from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.memory import Memory, NamespacedName, after_outage, observed
 from app.updater.core.owners import Matcher, Overlap, by_owner, is_live
 from app.updater.core.plan_state import PlanState
+from app.updater.core.pod_targets import OwnerTargets
 from app.updater.core.proof import Outage
 from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
 from app.updater.core.rules import UpdateRules
-from app.updater.core.targets import OwnerTargets
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +114,8 @@ def plan(
     if outage is not None:
         memory = after_outage(memory, outage, rules)
     is_partial = options.only is not None
-    inputs = PlanInputs(rules, gates, memory, now, options.webhook_is_healthy, is_partial, outage)
+    healthy, paused = options.webhook_is_healthy, snapshot.paused_namespaces
+    inputs = PlanInputs(rules, gates, memory, now, healthy, is_partial, outage, paused)
     state = PlanState(inputs, snapshot.nodes)
     touched = memory.namespaces()
     before = _comparable(options.before, rules, gates, now)
@@ -337,7 +338,9 @@ def _rivals(vpa: Vpa, view: NamespaceView) -> tuple[Vpa, ...]:
 def _is_same(one: Pod, other: Pod) -> bool:
     version = one.resource_version
     return one is other or (
-        bool(version) and (one.uid, version) == (other.uid, other.resource_version)
+        bool(version)
+        and (one.uid, version) == (other.uid, other.resource_version)
+        and one.roles == other.roles
     )
 
 

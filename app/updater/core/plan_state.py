@@ -2,6 +2,9 @@
 
 Strategy: PlanState is the only thing that changes while planning. Owners have a fixed order, so
 the same snapshot gives the same plan at the same time.
+
+Did evicting help? Each pod that came after the latest evictions of its owner is compared with what
+was expected then. Where none comes, or that of another VPA, the answer is given after a while.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from datetime import datetime
 from typing import Final
 
 from app.model.limits import DisruptionBudget, Node
-from app.model.pods import Pod
+from app.model.pods import UPDATES_ANNOTATION, Pod
 from app.model.quantity import Quantity
 from app.updater.core.decisions import Reason, Why
 from app.updater.core.memory import (
@@ -27,10 +30,11 @@ from app.updater.core.memory import (
     with_pods,
     without_breaker_canaries,
 )
-from app.updater.core.owners import OngoingRollout
-from app.updater.core.proof import Proof
-from app.updater.core.proposals import Assessment, PlanInputs
-from app.updater.core.rules import Prove
+from app.updater.core.need import is_worth_it
+from app.updater.core.owners import OngoingRollout, Size
+from app.updater.core.proof import Expected, Proof, has_expected
+from app.updater.core.proposals import Assessment, OwnerPods, PlanInputs
+from app.updater.core.rules import Prove, UpdateRules
 
 _GOLDEN: Final = 0.618  # its multiples spread evenly, whatever the step
 
@@ -92,12 +96,19 @@ class PlanState:
     def no_eviction_left(self, namespace: str) -> Why:
         """Return why a pod has to wait for which no eviction is left."""
         if self._breakers.cluster.is_open:
-            message = "too many evictions did not help, in several namespaces; all stop"
+            message = (
+                "all evictions are stopped: in several namespaces too many pods came back unchanged"
+            )
             return Reason.RECREATED_WITHOUT_CHANGE, message
         if self._breakers.of(namespace).is_open:
-            message = f"too many evictions in namespace {namespace} did not help; its pods wait"
+            message = (
+                f"evictions in namespace {namespace} are stopped: too many came back unchanged"
+            )
             return Reason.RECREATED_WITHOUT_CHANGE, message
-        return Reason.PROOF_PENDING, "pods of other workloads go first, to see that it helps"
+        return (
+            Reason.PROOF_PENDING,
+            "waiting for canaries: pods of other workloads are evicted first",
+        )
 
     def namespaces_in_turn(self, names: Iterable[str]) -> list[str]:
         """Return the namespaces by name; while few evictions are left another one begins each time.
@@ -187,3 +198,84 @@ def _spent(inputs: PlanInputs) -> Counter[str]:
 def _is_counted(proof: Proof, inputs: PlanInputs) -> bool:
     """Whether what a proof awaits still counts: a replacement that takes long may never come."""
     return proof.since is not None and inputs.now - proof.since < inputs.rules.proof_pause
+
+
+def judge_replacements(group: OwnerPods, size: Size, state: PlanState) -> None:
+    """Judge each pod of an owner that came after the latest evictions."""
+    if state.inputs.is_partial:
+        return
+    for name in {assessed.vpa.name: None for assessed in group.assessments}:
+        key = (group.namespace, group.key, name)
+        proof = state.proof(key)
+        if proof is not None and proof.awaited:
+            _judge(group, size, key, proof, state)
+
+
+def _judge(group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: PlanState) -> None:
+    before, inputs = proof, state.inputs
+    for assessed in group.assessments:
+        pod = assessed.pod
+        if assessed.vpa.name != key[2] or pod.deleted is not None:
+            continue
+        if pod.uid in proof.known or not proof.awaited:
+            continue
+        helped = _helped(assessed, before.expected, inputs.rules)
+        if inputs.outage is None or not inputs.outage.explains(proof.since, inputs.rules):
+            state.note_replacement(group.namespace, proof, helped=helped)
+        proof = proof.after_replacement(pod.uid, helped=helped, rules=inputs.rules, now=inputs.now)
+    is_late = proof.since is not None and inputs.now - proof.since >= inputs.rules.watch_lag
+    if proof is before and is_late:
+        proof = _without_replacement(group, size, key, proof, state)
+    if proof is not before:
+        state.keep_proof(key, proof)
+
+
+def _without_replacement(
+    group: OwnerPods, size: Size, key: ProofKey, proof: Proof, state: PlanState
+) -> Proof:
+    """Return the proof when no pod of the VPA came in place of the one that went.
+
+    Evicting a leader makes another pod the leader, and a follower comes in its place: that helps
+    no pod, although the webhook did all it could.
+    """
+    strange, is_claimed = _replacement_of_other_vpa(group, key, proof, state)
+    if is_claimed:
+        return proof
+    if strange:
+        state.note_unreplaced(proof)
+        return proof.after_replacement(
+            strange, helped=False, rules=state.inputs.rules, now=state.inputs.now
+        )
+    # The owner has all the pods that it wants, so none will come.
+    if size.desired is not None and len(group.pods) >= size.desired:
+        state.note_unreplaced(proof)
+        return proof.without_replacement()
+    return proof
+
+
+def _replacement_of_other_vpa(
+    group: OwnerPods, key: ProofKey, proof: Proof, state: PlanState
+) -> tuple[str, bool]:
+    """Return a new pod that is another VPA's or none's, and whether that VPA awaits one too."""
+    theirs = {assessed.pod.uid: assessed.vpa.name for assessed in group.assessments}
+    strange, is_claimed = "", False
+    for pod in group.pods:
+        other = state.proof((key[0], key[1], theirs.get(pod.uid, "")))
+        if pod.uid in proof.known or (other is not None and pod.uid in other.known):
+            continue
+        strange = strange or pod.uid
+        is_claimed |= other is not None and bool(other.awaited)
+    return strange, is_claimed
+
+
+def _helped(assessed: Assessment, expected: Expected, rules: UpdateRules) -> bool:
+    """Whether a new pod has what was expected; without numbers, whether the webhook touched it.
+
+    One that is nearly right and would go again for it has not: it would come back the same.
+    """
+    pod, numbers = assessed.pod, assessed.numbers
+    if numbers is None:
+        return pod.is_boosted or pod.annotation(UPDATES_ANNOTATION) is not None
+    if numbers.is_outside and is_worth_it(numbers.gross_difference, rules, at_once=True):
+        return has_expected(pod, numbers.pairs, expected, off_percent=0)
+    return has_expected(pod, numbers.pairs, expected)

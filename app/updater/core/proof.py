@@ -3,7 +3,7 @@
 Strategy: after the first eviction of a workload the next pod goes only when a replacement was
 seen with the size that we expect. One that comes back as it was stops its workload, longer each
 time; too many of them stop their namespace until one canary succeeds again. Only where that
-happens in several namespaces everything stops. Replacements are judged in `replacements`.
+happens in several namespaces everything stops. `plan_state` judges replacements.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Proof:
         return replace(self, awaited=tuple(other for other in self.awaited if other != uid))
 
     def after_outage(self, outage: Outage, rules: UpdateRules) -> Proof:
-        """Return the proof after the webhook is back: what failed for want of it is tried again."""
+        """Return the proof after the webhook is back: what failed meanwhile is tried again."""
         if self.until is None or not outage.explains(self.since, rules):
             return self
         return replace(self, until=None)
@@ -224,7 +224,7 @@ class Breaker:
     def allows(self, now: datetime) -> bool:
         """Whether a pod may be evicted: any while closed, one canary at a time while open.
 
-        A canary that is never replaced, for want of a quota perhaps, holds up the others no
+        A canary that is never replaced, because of a quota perhaps, holds up the others no
         longer than one that did not help.
         """
         return not self.is_open or self.until is None or now >= self.until

@@ -8,25 +8,29 @@ where there is a proposal.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Final
 
 from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
+from app.model.pod_roles import why_roles
 from app.model.pods import Pod
 from app.model.quantity import Quantity
 from app.model.snapshot import NamespaceView
+from app.model.text import BOOLEANS
+from app.model.times import later
+from app.model.update_modes import PAUSED_ANNOTATION, pausing_value
 from app.model.vpa import Vpa
 from app.model.workloads import Workload
-from app.updater.core.decisions import Action, Decision, PodChange, PodNumbers, Reason
+from app.updater.core.decisions import Action, Decision, PodChange, PodNumbers, Reason, Why
 from app.updater.core.memory import Infeasible, Memory, Pause, PodMemory
-from app.updater.core.need import Rank
+from app.updater.core.need import NeedCheck, Rank
 from app.updater.core.owners import Role
+from app.updater.core.pod_targets import OwnerTargets, PodTarget
 from app.updater.core.proof import Outage
 from app.updater.core.resize_state import ResizeStage, ResizeState
 from app.updater.core.rules import UpdateRules
-from app.updater.core.targets import OwnerTargets, PodTarget
 
 RESIZE_REASONS: Final = {
     ResizeStage.UNDER_WAY: Reason.RESIZE_IN_PROGRESS,
@@ -35,6 +39,22 @@ RESIZE_REASONS: Final = {
     ResizeStage.DEFERRED: Reason.RESIZE_DEFERRED,
     ResizeStage.INFEASIBLE: Reason.RESIZE_INFEASIBLE,
 }
+
+
+def why_paused(vpa: Vpa, namespaces: Mapping[str, str]) -> Why | None:
+    """Return why the pods of a VPA are paused, None if they are not; its own annotation first.
+
+    Args:
+        vpa: the VPA.
+        namespaces: those that are paused, each with what pauses it.
+    """
+    value, owner = pausing_value(vpa.annotations), f"VPA {vpa.name}"
+    if value is None:
+        value, owner = namespaces.get(vpa.namespace), f"namespace {vpa.namespace}"
+    if value is None:
+        return None
+    told = f'{owner} has the annotation {PAUSED_ANNOTATION}: "{value[:40]}"'
+    return Reason.PAUSED, told if value in BOOLEANS else f"{told}, which is no boolean and pauses"
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +68,7 @@ class PlanInputs:
     webhook_is_healthy: bool = True
     is_partial: bool = False  # only some pods are decided about
     outage: Outage | None = None  # the latest of the webhook, over by now
+    paused_namespaces: Mapping[str, str] = field(default_factory=dict)  # with what pauses them
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +76,7 @@ class Proposal:
     """An eviction, a resize or the end of a boost that would be right for a pod."""
 
     action: Action
+    cause: Reason
     message: str
     rank: Rank
     needs_slot: bool  # in the owner's budget
@@ -98,6 +120,8 @@ class Assessment:
             self.numbers,
             self.is_quick_oom,
             until=self.until,
+            cause=self.proposal.cause if self.proposal is not None else None,
+            role=why_roles(self.pod) if self.pod.roles else "",
         )
 
     def waiting(self, reason: Reason, message: str) -> Assessment:
@@ -133,6 +157,18 @@ class PodContext:
         return allows.may_resize or is_upscaled or self.role is not Role.ORIGINAL
 
     @property
+    def settles_until(self) -> datetime | None:
+        """Until when a pod that follows is not made smaller, None if it may be now."""
+        changes = [one.since for one in self.pod.roles if one.since and not one.leads]
+        until = later(max(changes), self.rules.role_settles) if changes else None
+        return until if until is not None and self.inputs.now < until else None
+
+    @property
+    def paused(self) -> Why | None:
+        """Why operators want the pod to be left alone, None if they do not."""
+        return why_paused(self.vpa, self.inputs.paused_namespaces)
+
+    @property
     def pause(self) -> Pause | None:
         """The pause after a call for the pod failed, None if there is none or it is over."""
         pause = self.remembered.pause
@@ -157,11 +193,16 @@ class Need:
     """Why and how urgently a pod needs an update, and what it should become."""
 
     target: PodTarget
-    message: str
+    check: NeedCheck
     rank: Rank
     is_quick_oom: bool
     unmet: str
     state: ResizeState
+
+    @property
+    def message(self) -> str:
+        """Why, in a sentence."""
+        return self.check.message
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
+from app.model.pod_roles import leads
 from app.model.pods import Pod
 from app.model.quantity import SIZED
 from app.model.times import LATEST, believed, later
@@ -21,10 +22,11 @@ from app.updater.core.need import is_worth_it
 from app.updater.core.owners import Role
 from app.updater.core.patching import (
     last_updated,
-    raised_marks,
-    updated_marks,
-    without_raised_marks,
+    raised_annotations,
+    updated_annotations,
+    without_raised_annotations,
 )
+from app.updater.core.pod_targets import PodTarget, container_change, measure, sized_resources
 from app.updater.core.proposals import RESIZE_REASONS, Assessment, Need, PodContext, Proposal
 from app.updater.core.resize_state import (
     ResizeStage,
@@ -33,11 +35,11 @@ from app.updater.core.resize_state import (
     is_disruptive,
     is_stuck,
 )
-from app.updater.core.targets import PodTarget, container_change, measure, sized_resources
 
 _WHY_IN_PLACE: Final = {
-    Role.ACQUIRED: "evicting it would throw its role away",
+    Role.ACQUIRED: "evicting it would lose its role",
     Role.RESUMED: "its role changed since it was sized",
+    Role.HELD: "evicting it would make another pod lead",
 }
 _PATIENT: Final = (ResizeStage.DEFERRED, ResizeStage.FAILING)  # reverted only after a while
 
@@ -49,13 +51,13 @@ def in_place(context: PodContext, need: Need) -> Assessment:
         return base.waiting(Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
     if context.pod.phase == "Pending" and context.pod.node:
         if need.is_quick_oom and context.vpa.allows.may_evict:
-            return replace(base, proposal=_evict(context, need, need.message))
-        return base.waiting(Reason.POD_PENDING, "the pod does not run yet")
+            return replace(base, proposal=_evict(context, need))
+        return base.waiting(Reason.POD_PENDING, "the pod is not running yet")
     if need.state.is_ongoing:
         return _ongoing(context, need, base)
     changes = _changes(context, need.target)
     if not changes:
-        message = "all that can be changed in place is asked for"
+        message = "all that can be changed in place is requested already"
         return context.assessed(Action.NONE, Reason.NO_CHANGE, message, numbers=base.numbers)
     return _propose_resize(context, need, base, changes)
 
@@ -63,13 +65,13 @@ def in_place(context: PodContext, need: Need) -> Assessment:
 def by_eviction(context: PodContext, need: Need) -> Assessment:
     """Assess a pod that is updated by being recreated."""
     base, stage = _assessment(context, need), need.state.stage
-    proposal = _evict(context, need, need.message)
+    proposal = _evict(context, need)
     if need.state.is_ongoing and proposal.needs_slot:
         base, since = _dated(context, need.state, base)
         if not is_stuck(need.state, since, context.rules, context.inputs.now):
             return base.waiting(RESIZE_REASONS[stage], f"a resize is {stage}")
         revert = _revert_change(context, need.state, since)
-        proposal = _evict(context, need, need.message, revert)
+        proposal = _evict(context, need, revert_change=revert)
     return replace(base, proposal=proposal)
 
 
@@ -94,20 +96,20 @@ def _propose_resize(
     if past is not None:
         wanted = wanted_requests(need.target.numbers.pairs)
         if is_remembered(past, wanted, context.allocatable, context.rules, context.inputs.now):
-            hopeless = (Reason.INFEASIBLE_REMEMBERED, "the node refused as much before")
+            hopeless = (Reason.INFEASIBLE_REMEMBERED, "the node refused this size before")
     if changes_qos(context.pod, changes):
         hopeless = (Reason.RESIZE_INFEASIBLE, "a resize may not change the pod's QoS class")
     if hopeless is None:
         return replace(base, proposal=_resize(context, need, changes))
     if not context.vpa.allows.may_evict:
         return base.waiting(*hopeless)
-    return replace(base, proposal=_evict(context, need, f"{need.message}; {hopeless[1]}"))
+    return replace(base, proposal=_evict(context, need, hopeless[1]))
 
 
 def _changes(context: PodContext, target: PodTarget) -> tuple[ContainerChange, ...]:
     """Return what a resize has to write."""
     changes = context.targets.changes(target, context.pod)
-    if context.vpa.allows.only_upwards:
+    if context.vpa.allows.only_upwards or context.settles_until is not None:
         return _only_rising(context.pod, changes)
     return changes
 
@@ -131,27 +133,33 @@ def _only_rising(pod: Pod, changes: tuple[ContainerChange, ...]) -> tuple[Contai
 def _resize(context: PodContext, need: Need, changes: tuple[ContainerChange, ...]) -> Proposal:
     """Propose a resize."""
     now, restarts = context.inputs.now, is_disruptive(context.pod, changes)
-    marks = (*updated_marks(now, context.vpa.name), *raised_marks(context.pod, changes, now))
+    annotations = (
+        *updated_annotations(now, context.vpa.name),
+        *raised_annotations(context.pod, changes, now),
+    )
+    is_free = context.rules.skip_disruption_budget or leads(context.pod)
     message = need.message
     if not context.vpa.allows.may_resize and context.role in _WHY_IN_PLACE:
-        message = f"{message}; in place, for {_WHY_IN_PLACE[context.role]}"
+        message = f"{message}; in place, because {_WHY_IN_PLACE[context.role]}"
     return Proposal(
         Action.RESIZE,
+        need.check.reason,
         message,
         need.rank,
-        bool(context.pod.node) and (restarts or not context.rules.skip_disruption_budget),
-        PodChange(changes, marks, restarts),
+        bool(context.pod.node) and (restarts or not is_free),
+        PodChange(changes, annotations, restarts),
         need.unmet,
     )
 
 
 def _evict(
-    context: PodContext, need: Need, message: str, revert_change: PodChange | None = None
+    context: PodContext, need: Need, no_resize: str = "", revert_change: PodChange | None = None
 ) -> Proposal:
-    """Propose an eviction."""
+    """Propose an eviction; `no_resize` says why it is no resize."""
     return Proposal(
         Action.EVICT,
-        message,
+        need.check.reason,
+        "; ".join(filter(None, (need.message, no_resize))),
         need.rank,
         needs_slot=context.pod.phase != "Pending",
         unmet=need.unmet,
@@ -214,8 +222,11 @@ def _revert_change(context: PodContext, state: ResizeState, since: datetime) -> 
     is_over = context.inputs.now - since > context.rules.revert_after
     hopeless = state.stage is ResizeStage.INFEASIBLE or (is_over and state.stage in _PATIENT)
     changes = as_reported(context.pod) if hopeless else ()
-    marks = (*updated_marks(context.inputs.now), *without_raised_marks(context.pod, changes))
-    return PodChange(changes, marks) if changes else None
+    annotations = (
+        *updated_annotations(context.inputs.now),
+        *without_raised_annotations(context.pod, changes),
+    )
+    return PodChange(changes, annotations) if changes else None
 
 
 def as_reported(pod: Pod, without_cpu: frozenset[str] = frozenset()) -> tuple[ContainerChange, ...]:
@@ -241,7 +252,8 @@ def _reverted(need: Need, base: Assessment, revert: PodChange) -> Assessment:
     reason = RESIZE_REASONS[need.state.stage]
     proposal = Proposal(
         Action.RESIZE,
-        f"taken back, for the resize is {need.state.stage}: {need.state.message}",
+        reason,
+        f"reverted, because {need.state.text}",
         need.rank,
         needs_slot=False,
         change=revert,
@@ -275,9 +287,10 @@ def not_needed(context: PodContext, need: Need, quiet: Assessment) -> Assessment
     if context.remembered.resized is None and need.state.stage is not ResizeStage.UNDER_WAY:
         may_be_replaced = _may_be_replaced(context, need.state)
         if may_be_replaced and (changes := _changes(context, need.target)):
-            message = f"{need.message}; the resize that is {need.state.stage} is replaced"
-            proposal = _resize(context, replace(need, message=message), changes)
+            message = f"{need.message}; this replaces the resize that is {need.state.stage}"
             reason = RESIZE_REASONS[need.state.stage]
+            need = replace(need, check=replace(need.check, reason=reason, message=message))
+            proposal = _resize(context, need, changes)
             proposal = replace(proposal, needs_slot=False, revert_reason=reason)
             return replace(base, proposal=proposal)
         if (revert := _revert_change(context, need.state, since)) is not None:

@@ -18,8 +18,8 @@ from app.model.quantity import CPU, SIZED, Quantities, Quantity
 from app.updater.core.decisions import ContainerChange
 from app.updater.core.rules import UpdateRules
 
-PENDING = "PodResizePending"
-IN_PROGRESS = "PodResizeInProgress"
+RESIZE_PENDING = "PodResizePending"
+RESIZE_IN_PROGRESS = "PodResizeInProgress"
 _RESTART = "RestartContainer"
 
 
@@ -66,9 +66,9 @@ def resize_state(pod: Pod) -> ResizeState:
     reported = [
         item
         for item in pod.conditions
-        if item.type in (PENDING, IN_PROGRESS) and item.status == "True"
+        if item.type in (RESIZE_PENDING, RESIZE_IN_PROGRESS) and item.status == "True"
     ]
-    pending = next((item for item in reported if item.type == PENDING), None)
+    pending = next((item for item in reported if item.type == RESIZE_PENDING), None)
     if pending is not None:
         stages = {"Deferred": ResizeStage.DEFERRED, "Infeasible": ResizeStage.INFEASIBLE}
         return _state(stages.get(pending.reason, ResizeStage.UNKNOWN), pending)

@@ -38,6 +38,7 @@ class UpdateRules:
     unready_patience: timedelta = timedelta(minutes=10)  # then a pod counts as broken
     watch_lag: timedelta = timedelta(minutes=2)  # own actions are believed that long unseen
     upscale_only_in_place: bool = False
+    role_settles: timedelta = timedelta(minutes=10)  # before a pod that follows is made smaller
     prove: Prove = Prove.CANARY
     proof_pause: timedelta = timedelta(minutes=5)  # after an eviction that did not help, doubling
     trial_pause: timedelta = timedelta(seconds=10)  # after a useless trial, which disturbed no pod

@@ -1,10 +1,11 @@
-"""The end of a start-up boost: which containers are due, what they go back to, when to look again.
+"""The end of a startup boost: which containers are due, what they go back to, when to look again.
 
 Strategy: a boost ends so long after the pod got ready, in every update mode, for cpu alone. Until
 then the pod is left alone, unless it runs out of memory: such a pod is updated like any other.
-When the boost is over, the pod is brought back in place, again and again, and never evicted for
-it: its replacement would be boosted and get stuck again. The webhook's mark stays until the
-kubelet reports the smaller size; a second mark tells since when that is tried.
+When the boost is over, the pod is brought back in place, again and again, and never evicted
+because that fails: its replacement would be boosted and get stuck again. An eviction for another
+reason (`assess`) ends the boost as well. The webhook's annotation stays until
+the kubelet reports the smaller size; a second one says since when that is tried.
 
 A boosted pod is looked at when it changes and when its boost is over, not on a grid. What cannot
 be done yet comes back after a pause that doubles.
@@ -18,8 +19,8 @@ from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from app.model.pods import (
-    BOOST_MARKS,
-    UNBOOST_PENDING_ANNOTATION,
+    BOOST_KEY_PREFIXES,
+    UNBOOST_KEY_PREFIX,
     Container,
     Pod,
     original_resources,
@@ -29,34 +30,40 @@ from app.model.times import believed, doubled, later, rfc3339
 from app.model.vpa import Vpa
 from app.sizing.boost import boost_overdue_at
 from app.sizing.sizing import CappedRecommendation, Sizes, sizes
-from app.updater.core.decisions import Action, ContainerChange, Decision, PodChange, Reason
+from app.updater.core.decisions import (
+    Action,
+    ContainerChange,
+    Decision,
+    Pair,
+    PodChange,
+    Reason,
+)
 from app.updater.core.memory import Pause
 from app.updater.core.need import Deviation, rank
 from app.updater.core.patching import (
-    boosted_containers,
-    pending_containers,
-    pending_since,
-    updated_marks,
-    without_raised_marks,
+    returning_since,
+    updated_annotations,
+    without_raised_annotations,
 )
+from app.updater.core.pod_targets import OwnerTargets, container_change
 from app.updater.core.proposals import RESIZE_REASONS, Assessment, PodContext, Proposal
 from app.updater.core.resize import as_reported
 from app.updater.core.resize_state import (
-    IN_PROGRESS,
-    PENDING,
+    RESIZE_IN_PROGRESS,
+    RESIZE_PENDING,
     ResizeStage,
     ResizeState,
     is_disruptive,
     is_stuck,
     resize_state,
 )
-from app.updater.core.targets import OwnerTargets, container_change
+from app.updater.core.sentences import boost_over
 
 _MOMENT: Final = timedelta(milliseconds=1)
 _FIRST_PAUSE: Final = timedelta(milliseconds=100)
 _LONGEST_PAUSE: Final = timedelta(seconds=30)
 _LOOKS_WITHOUT_VPA: Final = 6
-_WATCHED: Final = ("Ready", PENDING, IN_PROGRESS)
+_WATCHED: Final = ("Ready", RESIZE_PENDING, RESIZE_IN_PROGRESS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +76,10 @@ class BoostEnds:
 
 def boost_ends(pod: Pod, vpa: Vpa, now: datetime) -> BoostEnds:
     """Return which boosts of a pod are over, and when the others will be."""
-    names, moments = set(pending_containers(pod)), []
+    names, moments = set(pod.returning_containers), []
     if (ready := pod.ready) is not None:
         since = believed(ready.last_transition, now)
-        for name in boosted_containers(pod):
+        for name in pod.boosted_containers:
             lasts = vpa.boost_lasts(name)
             if since is None or not lasts or now - since > lasts:
                 names.add(name)
@@ -83,7 +90,7 @@ def boost_ends(pod: Pod, vpa: Vpa, now: datetime) -> BoostEnds:
 
 def overdue_at(pod: Pod, vpa: Vpa) -> datetime:
     """Return when the boosts of a pod have lasted too long to be in order."""
-    lasts = max((vpa.boost_lasts(name) for name in boosted_containers(pod)), default=timedelta())
+    lasts = max((vpa.boost_lasts(name) for name in pod.boosted_containers), default=timedelta())
     return boost_overdue_at(pod, lasts)
 
 
@@ -97,7 +104,7 @@ class BoostReturn:
 
 def _boost_return(pod: Pod, names: frozenset[str], targets: OwnerTargets) -> BoostReturn:
     """Return what has to be written to bring some containers back."""
-    target = targets.of(pod, boosted_containers(pod))
+    target = targets.of(pod, pod.boosted_containers)
     changes: list[ContainerChange] = []
     lost: list[str] = []
     for index, container in enumerate(pod.containers):
@@ -121,7 +128,7 @@ def _sizes_after_boost(
 ) -> Sizes | None:
     """Return what a container goes back to, None if nothing tells it.
 
-    Only a recommendation raises anything: the mark is an annotation, which others may write.
+    Only a recommendation raises anything: others may write the annotation.
     """
     name, vpa, has = container.name, targets.vpa, container.resources
     original, recommended = original_resources(pod, name), amounts.get(name)
@@ -158,40 +165,38 @@ def _most_allowed(vpa: Vpa, container: str) -> Quantity | None:
 def _unboost_change(context: PodContext, names: frozenset[str], back: BoostReturn) -> PodChange:
     """Return the change that sends some containers back."""
     pod, lost = context.pod, frozenset(back.lost)
-    started = sorted(names - lost - pending_containers(pod))
+    started = sorted(names - lost - pod.returning_containers)
     now = rfc3339(context.inputs.now)
     annotations = (
-        *updated_marks(None),
-        *((UNBOOST_PENDING_ANNOTATION + name, now) for name in started),
+        *updated_annotations(None),
+        *((UNBOOST_KEY_PREFIX + name, now) for name in started),
         *_remove_annotations(pod, lost).annotations,
     )
     return PodChange(back.containers, annotations, is_disruptive(pod, back.containers))
 
 
 def _remove_annotations(pod: Pod, containers: frozenset[str]) -> PodChange:
-    """Return the change that takes the marks away, once the kubelet reports the smaller size."""
+    """Return the change that removes them, once the kubelet reports the smaller size."""
     present = pod.annotations or {}
-    marks = (prefix + name for name in sorted(containers) for prefix in BOOST_MARKS)
-    return PodChange((), tuple((mark, None) for mark in marks if mark in present))
+    keys = (prefix + name for name in sorted(containers) for prefix in BOOST_KEY_PREFIXES)
+    return PodChange((), tuple((key, None) for key in keys if key in present))
 
 
 def annotations_after_refusal(change: PodChange) -> PodChange:
     """Return what is still written when the resize itself was refused: since when it is tried."""
-    marks = (
-        pair
-        for pair in change.annotations
-        if pair[0].startswith(UNBOOST_PENDING_ANNOTATION) and pair[1]
+    kept = (
+        pair for pair in change.annotations if pair[0].startswith(UNBOOST_KEY_PREFIX) and pair[1]
     )
-    return PodChange((), tuple(marks))
+    return PodChange((), tuple(kept))
 
 
-def assess_boosted(context: PodContext, ends: BoostEnds) -> Assessment:
+def assess_boost_end(context: PodContext, ends: BoostEnds) -> Assessment:
     """Assess a pod with a boost; its numbers are those of all but the boosted cpu."""
-    target = context.targets.of(context.pod, boosted_containers(context.pod))
-    return replace(_assess_boosted(context, ends), numbers=target.numbers)
+    target = context.targets.of(context.pod, context.pod.boosted_containers)
+    return replace(_wait_or_bring_back(context, ends), numbers=target.numbers)
 
 
-def _assess_boosted(context: PodContext, ends: BoostEnds) -> Assessment:
+def _wait_or_bring_back(context: PodContext, ends: BoostEnds) -> Assessment:
     pod, names, until = context.pod, ends.containers, ends.until
     if not names or pod.phase == "Pending":
         message = f"boosted until {until:%H:%M:%S}" if until else "boosted, and not ready yet"
@@ -203,7 +208,7 @@ def _assess_boosted(context: PodContext, ends: BoostEnds) -> Assessment:
         return _wait(context, Reason.RESIZE_IN_PROGRESS, "a resize was accepted just now")
     back, resize = _boost_return(pod, names, context.targets), _ongoing_resize(context)
     if not back.containers:
-        return _assess_returning(context, names, back, resize)
+        return _finish_or_stay_stuck(context, names, back, resize)
     stage = resize.state.stage
     if resize.state.is_ongoing and resize.tried is None and not resize.is_hopeless:
         waiting = _wait(context, RESIZE_REASONS[stage], f"another resize is {stage}")
@@ -213,8 +218,19 @@ def _assess_boosted(context: PodContext, ends: BoostEnds) -> Assessment:
     change = _unboost_change(context, names, back)
     if resize.is_hopeless:
         change = _with(change, pod, as_reported(pod, without_cpu=names))
-    changed = ", ".join(change.container for change in back.containers)
-    return _propose_end(context, f"boost of {changed} is over", change)
+    return _propose_end(context, _boost_over(pod, back.containers), change)
+
+
+def _boost_over(pod: Pod, changes: Iterable[ContainerChange]) -> str:
+    """Say which boosts are over, and from what to what."""
+    has = {container.name: container.resources.request(CPU) for container in pod.containers}
+    pairs = [
+        Pair(name, CPU, has[name], cpu, None, None, is_controlled=True)
+        for name, cpu in ((one.container, one.requests.get(CPU)) for one in changes)
+        if cpu is not None
+    ]
+    names = [one.container for one in changes]
+    return boost_over(names, pairs, named=len(names) > 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,13 +241,13 @@ class _OngoingResize:
     tried: datetime | None  # since when the pod is being brought back, None if it is not
     since: datetime  # the resize
     is_stuck: bool
-    is_hopeless: bool  # other changes that are pending are no longer waited for
+    is_hopeless: bool  # the other changes of this resize are no longer waited for
 
 
 def _ongoing_resize(context: PodContext) -> _OngoingResize:
     pod, now, rules = context.pod, context.inputs.now, context.rules
     state = resize_state(pod)
-    tried = pending_since(pod, now) or context.remembered.unboost_tried_at
+    tried = returning_since(pod, now) or context.remembered.unboost_tried_at
     moments = (tried, believed(state.since, now), context.remembered.resizing_since)
     since = max(filter(None, moments), default=now)
     stuck = state.is_ongoing and is_stuck(state, since, rules, now)
@@ -246,11 +262,12 @@ def _wait(context: PodContext, reason: Reason, message: str) -> Assessment:
 def _propose_end(context: PodContext, message: str, change: PodChange) -> Assessment:
     """Propose the end of a boost: across owners after all that needs a change, within one first."""
     least = rank(context.pod, Deviation(0, is_outside=False), is_up=False, is_quick_oom=False)
-    proposal = Proposal(Action.UNBOOST, message, least, change.is_disruptive, change)
+    cause = Reason.BOOST_OVER
+    proposal = Proposal(Action.UNBOOST, cause, message, least, change.is_disruptive, change)
     return Assessment(context.pod, context.vpa, proposal=proposal)
 
 
-def _assess_returning(
+def _finish_or_stay_stuck(
     context: PodContext, names: frozenset[str], back: BoostReturn, resize: _OngoingResize
 ) -> Assessment:
     """Assess a pod that asks for its smaller size already."""
@@ -267,12 +284,14 @@ def _assess_returning(
         return replace(waiting, resizing_since=resize.since)
     if resize.is_hopeless and context.pause is None:
         if others := as_reported(pod, without_cpu=names):
-            message = f"still boosted: {state.text}; what else was asked for is taken back"
+            message = f"still boosted: {state.text}; other pending changes are reverted"
             return _propose_end(context, message, _with(PodChange(), pod, others))
         if _has_no_room_to_rise(context, resize):
             message = f"gets no more than in its boost: {state.text}"
             return _propose_end(context, message, _with(removal, pod, as_reported(pod)))
-    return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {state.text}")
+    until = context.pause.until if resize.is_hopeless and context.pause else None
+    message = f"still boosted: {state.text}"
+    return context.assessed(Action.WAIT, Reason.UNBOOST_STUCK, message, until=until)
 
 
 def _has_no_room_to_rise(context: PodContext, resize: _OngoingResize) -> bool:
@@ -297,14 +316,15 @@ def _with(change: PodChange, pod: Pod, others: Iterable[ContainerChange]) -> Pod
         requests, limits = {**item.requests, **own.requests}, {**item.limits, **own.limits}
         changes[item.index] = replace(own, requests=requests, limits=limits)
     containers = tuple(changes[index] for index in sorted(changes))
-    marks = without_raised_marks(pod, containers)
-    return replace(change, containers=containers, annotations=(*change.annotations, *marks))
+    removed = without_raised_annotations(pod, containers)
+    return replace(change, containers=containers, annotations=(*change.annotations, *removed))
 
 
 def _paused(context: PodContext, pause: Pause, since: datetime | None) -> Assessment:
+    reason, message = Reason.RESIZE_ERROR, pause.message
     if since is not None and context.inputs.now - since > context.rules.deferred_timeout:
-        return _wait(context, Reason.UNBOOST_STUCK, f"still boosted: {pause.message}")
-    return _wait(context, Reason.RESIZE_ERROR, pause.message)
+        reason, message = Reason.UNBOOST_STUCK, f"still boosted: {pause.message}"
+    return context.assessed(Action.WAIT, reason, message, until=pause.until)
 
 
 class NextLook(NamedTuple):
@@ -321,6 +341,11 @@ def next_look(decision: Decision | None, failed: int, now: datetime) -> NextLook
     if (decision is None or not decision.vpa) and failed >= _LOOKS_WITHOUT_VPA:
         return None
     return look_after_failure(failed)
+
+
+def look_after_refusal(pause: Pause | None, failed: int, now: datetime) -> NextLook:
+    """Return when to look again after a refused call: when its pause is over, not before."""
+    return look_after_failure(failed) if pause is None else NextLook(pause.until - now, 0)
 
 
 def look_after_failure(failed: int) -> NextLook:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 from app.model.fields import Json
-from app.model.pods import UNBOOST_PENDING_ANNOTATION
+from app.model.pods import UNBOOST_KEY_PREFIX
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Memory
 from app.updater.core.rules import UpdateRules
@@ -95,11 +95,11 @@ def scene(
 LIMITED = container("app", "300m/100Mi", "600m/100Mi")
 AT = "2026-01-05T10:00:00Z"
 BUSY = (Action.WAIT, Reason.BOOST_RUNNING)
-UNBOOSTED = (Action.UNBOOST, Reason.UPDATED)
+UNBOOSTED = (Action.UNBOOST, Reason.BOOST_OVER)
 
 
 def asks_for_less(ago: timedelta = SECOND, conditions: Sequence[Json] = ()) -> Json:
     """Return a pod whose resize back was accepted and not carried out yet."""
-    marks = {UNBOOST_PENDING_ANNOTATION + "app": make.time(ago) or ""}
+    marks = {UNBOOST_KEY_PREFIX + "app": make.time(ago) or ""}
     pod = boosted(container("app", "200m/100Mi"), more=marks, conditions=conditions)
     return with_status(pod, "app", resources={"requests": amounts("300m/100Mi")})

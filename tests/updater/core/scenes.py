@@ -27,8 +27,8 @@ UNPROVEN = UpdateRules(prove=Prove.OFF)  # evicts at once, as nearly every case 
 NOW = make.NOW
 MINUTE, HOUR = timedelta(minutes=1), timedelta(hours=1)
 
-RESIZED = (Action.RESIZE, Reason.UPDATED)
-EVICTED = (Action.EVICT, Reason.EVICTED)
+RESIZED = (Action.RESIZE, Reason.OUTSIDE_BOUNDS)
+EVICTED = (Action.EVICT, Reason.OUTSIDE_BOUNDS)
 TOO_FEW = (Action.WAIT, Reason.TOO_FEW_REPLICAS)
 NO_SLOT = (Action.WAIT, Reason.BUDGET_EXHAUSTED)
 IN_PROGRESS = (Action.WAIT, Reason.RESIZE_IN_PROGRESS)

@@ -91,7 +91,7 @@ def up(*gone: str) -> dict[str, Pod]:
 def keeps(found: QueueCursor, item: QueueStep, now: dict[str, Pod]) -> bool:
     """Whether a step keeps its slot when only these pods are up."""
     found.recount(now)
-    return found.still_fits(item)
+    return found.why_slot_is_lost(item) is None
 
 
 def test_pods_that_others_take_down_take_places() -> None:
@@ -178,7 +178,7 @@ def test_an_eviction_instead_is_told_as_one() -> None:
     later = take(found)
     assert later.is_eviction
     assert later.needs_slot
-    assert later.decision.reason is Reason.EVICTED
+    assert later.decision.done().reason is Reason.EVICTED
     assert later.decision.message.endswith("its resize was refused")
     never = walk(step("a", Action.RESIZE))
     never.evict_later(step("a", Action.RESIZE))
@@ -199,12 +199,12 @@ def test_who_finds_no_place_is_told_of_the_owner() -> None:
     taken = names(found)
     rest = list(found.rest())
     assert (taken, [left.pod.name for left, _ in rest]) == (["a", "d"], ["b", "c"])
-    told = "StatefulSet/web wants 4 pods, 3 are up, 2 may be down; being updated: a, d"
+    told = "a and d are being updated; only 2 of 4 pods of StatefulSet/web may be down at a time"
     assert rest[0][1] == (Reason.BUDGET_EXHAUSTED, told)
 
     found = walk(step("a", broken=True), running=2, ready=1)
     ((_, (_, message)),) = found.rest()
-    assert message == "StatefulSet/web wants 4 pods, 2 are up, 2 may be down"
+    assert message == "only 2 of 4 pods of StatefulSet/web may be down at a time"
 
 
 def test_many_who_have_places() -> None:
@@ -212,7 +212,7 @@ def test_many_who_have_places() -> None:
     found = walk(*map(step, "abcdef"), running=10, wanted=10)
     names(found)
     ((_, (_, message)),) = found.rest()
-    assert message.endswith("; being updated: a, b, c and 2 more")
+    assert message.startswith("a, b, c and 2 more are being updated; only 5 of 10 pods of")
 
 
 def test_the_most_urgent_step_ranks_a_queue() -> None:

@@ -101,20 +101,25 @@ SMALL = (Action.NONE, Reason.TOO_SMALL)
         ),
         "far more cpu, far less memory": ("200m/1000Mi", MORE_CPU, {}, EVICTED),
         "far more cpu though young": ("200m/1000Mi", MORE_CPU, {"age": YOUNG}, EVICTED),
-        "both change a little": ("200m/1000Mi", WIDE, {}, EVICTED),
+        "both change a little": (
+            "200m/1000Mi",
+            WIDE,
+            {},
+            (Action.EVICT, Reason.OUTDATED),
+        ),
         "young": ("200m/1000Mi", WIDE, {"age": YOUNG}, (Action.NONE, Reason.TOO_YOUNG)),
         "a change that is netted": ("200m/1000Mi", "210m/500Mi 1m/1Mi 1/2Gi", {}, SMALL),
         "above its bounds though young": (
             "500m",
             "400m/100Mi 1m/1Mi 450m/1Gi",
             {"age": YOUNG},
-            EVICTED,
+            (Action.EVICT, Reason.NO_REQUEST),
         ),
         "killed and to get more memory": (
             "-/1Gi",
             "-/2Gi -/1Mi -/3Gi",
             {"age": YOUNG, "after": killed},
-            EVICTED,
+            (Action.EVICT, Reason.OOM_KILLED),
         ),
         "killed and to get less memory": (
             "-/2Gi",
@@ -150,15 +155,18 @@ def test_differences_do_not_cancel() -> None:
     """Two containers in each other's place are updated."""
     pod = running(container("a", "1"), container("b", "3"))
     found = Scene(several(pod, 3), [recommended("3", "a"), recommended("1", "b")])
-    assert found.told() == EVICTED
+    assert found.told() == (Action.EVICT, Reason.OUTDATED)
 
 
 @cases(
     "requests message",
     {
-        "nothing at all": ("-", "has no request for cpu and memory"),
-        "one resource": ("100m", "has no request for memory"),
-        "both": ("100m/100Mi", "outside of its bounds; differs by 200 %"),
+        "nothing at all": ("-", "cpu has no request: none -> 200m; memory none -> 200Mi"),
+        "one resource": ("100m", "memory has no request: none -> 200Mi; cpu 100m -> 200m"),
+        "both": (
+            "100m/100Mi",
+            "cpu 100m is below its lower bound 200m: 100m -> 200m; memory 100Mi -> 200Mi",
+        ),
     },
 )
 @pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate", "UpscaleOnly"])
@@ -202,7 +210,7 @@ def test_a_stamp_from_the_future_protects_nobody() -> None:
 @pytest.mark.parametrize(
     ("marks", "expected"),
     [
-        ({"vpaInPlaceUpdatedAt": "2026-01-05T09:59:00Z"}, Reason.UPDATED),
+        ({"vpaInPlaceUpdatedAt": "2026-01-05T09:59:00Z"}, Reason.OOM_KILLED),
         (
             {
                 "vpaInPlaceUpdatedAt": "2026-01-05T09:59:00Z",
@@ -221,7 +229,7 @@ def test_a_kill_wants_memory(marks: dict[str, str], expected: Reason) -> None:
     decision = found.decision()
     assert decision.reason is expected
     is_marked = annotated(decision).get("vpaMemoryRaisedAt/app") == "2026-01-05T10:00:00Z"
-    assert is_marked == (expected is Reason.UPDATED)
+    assert is_marked == (expected is Reason.OOM_KILLED)
 
 
 def test_pods_that_do_not_run_yet_are_recreated() -> None:
@@ -232,12 +240,15 @@ def test_pods_that_do_not_run_yet_are_recreated() -> None:
     assert Scene([pod, *calm]).told() == EVICTED
 
 
+TOO_BIG = (Action.EVICT, Reason.TOO_BIG_FOR_NODE)
+
+
 @pytest.mark.parametrize(
     ("requests", "recommendation", "expected"),
     [
-        ("9/9Gi", "200m/200Mi", EVICTED),
+        ("9/9Gi", "200m/200Mi", TOO_BIG),
         ("9/9Gi", "9/9000Mi 1/1Mi 10/10Gi", (Action.WAIT, Reason.POD_PENDING)),
-        ("9/9Gi", "9/9000Mi 1/1Mi 10/9010Mi", EVICTED),
+        ("9/9Gi", "9/9000Mi 1/1Mi 10/9010Mi", TOO_BIG),
         ("100m/100Mi", "200m/200Mi = =", (Action.WAIT, Reason.POD_PENDING)),
     ],
 )
@@ -315,3 +326,31 @@ def test_sidecars_that_are_left_alone() -> None:
         for name, pod in pods.items()
     )
     assert replace(found, whole=without).told() == (Action.NONE, Reason.NO_CHANGE)
+
+
+@cases(
+    "metrics has told",
+    {
+        "all that is recommended": (
+            ["cpu", "memory"],
+            "100m/100Mi",
+            (Action.NONE, Reason.SCALED_HORIZONTALLY),
+        ),
+        "the only one that differs": (
+            ["cpu"],
+            "100m/200Mi",
+            (Action.NONE, Reason.SCALED_HORIZONTALLY),
+        ),
+        "one of two that differ": (["cpu"], "100m/100Mi", (Action.EVICT, Reason.OUTSIDE_BOUNDS)),
+        "none that differs": (["cpu"], "200m/200Mi", (Action.NONE, Reason.NO_CHANGE)),
+    },
+)
+def test_what_an_hpa_scales_by_stays(
+    metrics: list[str], has: str, told: tuple[Action, Reason]
+) -> None:
+    """A pod is updated for what no HPA scales by; if nothing else differs, the HPA is named."""
+    hpa = make.hpa_json(*(make.metric_json(name, 70) for name in metrics))
+    scene = Scene(several(running(container("app", has)), 3), others=[hpa])
+    assert scene.told() == told
+    named = "HorizontalPodAutoscaler/web adds replicas above 70%" in scene.decision().message
+    assert named == (told[1] is Reason.SCALED_HORIZONTALLY)

@@ -205,7 +205,7 @@ def test_rollouts_are_waited_for() -> None:
     assert replace(later, now=NOW + 10 * MINUTE).told() == EVICTED
     other = Memory(rollouts={place: SeenRollout("Deployment/web@0/1", NOW - timedelta(days=1))})
     assert in_rollout(POD, other).told() == waiting
-    assert in_rollout(killed(POD)).told() == EVICTED
+    assert in_rollout(killed(POD)).told() == (Action.EVICT, Reason.OOM_KILLED)
     assert in_rollout(POD, mode="InPlaceOrRecreate").told()[0] is Action.RESIZE
     restarts = running(container("app", "100m/100Mi", resize={"cpu": "RestartContainer"}))
     assert in_rollout(restarts, mode="InPlaceOrRecreate").told() == waiting
@@ -342,8 +342,8 @@ def test_whoever_waits_for_a_place_stands_by() -> None:
         Reason.BUDGET_EXHAUSTED,
     )
     assert (
-        waiting.message
-        == "StatefulSet/web wants 4 pods, 4 are up, 2 may be down; being updated: web-0, web-1"
+        waiting.message == "web-0 and web-1 are being updated; "
+        "only 2 of 4 pods of StatefulSet/web may be down at a time"
     )
 
 
@@ -358,7 +358,7 @@ def test_what_others_used_up_is_not_queued() -> None:
     found = Scene(several(POD, 4), others=[make.budget_json(allowed=1)])
     assert queued(found) == [("web-0", Action.EVICT)]
     reasons = [decision.reason for decision in found.decisions().values()]
-    assert reasons.count(Reason.EVICTED) == 1
+    assert reasons.count(Reason.OUTSIDE_BOUNDS) == 1
     assert reasons.count(Reason.PDB_BLOCKED) == 3
 
 
@@ -413,4 +413,6 @@ def test_at_least_one_may_go(there: int, evicted: int) -> None:
     assert found.count(Action.EVICT) == evicted
     told = [item.message for item in found.decisions().values() if item.action is Action.WAIT]
     assert len(told) == there - evicted
-    assert all("at most one may be down" in message for message in told)
+    limit = "only 1 of 3 pods of StatefulSet/web may be down at a time"
+    who = "web-0 is being updated" if there == 3 else "1 pod is not created yet"
+    assert set(told) == {f"{who}; {limit}"}

@@ -11,7 +11,7 @@ import pytest
 
 from app.model.fields import Json
 from app.model.patches import merge
-from app.model.pods import UNBOOST_PENDING_ANNOTATION
+from app.model.pods import UNBOOST_KEY_PREFIX
 from app.updater.core.decisions import Action, PodChange, Reason
 from app.updater.core.memory import Memory, Pause, PodMemory, Resized
 from app.updater.core.patching import annotation_patch, resize_patch
@@ -147,6 +147,13 @@ MORE_MEMORY, MORE_CPU = "200m/200Mi", "900m/100Mi"
             "Recreate",
             EVICTED,
         ),
+        "for the cpu, as no pod is boosted any more, but its end is tried": (
+            FORGED,
+            None,
+            MORE_CPU,
+            "Recreate",
+            UNBOOSTED,
+        ),
         "within the VPA's time": (OF_OLD, boost(7200), MORE_MEMORY, "Recreate", BUSY),
         "in a mode that evicts none": (OF_OLD, BOOSTS, MORE_MEMORY, "Off", BUSY),
         "a resize back that never comes about": (
@@ -177,6 +184,13 @@ def test_marks_keep_no_pod_for_ever(
     advice = [recommended(f"{wanted} = =")]
     found = scene(*pods, startup=startup, recommendation=advice, mode=mode)
     assert found.told() == expected
+
+
+def test_an_end_that_is_due_comes_before_an_eviction() -> None:
+    """However old the pod is when its VPA boosts no more, it goes back in place."""
+    pods = several(aged(boosted(), 7 * HOUR), 4)
+    found = scene(*pods, startup=None, recommendation=[recommended(f"{MORE_CPU} = =")])
+    assert found.told() == UNBOOSTED
 
 
 def test_a_pod_that_never_gets_ready_is_looked_at_again() -> None:
@@ -230,7 +244,7 @@ def waits_for(
     pod = boosted(
         container("app", requests),
         since=2 * 60 * MINUTE,
-        more={UNBOOST_PENDING_ANNOTATION + "app": make.time(timedelta(seconds=ago)) or ""}
+        more={UNBOOST_KEY_PREFIX + "app": make.time(timedelta(seconds=ago)) or ""}
         if tried
         else None,
         conditions=conditions if stage else (),
@@ -287,8 +301,8 @@ def test_what_others_asked_for_in_vain_holds_no_boost(pod: Json, wrote: dict[str
     [
         ("Deferred", 290, Reason.RESIZE_DEFERRED),
         ("Deferred", 3590, Reason.UNBOOST_STUCK),
-        ("Deferred", 3601, Reason.UPDATED),
-        ("Infeasible", 1, Reason.UPDATED),
+        ("Deferred", 3601, Reason.BOOST_OVER),
+        ("Infeasible", 1, Reason.BOOST_OVER),
     ],
 )
 def test_a_boost_that_is_less_than_is_recommended(stage: str, ago: float, told: Reason) -> None:
@@ -296,12 +310,12 @@ def test_a_boost_that_is_less_than_is_recommended(stage: str, ago: float, told: 
     pod = waits_for("400m/100Mi", stage, ago, tried=True)
     found = scene(*several(pod, 3), recommendation=[recommended("400m/100Mi = =")]).decision()
     assert found.reason is told
-    if told is Reason.UPDATED:
+    if told is Reason.BOOST_OVER:
         assert written(found) == {"app.requests.cpu": "300m"}
         assert found.change is not None
         assert found.change.annotations == (
             (BOOST + "app", None),
-            (UNBOOST_PENDING_ANNOTATION + "app", None),
+            (UNBOOST_KEY_PREFIX + "app", None),
         )
 
 
@@ -310,16 +324,18 @@ def test_taking_back_rests_after_a_refusal() -> None:
     pod = waits_for("200m/200Mi", "Deferred", 301, tried=True)
     pause = Pause(Reason.RESIZE_ERROR, "refused: no", 1, NOW + MINUTE)
     memory = Memory(pods={"uid-web-0": PodMemory("default", "web-0", pause=pause)})
-    assert scene(pod, memory=memory).told() == (Action.WAIT, Reason.UNBOOST_STUCK)
+    found = scene(pod, memory=memory).decision()
+    assert (found.action, found.reason) == (Action.WAIT, Reason.UNBOOST_STUCK)
+    assert found.until == pause.until
 
 
 def test_a_return_that_arrived_is_unmarked() -> None:
     """When the kubelet reports the smaller size, both marks go and the pod is like any other."""
-    pod = boosted(container("app", "200m/100Mi"), more={UNBOOST_PENDING_ANNOTATION + "app": AT})
+    pod = boosted(container("app", "200m/100Mi"), more={UNBOOST_KEY_PREFIX + "app": AT})
     found = scene(pod).decision()
     assert (found.action, found.message) == (Action.UNBOOST, "back from its boost")
     assert found.change == PodChange(
-        (), ((BOOST + "app", None), (UNBOOST_PENDING_ANNOTATION + "app", None))
+        (), ((BOOST + "app", None), (UNBOOST_KEY_PREFIX + "app", None))
     )
 
 
@@ -335,7 +351,7 @@ def test_a_return_follows_the_recommendation() -> None:
 
 def test_a_marked_pod_stays_marked_when_it_gets_unready() -> None:
     """It is brought back all the same, and not evicted for want of memory either."""
-    pod = killed(boosted(since=None, more={UNBOOST_PENDING_ANNOTATION + "app": AT}))
+    pod = killed(boosted(since=None, more={UNBOOST_KEY_PREFIX + "app": AT}))
     found = scene(*several(pod, 3), recommendation=[recommended("200m/2Gi = =")])
     assert found.told() == UNBOOSTED
     tried = Memory(pods={"uid-web-0": PodMemory("default", "web-0", unboost_tried_at=NOW - MINUTE)})
@@ -359,6 +375,8 @@ def test_refused_returns_pause_and_are_told() -> None:
         Action.WAIT,
         Reason.UNBOOST_STUCK,
     )
+    for ago in (MINUTE, 6 * MINUTE):
+        assert scene(boosted(), memory=remembered(ago)).decision().until == pause.until
     over = replace(scene(boosted(), memory=remembered(MINUTE)), now=NOW + MINUTE)
     assert over.told() == UNBOOSTED
 
@@ -386,12 +404,12 @@ LONG = timedelta(hours=7)
         "the VPA boosts no more, for long": (
             boosted(since=LONG),
             {"startup": None},
-            (Action.EVICT, Reason.EVICTED),
+            (Action.EVICT, Reason.OUTSIDE_BOUNDS),
         ),
         "its memory is wrong": (
             boosted(container("app", "300m/900Mi")),
             {},
-            (Action.EVICT, Reason.EVICTED),
+            (Action.EVICT, Reason.OUTSIDE_BOUNDS),
         ),
     },
 )
@@ -414,7 +432,8 @@ def test_a_boosted_pod_that_runs_out_of_memory_is_helped() -> None:
     """It will never get ready, so it is given more memory; its cpu is left alone."""
     pod = killed(boosted(since=None))
     more = [recommended("200m/200Mi = =")]
-    assert scene(*several(pod, 3), recommendation=more).told() == (Action.EVICT, Reason.EVICTED)
+    evicted = scene(*several(pod, 3), recommendation=more)
+    assert evicted.told() == (Action.EVICT, Reason.OOM_KILLED)
     in_place = scene(*several(pod, 3), recommendation=more, mode="InPlaceOrRecreate").decision()
     assert written(in_place) == {"app.requests.memory": "200Mi"}
     removed = scene(*several(pod, 3), startup=None, mode="InPlaceOrRecreate").decision()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 import orjson
+import pytest
 
 from app.updater.core.decisions import Action, Decision, PodChange, Reason, decision_json
 from tests.updater.core.scenes import Scene, container, recommended, running, several
@@ -15,7 +16,7 @@ DECISION = Decision(
     "web-0",
     "web",
     Action.RESIZE,
-    Reason.UPDATED,
+    Reason.OUTSIDE_BOUNDS,
     "too small",
     change=PodChange(),
     may_evict_instead=True,
@@ -37,6 +38,21 @@ def test_a_decision_that_is_put_off_changes_nothing() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("action", "reason"),
+    [
+        (Action.EVICT, Reason.EVICTED),
+        (Action.RESIZE, Reason.UPDATED),
+        (Action.UNBOOST, Reason.UPDATED),
+    ],
+)
+def test_what_was_done_has_its_result_as_reason(action: Action, reason: Reason) -> None:
+    """A plan tells causes; what came of it is counted under the words that alerts know."""
+    planned = replace(DECISION, action=action, cause=Reason.OUTSIDE_BOUNDS)
+    assert planned.done() == replace(planned, reason=reason)
+    assert planned.done().cause is Reason.OUTSIDE_BOUNDS
+
+
 def test_decision_json() -> None:
     """Everything behind a decision, quantities as people write them."""
     pods = several(running(container("app", "100m", "300m")), 3)
@@ -48,10 +64,10 @@ def test_decision_json() -> None:
         "uid": "uid-web-0",
         "vpa": "web",
         "action": "Resize",
-        "reason": "Updated",
-        "message": "outside of its bounds; differs by 100 %",
-        "difference": 1.0,
-        "grossDifference": 1.0,
+        "reason": "OutsideBounds",
+        "message": "cpu 100m is below its lower bound 150m: 100m -> 200m",
+        "cause": "OutsideBounds",
+        "priority": 1.0,
         "outsideBounds": True,
         "quickOOM": False,
         "containers": {

@@ -12,10 +12,12 @@ from app.updater.core.events import (
     Severity,
     UpdateEvent,
     decision_events,
+    headline,
     outcome_events,
     summary,
 )
 from app.updater.core.outcomes import Outcome
+from tests.cases import cases
 from tests.updater.core import boosts
 from tests.updater.core.scenes import NOW, UNPROVEN, Scene, container, running, several
 
@@ -31,7 +33,8 @@ def outcome(mode: str) -> Outcome:
 
 def test_evictions_are_told_to_pod_and_vpa() -> None:
     """With the reasons that upstream gives."""
-    told = "evicted to apply the recommendation of VPA web: outside of its bounds; differs"
+    why = "cpu 100m is below its lower bound 200m: 100m -> 200m; memory 100Mi -> 200Mi"
+    told = f"evicted to apply the recommendation of VPA web: {why}"
     assert list(outcome_events(outcome("Recreate"))) == [
         UpdateEvent(
             "Pod",
@@ -40,7 +43,7 @@ def test_evictions_are_told_to_pod_and_vpa() -> None:
             "uid-web-0",
             Severity.NORMAL,
             "EvictedByVPA",
-            f"Pod was {told} by 200 %",
+            f"Pod was {told}",
         ),
         UpdateEvent(
             "VerticalPodAutoscaler",
@@ -49,7 +52,7 @@ def test_evictions_are_told_to_pod_and_vpa() -> None:
             "",
             Severity.NORMAL,
             "EvictedPod",
-            f"Pod web-0 was {told} by 200 %",
+            f"Pod web-0 was {told}",
         ),
     ]
 
@@ -94,6 +97,34 @@ def test_troubles_are_told_when_they_begin(
     found = [(item.severity, item.reason) for item in decision_events([decision(reason)], {})]
     assert found == ([] if expected is None else [expected])
     assert list(decision_events([decision(reason)], {"u": reason})) == []
+
+
+@cases(
+    "words expected",
+    {
+        "nothing": ((), ""),
+        "one each": (
+            (("Evict", "OutsideBounds"), ("Resize", "OOMKilled"), ("Wait", "ProofPending")),
+            "would evict 1, would resize 1, waiting 1 (ProofPending)",
+        ),
+        "several": (
+            (
+                ("Wait", "PDBBlocked"),
+                ("None", "NoChange"),
+                ("Wait", "ProofPending"),
+                ("Wait", "ProofPending"),
+                ("Unboost", "BoostOver"),
+            ),
+            "would end the boost of 1, waiting 3 (2 ProofPending, 1 PDBBlocked), "
+            "unchanged 1 (NoChange)",
+        ),
+    },
+)
+def test_a_headline_says_what_would_be_done(
+    words: tuple[tuple[str, str], ...], expected: str
+) -> None:
+    """Nothing reads as done; what waits and what is left alone has its reasons."""
+    assert headline(words) == expected
 
 
 def decisions(*words: tuple[Action, Reason]) -> list[Decision]:

@@ -212,7 +212,7 @@ def test_a_budget_that_is_not_seen() -> None:
     """It stands under the owner of the pod, and goes when it lets one go."""
     place = unseen_pdb_key("default", ObjectKey("", "StatefulSet", "web"))
     held = after(scene("Recreate", OURS), TooMany("no", causes=BUDGET))
-    assert held.pdb_pauses[place].message == "PodDisruptionBudget that is not seen: no"
+    assert held.pdb_pauses[place].message == "PodDisruptionBudget (not in the watch cache): no"
     assert after(scene("Recreate", OURS), memory=held).pdb_pauses == {}
 
 

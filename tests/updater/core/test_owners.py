@@ -294,7 +294,8 @@ def test_went_down(before: Json, after: Json, stopped: int, unready: int) -> Non
     """What fell since a plan was made is missing from its budget."""
     now = {after["metadata"]["name"]: read(after)}
     same = read(named(BARE_POD, "same"))
-    assert went_down([read(before), same], now | {"same": same}) == (stopped, unready)
+    found = went_down([read(before), same], now | {"same": same})
+    assert found == (["web-0"] * stopped, ["web-0"] * unready)
 
 
 @pytest.mark.parametrize(
@@ -350,7 +351,11 @@ REPLICA_SET = make.workload_json("ReplicaSet/web", owner="Deployment/web")
             deployment(updatedReplicas=3, replicas=5),
             "2 pods of an older template are still there",
         ),
-        (REPLICA_SET, deployment(observedGeneration=1), "its latest change was not seen yet"),
+        (
+            REPLICA_SET,
+            deployment(observedGeneration=1),
+            "its controller has not observed its latest change",
+        ),
         (REPLICA_SET, make.workload_json("Deployment/web"), ""),
         (REPLICA_SET, None, ""),
         (stateful(updatedReplicas=1), None, "1 of 3 pods are of the latest template"),

@@ -17,11 +17,11 @@ from app.updater.core.patching import (
     annotation_patch,
     last_updated,
     memory_raised,
-    raised_marks,
+    raised_annotations,
     read_time,
     resize_patch,
-    updated_marks,
-    without_raised_marks,
+    updated_annotations,
+    without_raised_annotations,
 )
 from tests import make
 from tests.cases import cases
@@ -128,20 +128,20 @@ def test_annotation_patch(
 
 def test_marks_of_an_update() -> None:
     """The mark is upstream's; the time beside it is ours, and comes back as it was written."""
-    marks = dict(updated_marks(NOW))
+    marks = dict(updated_annotations(NOW))
     assert marks == {
         "vpaInPlaceUpdated": "true",
         "vpaInPlaceUpdatedAt": "2026-01-05T10:00:00Z",
     }
-    assert dict(updated_marks(None)) == {"vpaInPlaceUpdated": "true"}
-    assert dict(updated_marks(NOW, "web")) == marks | {"vpaInPlaceUpdatedBy": "web"}
+    assert dict(updated_annotations(None)) == {"vpaInPlaceUpdated": "true"}
+    assert dict(updated_annotations(NOW, "web")) == marks | {"vpaInPlaceUpdatedBy": "web"}
     pod = make.pod(annotations=marks)
     assert last_updated(pod, NOW) == NOW
 
 
 def test_a_time_to_come_is_none() -> None:
     """A stamp from a clock far ahead would keep hands off the pod for as long."""
-    pod = make.pod(annotations=dict(updated_marks(NOW)))
+    pod = make.pod(annotations=dict(updated_annotations(NOW)))
     assert last_updated(pod, NOW - timedelta(seconds=30)) == NOW
     assert last_updated(pod, NOW - timedelta(hours=1)) is None
 
@@ -164,7 +164,7 @@ def test_marks_of_more_memory(requests: str, limits: str, is_raised: bool) -> No
         ContainerChange(1, "b", {"cpu": make.quantity("1")}, {}),
         ContainerChange(0, "app", quantities(requests), quantities(limits)),
     )
-    marks = dict(raised_marks(pod, changes, NOW))
+    marks = dict(raised_annotations(pod, changes, NOW))
     assert marks == ({"vpaMemoryRaisedAt/app": "2026-01-05T10:00:00Z"} if is_raised else {})
     marked = make.pod(annotations={"a": "b"} | {key: text or "" for key, text in marks.items()})
     assert memory_raised(marked, "app", NOW) == (NOW if is_raised else None)
@@ -189,15 +189,15 @@ def test_marks_of_memory_that_was_not_had(requests: str, limits: str, is_unmarke
         ContainerChange(1, "b", quantities("50m"), {}),
     )
     expected = {"vpaMemoryRaisedAt/app": None} if is_unmarked else {}
-    assert dict(without_raised_marks(pod, changes)) == expected
-    assert dict(without_raised_marks(read(running(*sizes)), changes)) == {}
+    assert dict(without_raised_annotations(pod, changes)) == expected
+    assert dict(without_raised_annotations(read(running(*sizes)), changes)) == {}
 
 
 def test_a_first_request_for_memory_is_more() -> None:
     """What had none gets more."""
     pod = read(running(container("app", "100m")))
     change = ContainerChange(0, "app", quantities("-/1Gi"), {})
-    assert [key for key, _ in raised_marks(pod, (change,), NOW)] == ["vpaMemoryRaisedAt/app"]
+    assert [key for key, _ in raised_annotations(pod, (change,), NOW)] == ["vpaMemoryRaisedAt/app"]
 
 
 @pytest.mark.parametrize(

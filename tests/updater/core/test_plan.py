@@ -353,7 +353,7 @@ def test_what_depends_on_time_is_kept_until_then() -> None:
     assert {found.reason for found in first.decisions} == {Reason.TOO_YOUNG}
     assert again(first, snapshot, minutes=59).namespaces == first.namespaces
     later = again(first, snapshot, minutes=60)
-    assert Reason.EVICTED in {found.reason for found in later.decisions}
+    assert Reason.OUTDATED in {found.reason for found in later.decisions}
     touched = snapshot.changed([make.change(make.budget_json())])
     assert kept(first, again(first, touched, minutes=59)) == [True, True]
     assert kept(first, again(first, touched, minutes=60)) == [False, False]

@@ -118,7 +118,7 @@ def test_a_verdict_counts_at_once() -> None:
     for _ in range(4):
         found.note_replacement("n0", NO_PROOF, helped=False)
     assert not found.reserve_eviction("n0")
-    message = "too many evictions in namespace n0 did not help; its pods wait"
+    message = "evictions in namespace n0 are stopped: too many came back unchanged"
     assert found.no_eviction_left("n0") == (Reason.RECREATED_WITHOUT_CHANGE, message)
     assert found.reserve_eviction("n1")
 
@@ -149,7 +149,7 @@ def test_all_stop_for_several_namespaces_alone() -> None:
     assert found.reserve_eviction("other")
     found.note_replacement("n2", NO_PROOF, helped=False)
     assert not found.reserve_eviction("other")
-    message = "too many evictions did not help, in several namespaces; all stop"
+    message = "all evictions are stopped: in several namespaces too many pods came back unchanged"
     assert found.no_eviction_left("other") == (Reason.RECREATED_WITHOUT_CHANGE, message)
 
 

@@ -8,6 +8,7 @@ from datetime import datetime
 import pytest
 
 from app.updater.core.decisions import Pair
+from app.updater.core.pod_targets import measure
 from app.updater.core.proof import (
     Breaker,
     Breakers,
@@ -18,7 +19,6 @@ from app.updater.core.proof import (
     expected_requests,
     has_expected,
 )
-from app.updater.core.targets import measure
 from tests import make
 from tests.cases import cases
 from tests.updater.core.scenes import MINUTE, NOW, OURS, UNPROVEN, amounts, container, read, running

@@ -111,10 +111,13 @@ def test_useless_evictions_stop_the_workload() -> None:
     assert gone == [0, 6, 17, 38]
     assert reasons(story.round(OLD)) == {Reason.RECREATED_WITHOUT_CHANGE}
     found = story.scene.decision()
-    assert found.message == "4 pods came back unchanged; waits until 11:19:00"
+    assert found.message == "4 pods came back unchanged; evictions wait until 11:19:00"
     while not evicted(story.round(None)):
         pass
-    assert story.scene.decision().message == "4 pods came back unchanged; waits for the next"
+    assert (
+        story.scene.decision().message
+        == "4 pods came back unchanged; evictions wait for the next canary"
+    )
 
 
 def test_who_comes_back_nearly_right_would_go_again_and_again() -> None:
@@ -318,8 +321,8 @@ def two_owners(memory: Memory, *, sizes: int = 4, now: datetime = NOW) -> dict[s
 def test_an_open_breaker_lets_one_pod_go_in_the_whole_cluster() -> None:
     """The others wait for its replacement, whichever workload they belong to."""
     found = two_owners(Memory(breakers=ALL_STOP))
-    assert list(found.values()).count(Reason.EVICTED) == 1
-    assert found["a-0"] is Reason.EVICTED
+    assert list(found.values()).count(Reason.OUTSIDE_BOUNDS) == 1
+    assert found["a-0"] is Reason.OUTSIDE_BOUNDS
     assert found["b-0"] is Reason.RECREATED_WITHOUT_CHANGE
 
 
@@ -358,13 +361,13 @@ def test_while_a_canary_is_out_nobody_goes() -> None:
     ):
         found = two_owners(Memory(breakers=Breakers(breaker), proofs=proofs))
         assert found["b-0"] is Reason.RECREATED_WITHOUT_CHANGE
-        assert Reason.EVICTED not in found.values()
+        assert Reason.OUTSIDE_BOUNDS not in found.values()
 
 
 def test_a_closed_breaker_lets_each_workload_send_its_canary() -> None:
     """Each proves for itself."""
     found = two_owners(Memory())
-    assert list(found.values()).count(Reason.EVICTED) == 2
+    assert list(found.values()).count(Reason.OUTSIDE_BOUNDS) == 2
 
 
 def test_the_breaker_learns_from_replacements() -> None:
@@ -399,7 +402,9 @@ def test_a_canary_that_is_never_replaced_holds_up_all_for_a_while() -> None:
     breaker = OPEN.after_eviction("x", OURS, NOW)
     memory = Memory(proofs={key: out}, breakers=Breakers(breaker))
     counts = [
-        list(two_owners(memory, sizes=5, now=NOW + minutes * MINUTE).values()).count(Reason.EVICTED)
+        list(two_owners(memory, sizes=5, now=NOW + minutes * MINUTE).values()).count(
+            Reason.OUTSIDE_BOUNDS
+        )
         for minutes in (1, 4, 5)
     ]
     assert counts == [0, 0, 1]

@@ -231,15 +231,16 @@ def test_pods_without_a_node_are_resized_freely() -> None:
     """A pod that no node takes is simply made smaller."""
     big = unscheduled(running(container("app", "9/9Gi")))
     found = scene([big], replicas=1)
-    assert found.told() == RESIZED
-    assert replace(found, mode="Recreate").told() == EVICTED
+    assert found.told() == (Action.RESIZE, Reason.TOO_BIG_FOR_NODE)
+    assert replace(found, mode="Recreate").told() == (Action.EVICT, Reason.TOO_BIG_FOR_NODE)
     assert replace(found, mode="UpscaleOnly").told() == (Action.WAIT, Reason.POD_PENDING)
     small = unscheduled(running(container("app", "100m/100Mi")))
     assert scene([small], replicas=1).told() == (Action.WAIT, Reason.POD_PENDING)
 
 
 @pytest.mark.parametrize(
-    ("mode", "expected"), [(EITHER, EVICTED), (ONLY, (Action.WAIT, Reason.POD_PENDING))]
+    ("mode", "expected"),
+    [(EITHER, (Action.EVICT, Reason.OOM_KILLED)), (ONLY, (Action.WAIT, Reason.POD_PENDING))],
 )
 def test_pending_pods_that_run_out_of_memory_are_helped(
     mode: str, expected: tuple[Action, Reason]
@@ -290,7 +291,7 @@ def test_where_eviction_is_allowed_it_stands_for_what_was_refused() -> None:
 def test_the_qos_class_cannot_change() -> None:
     """A pod that asks for nothing can never be resized; evict it, or tell."""
     pod = running(container("app"))
-    assert scene(several(pod, 3)).told() == EVICTED
+    assert scene(several(pod, 3)).told() == (Action.EVICT, Reason.NO_REQUEST)
     assert scene(several(pod, 3), ONLY).told() == (Action.WAIT, Reason.RESIZE_INFEASIBLE)
 
 

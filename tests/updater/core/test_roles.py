@@ -16,7 +16,7 @@ from app.model.pods import updates_annotation
 from app.model.snapshot import Collection, Replacement
 from app.model.vpa import Vpa, read_vpa
 from app.model.workloads import Workload
-from app.updater.core.action_queue import QueueCursor
+from app.updater.core.action_queue import LAST_OF_ROLE, QueueCursor
 from app.updater.core.decisions import Action, Reason
 from app.updater.core.memory import Infeasible, Memory, PodMemory
 from app.updater.core.owners import Role, role_of
@@ -185,9 +185,9 @@ def test_a_promoted_pod_is_resized_in_every_mode(mode: str) -> None:
     found = scene(pod(), mode=mode).decision()
     assert (found.action, found.reason) == RESIZED
     assert annotated(found)["vpaInPlaceUpdatedBy"] == "leader"
-    says = "outside of its bounds; differs by 200 %"
+    says = "cpu 100m is below its lower bound 200m: 100m -> 200m; memory 100Mi -> 200Mi"
     if mode != "InPlaceOrRecreate":
-        says += "; in place, for evicting it would throw its role away"
+        says += "; in place, because evicting it would lose its role"
     assert found.message == says
 
 
@@ -202,7 +202,11 @@ def test_a_promoted_pod_is_resized_in_every_mode(mode: str) -> None:
             "UpscaleOnly",
             (Action.NONE, Reason.NOT_UPSCALE),
         ),
-        "on no node": (unscheduled(pod(requests="9/9Gi")), "Recreate", RESIZED),
+        "on no node": (
+            unscheduled(pod(requests="9/9Gi")),
+            "Recreate",
+            (Action.RESIZE, Reason.TOO_BIG_FOR_NODE),
+        ),
         "a leader in mode Off": (pod(), "Off", (Action.NONE, Reason.MODE_OFF)),
     },
 )
@@ -213,8 +217,8 @@ def test_other_pods(first: Json, mode: str, expected: tuple[Action, Reason]) -> 
 
 def test_why_a_demoted_pod_is_resized() -> None:
     """It would keep its role, but its labels changed."""
-    assert scene(DEMOTED).decision().message.endswith("; in place, for its role changed since it "
-                                                      "was sized")  # fmt: skip
+    why = "; in place, because its role changed since it was sized"
+    assert scene(DEMOTED).decision().message.endswith(why)
 
 
 def test_a_role_is_told_again_when_a_vpa_goes() -> None:
@@ -327,7 +331,7 @@ def test_a_last_look_at_the_role(change: Mapping[str, object], expected: bool) -
     assert step is not None
     after = make.snapshot(STUCK, with_metadata(SECOND, **change), *REST)
     walk.recount(after.of("default").pods)
-    assert walk.still_fits(step) is expected
+    assert walk.why_slot_is_lost(step) == (None if expected else LAST_OF_ROLE)
 
 
 def test_a_role_whose_pods_are_gone() -> None:
@@ -336,4 +340,4 @@ def test_a_role_whose_pods_are_gone() -> None:
     step = walk.next()
     assert step is not None
     walk.recount(make.snapshot(STUCK).of("default").pods)
-    assert not walk.still_fits(step)
+    assert walk.why_slot_is_lost(step) == LAST_OF_ROLE

@@ -10,15 +10,17 @@ from typing import Any
 import pytest
 
 from app.model.fields import Json
-from app.model.pods import UNBOOST_PENDING_ANNOTATION
+from app.model.pods import UNBOOST_KEY_PREFIX
 from app.updater.core.decisions import Action, Decision, PodChange, Reason
-from app.updater.core.patching import pending_since
+from app.updater.core.memory import Pause
+from app.updater.core.patching import returning_since
 from app.updater.core.unboost import (
     NextLook,
     annotations_after_refusal,
     boost_ends,
     is_news,
     look_after_failure,
+    look_after_refusal,
     next_look,
 )
 from tests import make
@@ -207,11 +209,11 @@ def test_what_it_goes_back_to(
 ) -> None:
     """The cpu of due containers, to the recommendation or to what it was."""
     found = scene(pod, **arguments).decision()
-    assert (found.action, found.reason) == (Action.UNBOOST, Reason.UPDATED)
+    assert (found.action, found.reason) == (Action.UNBOOST, Reason.BOOST_OVER)
     assert written(found) == expected
     assert annotated(found) == {
         "vpaInPlaceUpdated": "true",
-        UNBOOST_PENDING_ANNOTATION + "app": AT,
+        UNBOOST_KEY_PREFIX + "app": AT,
     }
 
 
@@ -329,7 +331,7 @@ def test_what_is_lost_does_not_hold_up_the_others() -> None:
     assert written(found) == {"c1.requests.cpu": "100m"}
     assert annotated(found) == {
         "vpaInPlaceUpdated": "true",
-        UNBOOST_PENDING_ANNOTATION + "c1": AT,
+        UNBOOST_KEY_PREFIX + "c1": AT,
         BOOST + "c2": None,
     }
 
@@ -339,25 +341,25 @@ def test_what_is_still_written_after_a_refusal() -> None:
     found = scene(boosted()).decision()
     assert found.change is not None
     assert annotations_after_refusal(found.change) == PodChange(
-        (), ((UNBOOST_PENDING_ANNOTATION + "app", AT),)
+        (), ((UNBOOST_KEY_PREFIX + "app", AT),)
     )
 
 
 def test_a_refusal_takes_no_mark_away() -> None:
     """What a resize would have ended goes on."""
-    change = PodChange((), ((BOOST + "app", None), (UNBOOST_PENDING_ANNOTATION + "app", None)))
+    change = PodChange((), ((BOOST + "app", None), (UNBOOST_KEY_PREFIX + "app", None)))
     assert annotations_after_refusal(change) == PodChange()
 
 
 def test_since_when() -> None:
     """The oldest readable mark counts."""
     more = {
-        UNBOOST_PENDING_ANNOTATION + "a": make.time(MINUTE) or "",
-        UNBOOST_PENDING_ANNOTATION + "b": AT,
-        UNBOOST_PENDING_ANNOTATION + "c": "garbage",
+        UNBOOST_KEY_PREFIX + "a": make.time(MINUTE) or "",
+        UNBOOST_KEY_PREFIX + "b": AT,
+        UNBOOST_KEY_PREFIX + "c": "garbage",
     }
-    assert pending_since(read(boosted(more=more)), NOW) == NOW - MINUTE
-    assert pending_since(read(boosted()), NOW) is None
+    assert returning_since(read(boosted(more=more)), NOW) == NOW - MINUTE
+    assert returning_since(read(boosted()), NOW) is None
 
 
 SOON = NextLook(SECOND / 10, 1)
@@ -398,6 +400,13 @@ def test_pauses_double() -> None:
     pauses = [look_after_failure(failed).pause / SECOND for failed in range(4)]
     assert pauses == [0.1, 0.2, 0.4, 0.8]
     assert look_after_failure(100) == (30 * SECOND, 101)
+
+
+def test_a_refused_end_rests_as_long_as_its_pause() -> None:
+    """No look comes before the pause is over; without a pause the looks double their own."""
+    pause = Pause(Reason.RESIZE_ERROR, "refused: no", 3, NOW + MINUTE)
+    assert look_after_refusal(pause, 5, NOW) == (MINUTE, 0)
+    assert look_after_refusal(None, 1, NOW) == look_after_failure(1)
 
 
 def test_what_starts_the_pauses_again() -> None:

@@ -245,7 +245,7 @@ def test_a_young_pod_in_a_stuck_resize_is_looked_at_when_it_is_old_enough() -> N
     found = replace(found, whole=found.snapshot())
     assert found.told() == (Action.NONE, Reason.TOO_YOUNG)
     later = replace(found, now=NOW + 10 * MINUTE)
-    assert later.told(PlanOptions(before=found.plan())) == EVICTED
+    assert later.told(PlanOptions(before=found.plan())) == (Action.EVICT, Reason.OUTDATED)
 
 
 @pytest.mark.parametrize(
@@ -337,7 +337,7 @@ def test_a_blocked_eviction_takes_the_wish_back(mode: str) -> None:
     found = scene([pod], mode, rules=rules, replicas=1)
     decision = found.decision()
     assert (decision.action, decision.reason) == REVERTED
-    assert "taken back, for it may not be evicted" in decision.message
+    assert "reverted, because the pod may not be evicted" in decision.message
     remembered = found.plan().memory.pods["uid-web-0"]
     assert remembered.infeasible is not None
     again = replace(found, pods=[POD], memory=found.plan().memory)

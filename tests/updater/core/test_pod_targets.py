@@ -16,7 +16,7 @@ from app.model.workloads import Workload
 from app.sizing.sizing import capped
 from app.updater.core.decisions import Pair, PodNumbers
 from app.updater.core.patching import observed_containers
-from app.updater.core.targets import OwnerTargets, growth, measure, pairs_of
+from app.updater.core.pod_targets import OwnerTargets, growth, measure, pairs_of
 from tests import make
 from tests.cases import cases
 from tests.updater.core.scenes import (
@@ -57,7 +57,7 @@ def numbers(
         ],
         policies=policies,
     )
-    current = {found.name: pod.current_resources(found) for found in pod.containers}
+    current = pod.current_resources
     amounts = capped(pod, vpa, NO_LIMITS, current)
     return measure(pairs_of(pod, amounts, current))
 

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from app.model.limits import NamespaceLimits
 from app.model.pods import OBSERVED_ANNOTATION, Container, Pod, Resources
 from app.model.quantity import CPU, SIZED, Quantity
+from app.model.scalers import ScaledMetric, held_sentence
 from app.model.vpa import Vpa
 from app.model.workloads import Workload
 from app.sizing.sizing import CappedRecommendation, Sizes, capped, sizes
@@ -68,6 +69,21 @@ def pairs_of(
                 )
             )
     return tuple(pairs)
+
+
+def _held(pod: Pod, vpa: Vpa, current: Mapping[str, Resources]) -> str:
+    """Say why requests that are not as recommended stay so; empty if nothing does."""
+    if not vpa.scaled_by:
+        return ""
+    found: list[ScaledMetric] = []
+    for container in pod.containers:
+        recommended = vpa.recommended(container.name)
+        for resource, target in recommended.target.items() if recommended is not None else ():
+            metric = vpa.held_by(container.name, resource)
+            request = current[container.name].request(resource)
+            if metric is not None and not are_same(resource, request, target):
+                found.append(metric)
+    return held_sentence(found) if found else ""
 
 
 def _share(part: int, whole: int) -> float:
@@ -123,10 +139,7 @@ def measure(pairs: tuple[Pair, ...]) -> PodNumbers:
             total.added += target - milli
         else:
             total.taken += milli - target
-        if (pair.lower is not None and request < pair.lower) or (
-            pair.upper is not None and request > pair.upper
-        ):
-            is_outside = True
+        is_outside |= pair.is_outside
     return PodNumbers(
         pairs,
         sum(total.difference for total in sums.values()),
@@ -139,6 +152,7 @@ def measure(pairs: tuple[Pair, ...]) -> PodNumbers:
 def growth(pairs: tuple[Pair, ...]) -> Deviation:
     """Return the relative growth if nothing shrank, and whether some of it is below its bound."""
     sums: dict[str, _Sums] = {}
+    rising: list[Pair] = []
     is_outside = False
     for pair in pairs:
         if not pair.is_controlled:
@@ -148,10 +162,10 @@ def growth(pairs: tuple[Pair, ...]) -> Deviation:
         total.requested += request
         if pair.current is None or target > request:
             total.added += target - request
-            is_outside |= pair.current is None or (
-                pair.lower is not None and pair.current < pair.lower
-            )
-    return Deviation(sum(_share(total.added, total.base) for total in sums.values()), is_outside)
+            is_outside |= pair.current is None or pair.is_below
+            rising.append(pair)
+    difference = sum(_share(total.added, total.base) for total in sums.values())
+    return Deviation(difference, is_outside, tuple(rising))
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,6 +177,7 @@ class PodTarget:
     numbers: PodNumbers
     deviation: Deviation  # what of the numbers decides
     no_need: NeedCheck | None  # what keeps such pods from an update, unless one ran out of memory
+    held: str  # why requests that are not as recommended stay so, empty if nothing is held
 
 
 def _looks(pod: Pod, boosted: frozenset[str]) -> tuple[object, ...]:
@@ -202,18 +217,19 @@ class OwnerTargets:
         for known, target in self._targets:
             if known == looks:
                 return target
-        current = {container.name: pod.current_resources(container) for container in pod.containers}
+        current = pod.current_resources
         bases = self.bases(pod)
         amounts = capped(pod, self.vpa, self.limits, bases)
         _let_stay(amounts, bases, current)
         pairs = pairs_of(pod, amounts, current, boosted)
         numbers = measure(pairs)
-        deviation = Deviation(numbers.gross_difference, numbers.is_outside)
+        deviation = Deviation(numbers.gross_difference, numbers.is_outside, pairs)
         if self.vpa.allows.only_upwards:
             deviation = growth(pairs)
-        missing = [one.resource for one in pairs if one.is_controlled and one.current is None]
-        deviation = replace(deviation, missing=tuple(dict.fromkeys(missing)))
-        target = PodTarget(boosted, amounts, numbers, deviation, no_need(deviation, self.rules))
+        deviation = replace(deviation, has_several=len(pod.containers) > 1)
+        need = no_need(deviation, self.rules)
+        held = _held(pod, self.vpa, current)
+        target = PodTarget(boosted, amounts, numbers, deviation, need, held)
         self._targets.append((looks, target))
         return target
 

@@ -13,14 +13,16 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Final
+from typing import Final, NamedTuple
 
+from app.model.quantity import Quantity
 from app.model.snapshot import Snapshot
 from app.ports import VPAS
+from app.updater.core.action_queue import QueueStep
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.events import Severity, UpdateEvent, decision_events, outcome_events
 from app.updater.core.memory import NamespacedName
-from app.updater.core.outcomes import Outcome, RefusalKind, resize_refusal
+from app.updater.core.outcomes import Outcome, RefusalKind, refusal_reason, resize_refusal
 from app.updater.core.owners import Overlap
 from app.updater.core.plan import NamespacePlan, Plan
 from app.updater.core.proof import Breakers
@@ -39,6 +41,18 @@ log = logging.getLogger("updater.report")
 
 _NAMED: Final = 10  # namespaces in a log line
 _KEPT: Final = timedelta(hours=1)  # the last action for a pod that is gone
+MOST_GONE: Final = 20_000  # pods that are gone, of which the last action is kept
+_LONGEST_TEXT: Final = 1024  # characters of what is kept of an action
+_MOST_REQUESTS: Final = 50
+
+
+class RequestChange(NamedTuple):
+    """What an action changes of one request."""
+
+    container: str
+    resource: str
+    old: Quantity | None  # None: there was none
+    new: Quantity
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +64,29 @@ class LastAction:
     vpa: str
     action: Action
     at: datetime
+    reason: Reason  # what became of it
+    cause: Reason | None
+    message: str  # the cause in a sentence
+    requests: tuple[RequestChange, ...] = ()
     error: str = ""  # empty: it was accepted
+
+
+def request_changes(step: QueueStep) -> tuple[RequestChange, ...]:
+    """Return what a step changes: what a resize writes, or what the next pod is to have."""
+    decision = step.decision
+    if decision.change is not None:
+        resources = [container.resources for container in step.pod.containers]
+        return tuple(
+            RequestChange(one.container, resource, resources[one.index].request(resource), new)
+            for one in decision.change.containers
+            for resource, new in one.requests.items()
+        )
+    pairs = decision.numbers.pairs if decision.numbers is not None else ()
+    return tuple(
+        RequestChange(pair.container, pair.resource, pair.current, pair.target)
+        for pair in pairs
+        if pair.current != pair.target
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,15 +110,21 @@ class DecisionLog:
     def record(self, outcome: Outcome) -> None:
         """Keep what was done to a pod, or tried."""
         decision, error = outcome.step.decision, outcome.error
+        reason = refusal_reason(outcome.action, error)[0] if error else decision.done().reason
         action = LastAction(
             decision.namespace,
             decision.pod,
             decision.vpa,
             outcome.action,
             outcome.at,
-            error.message if error is not None else "",
+            reason,
+            decision.cause,
+            decision.message[:_LONGEST_TEXT],
+            request_changes(outcome.step)[:_MOST_REQUESTS],
+            error.message[:_LONGEST_TEXT] if error is not None else "",
         )
         with self._lock:
+            self._actions.pop(decision.uid, None)  # so that the latest one is last
             self._actions[decision.uid] = action
 
     def end_round(
@@ -103,11 +145,12 @@ class DecisionLog:
         self._namespaces, self.round_at = found, made.now
         living = {decision.uid for decision in made.decisions}
         with self._lock:
-            self._actions = {
-                uid: action
-                for uid, action in self._actions.items()
-                if uid in living or made.now - action.at < _KEPT
-            }
+            gone = [uid for uid in self._actions if uid not in living]
+            for uid in gone[:-MOST_GONE]:
+                del self._actions[uid]
+            for uid in gone[-MOST_GONE:]:
+                if made.now - self._actions[uid].at >= _KEPT:
+                    del self._actions[uid]
         return _changed(before, found)
 
     def clear(self) -> None:
@@ -180,13 +223,24 @@ class Reporter:
         extra = {
             "action": str(outcome.action),
             "pod": f"{decision.namespace}/{decision.pod}",
+            "workload": str(outcome.queue.owner),
             "vpa": decision.vpa,
+            "cause": str(decision.cause),
             "reason": decision.message,
         }
         if error is None:
             log.info("pod updated", extra=extra)
         else:
             log.warning("pod not updated", extra={**extra, "error": error.message})
+
+    def report_roles(
+        self, events: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime
+    ) -> None:
+        """Report which pods lead now."""
+        for event in (events := list(events)):
+            vpa = f"{event.namespace}/{event.name}"
+            log.info("role changed", extra={"vpa": vpa, "reason": event.message})
+        self._send(events, snapshot, now)
 
     def begin_round(self, made: Plan, snapshot: Snapshot) -> None:
         """Report a plan before it is carried out."""
@@ -233,9 +287,9 @@ class Reporter:
             self._stopped = stopped
             extra = {"cluster": bool(cluster), "namespaces": stopped[cluster:][:_NAMED]}
             if stopped:
-                log.warning("too many evictions did not help, so they stop", extra=extra)
+                log.warning("evictions stopped, too many pods came back unchanged", extra=extra)
             else:
-                log.info("evictions go on", extra=extra)
+                log.info("evictions resumed", extra=extra)
 
     def _send(self, events: Iterable[UpdateEvent], snapshot: Snapshot, now: datetime) -> None:
         if self._recorder is not None:
@@ -278,7 +332,12 @@ class _RoundCounts:
         for total in made.totals:
             place = (total.namespace, total.vpa)
             vpa = labels[place] = VpaLabels(total.pods, total.mode, total.vpa, total.namespace)
-            self._metrics.show(vpa)
+            seen = snapshot.of(total.namespace).vpas.get(total.vpa)
+            self._metrics.show(
+                vpa,
+                has_selector=seen is not None and seen.selector is not None,
+                has_boost=seen is not None and seen.mentions_boost,
+            )
             found.add(PerRound.CONTROLLED_PODS, vpa, total.pods)
             if total.evictable:
                 found.add(PerRound.EVICTABLE_PODS, vpa, total.evictable)
@@ -312,7 +371,7 @@ class _RoundCounts:
                 self._metrics.eviction_failed(vpa, EvictionFailure.ERROR)
         elif error is not None:
             self._metrics.resize_failed(vpa, _resize_failure(outcome))
-        elif decision.change is not None and decision.change.containers:
+        elif decision.change is not None and decision.change.is_resize:
             self._metrics.resized(vpa)
             self._acted.add((PerRound.VPAS_WITH_IN_PLACE_UPDATED_PODS, place))
 
