@@ -9,10 +9,10 @@ from typing import ParamSpec, TypeVar
 
 from app.model.errors import ClusterError, Refused, Unavailable
 from app.ports import NAMESPACES, Json, Ref
-from app.sandbox.clock import START, SteppedClock
 from app.sandbox.cluster import SandboxCluster
-from app.sandbox.kinds import Catalogue
 from app.sandbox.pod_control import PodControl
+from app.sandbox.served_kinds import Catalogue
+from app.sandbox.stepped_clock import START, SteppedClock
 from app.sandbox.store import Store
 from app.sandbox.writes import AdmissionPlugin, Attempt, Writes
 

@@ -144,7 +144,7 @@ class _Reader:
         program = self._primary()
         while True:
             if self._take("."):
-                name = self._expect_kind("name")
+                name = self._expect_name()
                 if self._take("("):
                     program = self._method(program, name)
                 else:
@@ -189,7 +189,7 @@ class _Reader:
 
     def _method(self, target: Program, name: str) -> Program:
         if name in ("all", "exists"):
-            variable = self._expect_kind("name")
+            variable = self._expect_name()
             self._expect(",")
             condition = self.choice()
             self._expect(")")
@@ -229,9 +229,9 @@ class _Reader:
         if not self._take(sign):
             raise self._lost()
 
-    def _expect_kind(self, kind: str) -> str:
+    def _expect_name(self) -> str:
         token = self._take_any()
-        if token.kind != kind:
+        if token.kind != "name":
             raise self._lost()
         return token.text
 

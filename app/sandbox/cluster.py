@@ -15,19 +15,19 @@ from app.model.errors import Invalid
 from app.ports import (
     POD_METRICS,
     Json,
-    Page,
+    ListPage,
     PatchKind,
     Ref,
     Resource,
     WatchEvent,
 )
 from app.sandbox.disruption import Evictions
-from app.sandbox.kinds import discovered
 from app.sandbox.metrics import PodMetrics
 from app.sandbox.objects import Key, copied
 from app.sandbox.pod_control import PodControl
-from app.sandbox.reads import Pages
 from app.sandbox.refusals import bad_request, not_allowed, not_found, unknown_resource
+from app.sandbox.served_kinds import discovered
+from app.sandbox.store import Pages
 from app.sandbox.subresources import resized, scale_of, scaled
 
 
@@ -51,7 +51,7 @@ class SandboxCluster:
         field_selector: str = "",
         limit: int = 0,
         continue_token: str = "",
-    ) -> Page:
+    ) -> ListPage:
         """Return one page of objects, in the order of their names."""
         if self._metrics is not None and resource == POD_METRICS:
             return self._metrics.list(namespace, label_selector, field_selector)

@@ -14,7 +14,6 @@ from app.model.errors import ClusterError, Unavailable
 from app.model.fields import time_at
 from app.model.times import rfc3339
 from app.ports import POD_DISRUPTION_BUDGETS, PODS, Json
-from app.sandbox.clock import Worklist
 from app.sandbox.objects import (
     Key,
     ObjectCondition,
@@ -32,6 +31,7 @@ from app.sandbox.objects import (
 )
 from app.sandbox.pod_control import PodControl, pods_meant
 from app.sandbox.refusals import not_found, recreated, too_many
+from app.sandbox.stepped_clock import Worklist
 from app.sandbox.store import StoredChange
 from app.sandbox.subresources import scale_of
 

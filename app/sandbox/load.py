@@ -9,10 +9,13 @@ by commas, parts for pods of a certain label by semicolons. The clauses are
     cpu, memory:  constant AMOUNT
                   daily LOW HIGH               highest at 14:00 UTC, lowest at 2:00
                   spiky LOW HIGH EVERY FOR     e.g. every 10m for 30s, each pod at its own time
+                  steps EVERY AMOUNT...        each for so long, again and again; up to 12
                   leaking FROM PER_HOUR        starts over with the container
     startup:      CPU WORK                     that many cores until so many core-seconds are done
     exit:         AFTER [CODE]                 the program ends by itself
     noise:        SHARE                        of each value, up and down; 0.05 unless told
+    shared:       RESOURCE                     of that the curve is for all ready pods of the
+                                               workload together, each with an equal part
 
 Strategy: a curve is a pure function of the moment, and noise a hash of who asks when, so that
 nothing depends on how often or in which order anybody looks.
@@ -26,15 +29,16 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
-from app.model.durations import parse_duration
 from app.model.errors import BadObject
 from app.model.quantity import Quantity
+from app.model.times import parse_duration
 from app.ports import Json
 from app.sandbox.objects import labels_of
-from app.sandbox.resources import amounts
+from app.sandbox.resources import SIZED, amounts
 
 ANNOTATION: Final = "sandbox.plumbline/load"
 NOISE_SECONDS: Final = 15  # for so long the noise stays the same
+_MOST_STEPS: Final = 12
 
 _DAY_SECONDS: Final = 86_400.0
 _PEAK_SECONDS: Final = 14 * 3600.0  # of the day
@@ -48,6 +52,7 @@ class Moment(NamedTuple):
     epoch_seconds: float
     age_seconds: float  # since the container started
     who: int  # what tells one container of one pod from all others
+    part: float = 1.0  # of what all pods of the workload do together
 
 
 Curve = Callable[[Moment], float]
@@ -89,11 +94,17 @@ class Load:
     startup: Startup | None = None
     exit: Exit | None = None
     noise: float = 0.05
+    shared: str = ""  # the resource whose curve is that of all pods together
 
     def at(self, moment: Moment, *, starting: bool) -> Demand:
         """Return what it wants to use."""
-        cpu = self.startup.cpu_cores if self.startup and starting else self.cpu(moment)
-        memory = self.memory(moment)
+        cpu, memory = self.cpu(moment), self.memory(moment)
+        if self.shared == "cpu":
+            cpu *= moment.part
+        elif self.shared == "memory":
+            memory *= moment.part
+        if self.startup and starting:
+            cpu = self.startup.cpu_cores
         if self.noise:
             bucket = int(moment.epoch_seconds) // NOISE_SECONDS * 2
             cpu *= 1 + self.noise * (2 * chance(moment.who, bucket) - 1)
@@ -133,6 +144,12 @@ def spiky(low: float, high: float, every_seconds: float, for_seconds: float) -> 
         return high if in_spike else low
 
     return value
+
+
+def steps(every_seconds: float, first: float, *more: float) -> Curve:
+    """One amount after the other, then from the first again, counted from the epoch."""
+    amounts = first, *more
+    return lambda moment: amounts[int(moment.epoch_seconds // every_seconds) % len(amounts)]
 
 
 def leaking(begin: float, per_hour: float) -> Curve:
@@ -198,8 +215,14 @@ def _made(row: _Row, words: Sequence[str]) -> object:
     return make(*(read(word) for read, word in zip(readers, words, strict=False)))
 
 
-def _share(share: float) -> float:
-    return share
+def _same(value: object) -> object:
+    return value
+
+
+def _resource(text: str) -> str:
+    if text not in SIZED:
+        raise ValueError(text)
+    return text
 
 
 def _amount(text: str) -> float:
@@ -216,10 +239,12 @@ _CURVES: Final[Mapping[str, _Row]] = {
     "constant": (constant, _amount),
     "daily": (daily, _amount, _amount),
     "spiky": (spiky, _amount, _amount, _seconds, _seconds),
+    "steps": (steps, _seconds, *[_amount] * _MOST_STEPS),
     "leaking": (leaking, _amount, _amount),
 }
 _OTHERS: Final[Mapping[str, _Row]] = {
     "startup": (Startup, _amount, _amount),
     "exit": (Exit, _seconds, int),
-    "noise": (_share, float),
+    "noise": (_same, float),
+    "shared": (_same, _resource),
 }

@@ -9,7 +9,6 @@ from typing import Final
 
 from app.model.selectors import key_flaws, value_flaws
 from app.ports import Json
-from app.sandbox.kinds import ServedKind
 from app.sandbox.objects import is_deleted
 from app.sandbox.refusals import (
     FieldProblem,
@@ -20,6 +19,7 @@ from app.sandbox.refusals import (
     required,
     wrong,
 )
+from app.sandbox.served_kinds import ServedKind
 
 _SYSTEM: Final = (
     "uid",
@@ -36,7 +36,7 @@ _NOT_GENERATED: Final = tuple(name for name in _SYSTEM if name != "generateName"
 _SUBDOMAIN: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_NAME: Final = 253
 _LONGEST_BASE: Final = 58  # of a generated name
-_SUFFIX_LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"
+LETTERS: Final = "bcdfghjklmnpqrstvwxz2456789"  # that make no words
 SUFFIX_LENGTH: Final = 5
 _NO_SUBDOMAIN: Final = (
     "a lowercase RFC 1123 subdomain must consist of lower case alphanumeric characters, '-' or "
@@ -133,7 +133,7 @@ def added_finalizers(old: Json, new: Json) -> Iterator[FieldProblem]:
 def generated_name(base: str, random: Random) -> str:
     """Return a name that begins with a base."""
     numbers = (random.getrandbits(32) for _ in range(SUFFIX_LENGTH))
-    letters = (_SUFFIX_LETTERS[number % len(_SUFFIX_LETTERS)] for number in numbers)
+    letters = (LETTERS[number % len(LETTERS)] for number in numbers)
     return base[:_LONGEST_BASE] + "".join(letters)
 
 

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from operator import itemgetter
 
 from app.model.times import rfc3339
-from app.ports import POD_METRICS, Json, Page
-from app.sandbox.clock import SteppedClock
+from app.ports import POD_METRICS, Json, ListPage
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import ContainerRun
 from app.sandbox.objects import Key
-from app.sandbox.reads import selection
 from app.sandbox.refusals import not_found
+from app.sandbox.stepped_clock import SteppedClock
+from app.sandbox.store import selection
 
 WINDOW_SECONDS = 15.0
 
@@ -60,7 +60,7 @@ class PodMetrics:
         self._calls = 0
         clock.call_later(WINDOW_SECONDS, self._turn)
 
-    def list(self, namespace: str, label_selector: str, field_selector: str) -> Page:
+    def list(self, namespace: str, label_selector: str, field_selector: str) -> ListPage:
         """Return the samples of the pods that are selected."""
         matches = selection(_COLLECTION, label_selector, field_selector)
         self._calls += 1
@@ -69,7 +69,7 @@ class PodMetrics:
             for key, sample in sorted(self._samples.items(), key=itemgetter(0))
             if namespace in ("", key.namespace) and matches(sample.pod)
         ]
-        return Page(found, "")
+        return ListPage(found, "")
 
     def get(self, key: Key) -> Json:
         """Return the samples of one pod."""

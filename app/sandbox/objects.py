@@ -65,9 +65,9 @@ def is_deleted(item: Json) -> bool:
     return bool(item["metadata"].get("deletionTimestamp"))
 
 
-def seconds_since(item: Mapping[str, Any], key: str, now: datetime) -> float:
-    """Return how long ago a time of an object was; 0 if it is not there."""
-    moment = time_at(item, key, "")
+def seconds_since(condition: Json | None, now: datetime) -> float:
+    """Return how long ago a condition turned over; 0 if that is not known."""
+    moment = time_at(condition or {}, "lastTransitionTime", "")
     return (now - moment).total_seconds() if moment else 0.0
 
 

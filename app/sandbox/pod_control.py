@@ -21,6 +21,7 @@ from app.model.errors import ClusterError, Conflict, NotFound
 from app.model.fields import time_at
 from app.model.times import rfc3339
 from app.ports import EVENTS, PODS, Json, Resource
+from app.sandbox.metadata import LETTERS
 from app.sandbox.objects import (
     Key,
     collection_of,
@@ -37,6 +38,7 @@ from app.sandbox.objects import (
     selector_of,
     uid_of,
 )
+from app.sandbox.stepped_clock import REACTION_SECONDS
 from app.sandbox.writes import Writes
 
 Alter = Callable[[Json], object]  # changes a copy of an object in place
@@ -46,11 +48,10 @@ EVENTS_LIVE = timedelta(hours=1)
 _SWEEP_SECONDS = 60.0
 _LONGEST_MESSAGE = 1024
 
-_HASH_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 _HASH_LENGTH = 9
 
 
-class Recorder:
+class EventWriter:
     """Writes events and takes away the old ones."""
 
     def __init__(self, writes: Writes) -> None:
@@ -138,7 +139,7 @@ class PodControl:
         self.store = writes.store
         self.catalogue = writes.catalogue
         self.clock = writes.clock
-        self.recorder = Recorder(writes)
+        self.recorder = EventWriter(writes)
 
     def change(
         self, resource: Resource, item: Json, alter: Alter, subresource: str = ""
@@ -165,6 +166,7 @@ class Controller(ABC):
     """Makes what is into what the objects of one kind ask for."""
 
     resource: Resource
+    first_look_seconds = REACTION_SECONDS  # after a change
 
     def __init__(self, control: PodControl) -> None:
         self._control = control
@@ -256,8 +258,8 @@ def template_hash(template: Json) -> str:
     number = int.from_bytes(hashlib.blake2s(text, digest_size=8).digest(), "big")
     letters = []
     for _ in range(_HASH_LENGTH):
-        number, letter = divmod(number, len(_HASH_LETTERS))
-        letters.append(_HASH_LETTERS[letter])
+        number, letter = divmod(number, len(LETTERS))
+        letters.append(LETTERS[letter])
     return "".join(letters)
 
 
@@ -274,7 +276,7 @@ def availability(owner: Json, pods: Iterable[Json], now: datetime) -> tuple[int,
     """Return how many pods are available, and in how many seconds another one will be."""
     least = owner["spec"].get("minReadySeconds") or 0
     waits = [
-        least - seconds_since(condition_of(pod, "Ready") or {}, "lastTransitionTime", now)
+        least - seconds_since(condition_of(pod, "Ready"), now)
         for pod in pods
         if is_ready(pod) and not is_deleted(pod)
     ]

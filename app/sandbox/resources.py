@@ -49,7 +49,7 @@ def tidy(container: Json, kind: str) -> None:
 def tidy_map(parent: Json, key: str, kind: str) -> None:
     """Write a map of amounts as an API server does."""
     if isinstance(parent.get(key), dict):
-        parent[key] = {name: _tidied(value, kind) for name, value in parent[key].items()}
+        parent[key] = {name: tidied(value, kind) for name, value in parent[key].items()}
 
 
 def qos_class(spec: Json) -> str:
@@ -125,7 +125,8 @@ def removed(old: Json, new: Json, path: str) -> Iterator[FieldProblem]:
             yield forbidden_field(f"{path}.resources.{side}", detail)
 
 
-def _tidied(value: object, kind: str) -> str:
+def tidied(value: object, kind: str) -> str:
+    """Write an amount as an API server does."""
     try:
         found = Quantity.read(value)
     except BadQuantity as error:

@@ -15,22 +15,20 @@ import yaml
 from app import ports
 from app.model.errors import ClusterError, NotFound
 from app.ports import Json, Ref, Resource, Sink
-from app.sandbox.clock import SteppedClock
 from app.sandbox.cluster import SandboxCluster
-from app.sandbox.controllers.manager import ControllerManager
+from app.sandbox.controllers.manager import ControllerManager, Garbage
 from app.sandbox.disruption import Budgets
-from app.sandbox.garbage import Garbage
-from app.sandbox.kinds import DEFINITIONS, Catalogue, ServedKind, custom_kinds
 from app.sandbox.kubelet.housekeeping import Housekeeping
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.resizer import Resizer
 from app.sandbox.limit_ranger import LimitRanger
 from app.sandbox.metrics import PodMetrics
-from app.sandbox.objects import Key, copied
+from app.sandbox.objects import Key, collection_of, copied
 from app.sandbox.pod_control import PodControl
-from app.sandbox.reads import Follower, selection
 from app.sandbox.scheduler import USUAL_NODES, NodeSize, Scheduler
-from app.sandbox.store import Store, StoredChange
+from app.sandbox.served_kinds import DEFINITIONS, Catalogue, ServedKind, custom_kinds
+from app.sandbox.stepped_clock import SteppedClock
+from app.sandbox.store import Follower, Store, StoredChange, selection
 from app.sandbox.subresources import NodeRoom
 from app.sandbox.webhook_client import WebhookClient
 from app.sandbox.webhooks import Webhooks
@@ -75,12 +73,14 @@ class Sandbox:
         control = PodControl(writes)
         Garbage(control)
         Budgets(control)
-        ControllerManager(control)
+        controllers = ControllerManager(control)
         Scheduler(control)
         kubelet = Kubelet(control)
         Resizer(control, kubelet, refuses)
         Housekeeping(control, kubelet)
-        self.cluster = SandboxCluster(control, PodMetrics(kubelet, clock))
+        metrics = PodMetrics(kubelet, clock)
+        controllers.scale_by(metrics)
+        self.cluster = SandboxCluster(control, metrics)
         for name in _NAMESPACES:
             self.cluster.create(Ref(ports.NAMESPACES), {"metadata": {"name": name}})
         for node in nodes:
@@ -114,8 +114,11 @@ class Sandbox:
         self._client.close()
 
     def follow(self, resource: Resource, namespace: str, fields: str, sink: Sink) -> Follower:
-        """Return what tells a sink of objects of which some fields have certain values."""
-        collection = self._catalogue.find(resource).collection
+        """Return what tells a sink of objects of which some fields have certain values.
+
+        The resource may be one that is not served, or not yet.
+        """
+        collection = collection_of(resource)
         matches = selection(collection, "", fields)
         return Follower(self.store, self.clock, collection, namespace, matches, sink)
 

@@ -14,7 +14,6 @@ from dataclasses import dataclass, field
 from app.model.quantity import ZERO, Quantity
 from app.model.selectors import Selector
 from app.ports import PODS, Json
-from app.sandbox.clock import Worklist
 from app.sandbox.objects import (
     Key,
     ObjectCondition,
@@ -27,6 +26,7 @@ from app.sandbox.objects import (
 )
 from app.sandbox.pod_control import PodControl
 from app.sandbox.resources import SIZED, Amounts, amounts, quantities, total
+from app.sandbox.stepped_clock import Worklist
 from app.sandbox.store import Store, StoredChange
 
 _TERMS = "affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms"

@@ -8,8 +8,8 @@ from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Final
 from zoneinfo import ZoneInfo
 
-from app.model.durations import parse_duration
 from app.model.errors import BadObject
+from app.model.times import parse_duration
 
 _WORDS: Final = {
     "@yearly": "0 0 1 1 *",

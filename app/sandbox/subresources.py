@@ -10,7 +10,6 @@ from collections.abc import Iterator
 
 from app.model.quantity import Quantity
 from app.ports import Json
-from app.sandbox.kinds import ScaleFields
 from app.sandbox.objects import Key, containers_of, copied, member, selector_of, set_member
 from app.sandbox.refusals import FieldProblem, forbidden, forbidden_field, invalid, wrong
 from app.sandbox.resources import (
@@ -21,6 +20,7 @@ from app.sandbox.resources import (
     removed,
     sum_of,
 )
+from app.sandbox.served_kinds import ScaleFields
 from app.sandbox.store import Store
 from app.sandbox.validation import fill_pod
 from app.sandbox.writes import AdmissionPlugin, Attempt, Operation

@@ -19,8 +19,6 @@ from app import ports
 from app.model.times import rfc3339
 from app.ports import Json, Resource
 from app.sandbox import metadata as names
-from app.sandbox.clock import SteppedClock
-from app.sandbox.kinds import Catalogue, ServedKind
 from app.sandbox.objects import Key, copied, has_ended, is_deleted, key_of, uid_of
 from app.sandbox.refusals import (
     exists,
@@ -30,6 +28,8 @@ from app.sandbox.refusals import (
     not_found,
     recreated,
 )
+from app.sandbox.served_kinds import Catalogue, ServedKind
+from app.sandbox.stepped_clock import SteppedClock
 from app.sandbox.store import Stale, Store
 
 Edit = Callable[[Json], Json]  # gets a copy of the object, returns it as it is to be

@@ -27,8 +27,8 @@ from app.ports import (
     Resource,
 )
 from app.runtime.clock import SystemClock
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from tests.contract.crowds import Pods
 from tests.contract.space import Space
 from tests.contract.waiting import Eventually

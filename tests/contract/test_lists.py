@@ -7,7 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from app.model.errors import Invalid
-from app.ports import PODS, SECRETS, Cluster, Json, Page
+from app.ports import PODS, SECRETS, Cluster, Json, ListPage
 from tests.cases import cases
 from tests.contract.building import pod, secret
 from tests.contract.space import Space
@@ -18,7 +18,7 @@ def names(items: Iterable[Json]) -> list[str]:
     return [item["metadata"]["name"] for item in items]
 
 
-def all_pages(cluster: Cluster, namespace: str, first: Page, limit: int) -> list[Page]:
+def all_pages(cluster: Cluster, namespace: str, first: ListPage, limit: int) -> list[ListPage]:
     """The first page and all that follow it."""
     pages = [first]
     while pages[-1].continue_token:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from app.kube.manifests.registration import Registration, webhook_configurations
+from app.kube.manifests.documents import Registration, webhook_configurations
 from app.ports import Json
 from app.sandbox.cel import CelError, NotUnderstood, compile_cel
 from tests.cases import cases

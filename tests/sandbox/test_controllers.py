@@ -5,7 +5,7 @@ from __future__ import annotations
 import gc
 
 from app.ports import DAEMON_SETS, NODES, PODS, STATEFUL_SETS, Json, PatchKind, Ref
-from app.sandbox.garbage import ENDED_PODS_KEPT
+from app.sandbox.controllers.manager import ENDED_PODS_KEPT
 from app.sandbox.objects import is_ready
 from app.sandbox.scheduler import NodeSize
 from tests.sandbox.worlds import SteppedSandbox, pod

@@ -32,7 +32,7 @@ def test_the_stages_of_a_start() -> None:
         "when it is warm": ("startup: 1 20", {"readinessProbe": {"periodSeconds": 10}}, 22),
         "next probe": ("startup: 1 21", {"readinessProbe": {"periodSeconds": 10}}, 32),
         "held by its limit": ("startup: 4 20", {"readinessProbe": {"periodSeconds": 5}}, 22),
-        "after the start-up probe": (
+        "after the startup probe": (
             "startup: 1 3",
             {"startupProbe": {"periodSeconds": 5}, "readinessProbe": {"initialDelaySeconds": 7}},
             9,
@@ -41,7 +41,7 @@ def test_the_stages_of_a_start() -> None:
     },
 )
 def test_readiness(load: str, probe: dict[str, object], ready_after: float) -> None:
-    """A container is ready at the first probe after its start-up work is done."""
+    """A container is ready at the first probe after its startup work is done."""
     world = SteppedSandbox()
     world.run(pod("pod", container(more=probe), load=load), seconds=ready_after - 1.5)
     assert not world.is_ready()

@@ -38,6 +38,9 @@ def cpu(load: Load, hour: float, *, age: float = 0, who: int = 0) -> float:
         "daily at its highest": ("cpu: daily 100m 900m", 14, 0.9),
         "daily at its lowest": ("cpu: daily 100m 900m", 2, 0.1),
         "daily in between": ("cpu: daily 100m 900m", 8, 0.5),
+        "the first step": ("cpu: steps 2h 100m 300m 200m", 1.9, 0.1),
+        "the next step": ("cpu: steps 2h 100m 300m 200m", 2, 0.3),
+        "the first step again": ("cpu: steps 2h 100m 300m 200m", 6, 0.1),
         "half of the request unless told": ("", 0, 0.05),
     },
 )
@@ -62,6 +65,24 @@ def test_leaks_begin_with_the_container() -> None:
     found = load.at(Moment(12345.0, 2 * HOUR, 0), starting=False)
 
     assert found.memory_bytes == pytest.approx(200 * MEBI)
+
+
+@cases(
+    "text expected",
+    {
+        "the cpu of all": ("shared: cpu", (0.25, 64 * MEBI)),
+        "the memory of all": ("shared: memory", (1.0, 16 * MEBI)),
+        "each its own": ("noise: 0", (1.0, 64 * MEBI)),
+        "of each, whatever the start wants": ("shared: cpu, startup: 2 60", (0.25, 64 * MEBI)),
+    },
+)
+def test_loads_that_pods_share(text: str, expected: tuple[float, float]) -> None:
+    """A pod has its part of a shared resource, and all of the other one."""
+    load = told(f"cpu: constant 1, memory: constant 64Mi, noise: 0, {text}")
+
+    assert load.at(Moment(0, 0, 0, part=0.25), starting=False) == pytest.approx(expected)
+    if load.startup:
+        assert load.at(Moment(0, 0, 0, part=0.25), starting=True).cpu_cores == 2
 
 
 def test_start_up() -> None:
@@ -106,6 +127,8 @@ def test_a_container_may_have_its_own() -> None:
     [
         "cpu",
         "cpu: often",
+        "shared: disk",
+        "cpu: steps 2h",
         "cpu: constant",
         "cpu: constant much",
         "cpu: daily 1",

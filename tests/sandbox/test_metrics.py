@@ -7,7 +7,7 @@ import pytest
 from app.model.errors import Invalid, NotFound
 from app.model.quantity import Quantity
 from app.ports import POD_METRICS, Json, Ref
-from tests.sandbox.worlds import SteppedSandbox, container, pod
+from tests.sandbox.worlds import SteppedSandbox, container, deployment, pod
 
 QUIET = "cpu: constant 250m, memory: constant 64Mi, noise: 0"
 
@@ -16,6 +16,13 @@ def samples(world: SteppedSandbox) -> dict[str, Json]:
     """The containers of the pod that are listed, by name."""
     items = world.sandbox.cluster.list(POD_METRICS, "default").items
     return {found["name"]: found["usage"] for item in items for found in item["containers"]}
+
+
+def used(world: SteppedSandbox) -> list[str]:
+    """The cpu that each container that is listed uses, by size."""
+    items = world.sandbox.cluster.list(POD_METRICS, "default").items
+    amounts = [found["usage"]["cpu"] for item in items for found in item["containers"]]
+    return sorted(amounts, key=lambda amount: Quantity.read(amount).nano)
 
 
 def test_two_readings_make_a_sample() -> None:
@@ -50,6 +57,23 @@ def test_a_node_is_shared() -> None:
     world.run(pod("pod", *greedy, load="cpu: constant 8, noise: 0"), seconds=50)
 
     assert {found["cpu"] for found in samples(world).values()} == {"4"}
+
+
+def test_a_load_is_shared_by_ready_pods() -> None:
+    """All pods of a workload that are ready have an equal part, across a rollout; others none."""
+    world = SteppedSandbox()
+    slow = container(more={"readinessProbe": {"httpGet": {"port": 80}, "initialDelaySeconds": 90}})
+    load = "cpu: constant 600m, noise: 0, shared: cpu"
+    world.run(deployment("web", replicas=3, load=load), seconds=50)
+    first = used(world)
+    world.run(deployment("web", slow, replicas=3, load=load), seconds=60)
+    during = used(world)
+    world.step(180)
+    world.run(pod("alone", load=load), deployment("web", replicas=2, load=load), seconds=60)
+
+    assert first == ["200m"] * 3
+    assert during == ["0", "200m", "200m", "200m"]
+    assert used(world) == ["300m", "300m", "600m"]
 
 
 def test_after_a_restart() -> None:

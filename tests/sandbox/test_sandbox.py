@@ -21,9 +21,9 @@ from app.ports import (
     PatchKind,
     Ref,
 )
-from app.sandbox.clock import SteppedClock
 from app.sandbox.objects import is_ready
 from app.sandbox.sandbox import RefusedManifest, Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from tests.cases import cases
 from tests.contract.building import vpa
 from tests.sandbox.worlds import SteppedSandbox, container, deployment, pod, snapshot_of

@@ -18,8 +18,8 @@ from app.ports import (
     Ref,
     Resource,
 )
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from app.sandbox.webhook_client import CallFailed, Endpoint, Service, WebhookClient
 from tests.contract.building import add, container, pod, resources
 from tests.contract.reviewer import Reviewer, patch, reviewing

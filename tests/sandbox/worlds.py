@@ -8,10 +8,10 @@ from dataclasses import dataclass, field
 from app.model.errors import BadObject
 from app.model.snapshot import Replacement, Snapshot, object_identity, removal, replacement
 from app.ports import LIMIT_RANGES, NODES, POD_DISRUPTION_BUDGETS, PODS, VPAS, WORKLOADS, Json, Ref
-from app.sandbox.clock import SteppedClock
 from app.sandbox.load import ANNOTATION
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import USUAL_NODES, NodeSize
+from app.sandbox.stepped_clock import SteppedClock
 from app.sandbox.store import StoredChange
 from tests.sandbox_objects import events_in
 

@@ -167,8 +167,7 @@ class Jobs(Controller):
         lives = job["spec"].get("ttlSecondsAfterFinished")
         if lives is None:
             return None
-        condition = finished_by(job) or {}
-        left = lives - seconds_since(condition, "lastTransitionTime", self._control.clock.now())
+        left = lives - seconds_since(finished_by(job), self._control.clock.now())
         if left > 0:
             return float(left)
         self._control.delete(JOBS, job)

@@ -7,12 +7,14 @@ node runs out, the pod goes that is furthest above what it asked for.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from app.model.quantity import ZERO, Quantity, QuantityFormat
-from app.ports import Json
+from app.ports import REPLICA_SETS, Json
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.runs import ContainerRun, PodRun
 from app.sandbox.load import Moment
-from app.sandbox.objects import Key, member
+from app.sandbox.objects import Key, collection_of, controller_of, member, uid_of
 from app.sandbox.pod_control import PodControl
 from app.sandbox.resources import quantities
 
@@ -21,6 +23,7 @@ FIRST_LOOK_SECONDS = 0.5  # after a start
 
 _PERIOD_SECONDS = 5.0  # between two looks at what the programs use
 _KILLED = 137
+_REPLICA_SETS = collection_of(REPLICA_SETS)
 _THRESHOLD_BYTES = 100 * 2**20  # what a node keeps free of pods
 _TELLING = (
     "The node was low on resource: memory. Threshold quantity: {}, available: {}. Container {} "
@@ -36,25 +39,27 @@ class Housekeeping:
         self._clock = control.clock
         self._kubelet = kubelet
         self._epoch_seconds = self._clock.now().timestamp() - self._clock.monotonic()
+        self._parts: dict[str, float] = {}  # of the load that is shared, by uid of the pod
         kubelet.on_start = self._look_soon
         self._clock.call_later(_PERIOD_SECONDS, self._tick)
 
     def _look_soon(self, run: PodRun, container: ContainerRun) -> None:
-        self._use(container)
+        self._use(run, container)
 
         def look() -> None:
-            self._use(container)
+            self._use(run, container)
             self._end_if_too_large(run, container)
 
         self._kubelet.while_running(run, container, FIRST_LOOK_SECONDS, look)
 
     def _tick(self) -> None:
         self._clock.call_later(_PERIOD_SECONDS, self._tick)
+        self._parts = self._shared_out()
         by_node: dict[str, list[tuple[PodRun, ContainerRun]]] = {}
         for run in self._kubelet.runs():
             for container in run.containers.values():
                 if container.is_running:
-                    self._use(container)
+                    self._use(run, container)
                     by_node.setdefault(run.node, []).append((run, container))
         for name, found in by_node.items():
             self._share(name, found)
@@ -62,13 +67,33 @@ class Housekeeping:
             for run, container in found:
                 self._end_if_too_large(run, container)
 
-    def _use(self, container: ContainerRun) -> None:
+    def _shared_out(self) -> dict[str, float]:
+        """Return the part of each ready pod in the load that its workload's pods share."""
+        workloads = {
+            run.uid: self._workload(run)
+            for run in self._kubelet.runs()
+            if run.is_ready and any(one.load.shared for one in run.containers.values())
+        }
+        ready = Counter(workloads.values())
+        return {uid: 1 / ready[workload] for uid, workload in workloads.items()}
+
+    def _workload(self, run: PodRun) -> str:
+        """Return the uid of the pod's controller, or of the Deployment above it."""
+        owner = controller_of(run.pod)
+        if owner is None:
+            return run.uid
+        above = self._control.store.read(_REPLICA_SETS, Key(run.key.namespace, owner["name"]))
+        found = controller_of(above) if above and uid_of(above) == owner["uid"] else None
+        return str((found or owner)["uid"])
+
+    def _use(self, run: PodRun, container: ContainerRun) -> None:
         """Count the cpu of the time that passed, and see what is wanted from now on."""
         now = self._clock.monotonic()
         container.cpu_core_seconds += container.cpu_cores * (now - container.counted_at)
         container.counted_at = now
         epoch_seconds = self._epoch_seconds + now
-        moment = Moment(epoch_seconds, now - container.started_at, container.who)
+        part = self._parts.get(run.uid, 0.0)
+        moment = Moment(epoch_seconds, now - container.started_at, container.who, part)
         wanted = container.load.at(moment, starting=container.useful_at > now)
         container.cpu_cores = min(wanted.cpu_cores, container.cpu_limit)
         container.memory_bytes = wanted.memory_bytes

@@ -17,7 +17,6 @@ from zlib import crc32
 from app.model.errors import BadObject, ClusterError
 from app.model.times import rfc3339
 from app.ports import PODS, Json
-from app.sandbox.clock import Worklist
 from app.sandbox.kubelet.runs import (
     STOP_SECONDS,
     ContainerRun,
@@ -30,6 +29,7 @@ from app.sandbox.kubelet.runs import (
 from app.sandbox.load import load_of
 from app.sandbox.objects import Key, has_ended, is_deleted, uid_of
 from app.sandbox.pod_control import PodControl
+from app.sandbox.stepped_clock import Worklist
 from app.sandbox.store import StoredChange
 
 NAME: Final = "kubelet"

@@ -36,7 +36,7 @@ class ContainerRun:
     restarts: int = 0
     starts: int = 0  # tells one start from the next
     started_at: float = 0.0  # on the sandbox's clock
-    useful_at: float = math.inf  # when its start-up work is done
+    useful_at: float = math.inf  # when its startup work is done
     is_ready: bool = False
     cpu_cores: float = 0.0
     cpu_core_seconds: float = 0.0  # since it started
@@ -110,6 +110,12 @@ class PodRun:
     def has_ended(self) -> bool:
         """Whether it will never run again."""
         return self.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it takes requests of users."""
+        is_up = self.phase == "Running" and not self.is_stopping
+        return is_up and all(container.is_ready for container in self.containers.values())
 
     def allocated(self) -> Amounts:
         """Return what the node has set aside for it."""

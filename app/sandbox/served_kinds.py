@@ -23,6 +23,7 @@ from app.sandbox.refusals import (
     unknown_resource,
     wrong,
 )
+from app.sandbox.scaling import fill_hpa, hpa_problems
 from app.sandbox.schema import check_rules, fill, prune, schema_problems
 
 Fill = Callable[[Json], object]
@@ -32,6 +33,23 @@ DEFINITIONS = collection_of(ports.CUSTOM_RESOURCE_DEFINITIONS)
 SERVER_VERSION: Json = {"major": "1", "minor": "36", "gitVersion": "v1.36.3", "platform": "sandbox"}
 
 _VERBS = ["create", "delete", "get", "list", "patch", "update", "watch"]
+# Short names as kubectl knows them, by plural; a custom kind brings its own.
+_SHORT_NAMES = {
+    "pods": "po",
+    "deployments": "deploy",
+    "replicasets": "rs",
+    "statefulsets": "sts",
+    "replicationcontrollers": "rc",
+    "daemonsets": "ds",
+    "cronjobs": "cj",
+    "poddisruptionbudgets": "pdb",
+    "horizontalpodautoscalers": "hpa",
+    "namespaces": "ns",
+    "nodes": "no",
+    "limitranges": "limits",
+    "events": "ev",
+    "customresourcedefinitions": "crd",
+}
 _SUB_KINDS = {"scale": ("autoscaling", "v1", "Scale"), "eviction": ("policy", "v1", "Eviction")}
 
 
@@ -67,6 +85,7 @@ class ServedKind:
     orphans: bool = False  # what it owns stays behind when it is deleted
     scale: ScaleFields | None = None
     more: tuple[str, ...] = ()  # subresources beside status and scale
+    short_names: tuple[str, ...] = ()  # of a custom kind
 
     @property
     def collection(self) -> str:
@@ -149,6 +168,7 @@ def custom_kinds(definition: Json) -> Iterator[ServedKind]:
             is_custom=True,
             needs_version=True,
             scale=scale and _custom_scale(scale),
+            short_names=tuple(names.get("shortNames") or ()),
         )
 
 
@@ -259,6 +279,7 @@ def _built_in() -> Iterator[ServedKind]:
     )
     yield ServedKind(ports.CRON_JOBS, rules.fill_cron_job, check=rules.cron_job_problems)
     yield ServedKind(ports.POD_DISRUPTION_BUDGETS, check=rules.budget_problems, needs_version=True)
+    yield ServedKind(ports.HPAS, fill_hpa, check=hpa_problems, has_generation=False)
     yield ServedKind(ports.NAMESPACES, begin=_begin_namespace, has_generation=False)
     yield ServedKind(ports.NODES, has_generation=False)
     yield ServedKind(
@@ -349,7 +370,10 @@ def _resources(catalogue: Catalogue, group: str, version: str) -> Json:
 def _entries(kind: ServedKind) -> Iterable[Json]:
     resource = kind.resource
     namespaced = resource.namespaced
-    yield _entry(resource.plural, resource.kind, _VERBS, namespaced=namespaced)
+    entry = _entry(resource.plural, resource.kind, _VERBS, namespaced=namespaced)
+    usual = _SHORT_NAMES.get(resource.plural)
+    shorts = kind.short_names or ((usual,) if usual and not kind.is_custom else ())
+    yield {**entry, "shortNames": list(shorts)} if shorts else entry
     for name in kind.subresources:
         verbs = ["create"] if name == "eviction" else ["get", "patch", "update"]
         group, version, word = _SUB_KINDS.get(name, ("", "", resource.kind))

@@ -93,15 +93,23 @@ class SteppedClock:
 class Worklist(Generic[K]):
     """What one controller still has to look at; a look says when to look again, if ever."""
 
-    def __init__(self, clock: SteppedClock, look: Callable[[K], float | None]) -> None:
+    def __init__(
+        self,
+        clock: SteppedClock,
+        look: Callable[[K], float | None],
+        usual_seconds: float = REACTION_SECONDS,
+    ) -> None:
         self._clock = clock
         self._look = look
+        self._usual_seconds = usual_seconds
         self._lock = Lock()
         self._due: dict[K, float] = {}
         self._failures: dict[K, int] = {}
 
-    def note(self, key: K, after_seconds: float = REACTION_SECONDS) -> None:
+    def note(self, key: K, after_seconds: float | None = None) -> None:
         """Look at a key after so many seconds, or sooner if that was noted before."""
+        if after_seconds is None:
+            after_seconds = self._usual_seconds
         due = self._clock.monotonic() + after_seconds
         with self._lock:
             if self._due.get(key, due + 1) <= due:

@@ -6,7 +6,7 @@ from datetime import timedelta
 from functools import partial
 from threading import Thread
 
-from app.sandbox.clock import START, SteppedClock
+from app.sandbox.stepped_clock import START, SteppedClock
 
 
 def test_what_is_due_happens_in_order_of_time() -> None:
