@@ -7,30 +7,37 @@ reader. What no snapshot holds and a command needs is kept as it came.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
+from functools import partial
 from itertools import chain
+from pathlib import Path
 from typing import Final, TypeVar
 
-from app.flags.shared import ClusterAccess, Offline, Selection
+from app.flags.shared import ClusterAccess, Horizontal, Offline, Selection
 from app.kube.client import KubeCluster, connect
-from app.kube.files import Document, RecordedCluster, Unreadable, documents
+from app.kube.discovery import Discovery
+from app.kube.files import Document, RecordedCluster, Unreadable, given_objects
+from app.kube.listing import pages
 from app.kube.owner_lookup import LiveOwners
 from app.kube.reach import Origin
-from app.model.errors import ClusterError, NotFound, Refused
+from app.model.errors import BadSetting, ClusterError, NotFound, Refused
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, group_of
-from app.model.snapshot import Collection, Replacement, Snapshot
+from app.model.snapshot import Collection, Replacement, Snapshot, replacement
+from app.model.text import nearest
 from app.model.vpa import Vpa
 from app.model.workloads import Lookup, LookupResult
 from app.ports import (
     CHECKPOINTS,
     LEASES,
     LIMIT_RANGES,
+    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    SCALERS,
     VPAS,
     WORKLOADS,
     Clock,
@@ -40,17 +47,18 @@ from app.ports import (
     Ref,
     Resource,
 )
+from app.runtime.bounds import LimitReport
 from app.runtime.garbage import without_collection
-from app.runtime.limit_report import LimitReport
 from app.updater.flags import AdmissionCheck
 from app.updater.metrics import LeaseTrouble
 from app.updater.updater import MOST_LEVELS, find_owners
-from app.updater.webhook_lease import HEALTHY, WebhookHealth, webhook_health
+from app.updater.watches import HEALTHY, WebhookHealth, webhook_health
 
-_PAGE: Final = 500
 _CALL_SECONDS: Final = 5.0
+_MOST_UNREAD: Final = 3  # files that an error names
 _NEEDED: Final = (VPAS, PODS, *WORKLOADS)
-_HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES)
+_HELPFUL: Final = (LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES, NAMESPACES)
+_ASKED_FOR: Final = (CHECKPOINTS,)  # which no snapshot holds
 _NO_VPAS: Final = (
     "the cluster does not know VerticalPodAutoscalers; "
     "tell it with: plumbline manifests crd | kubectl apply -f -"
@@ -69,6 +77,19 @@ class GatherRequest:
     lease: AdmissionCheck
     keeps: tuple[Resource, ...] = ()  # of what the objects are wanted as they came
     native_sidecars: bool = True  # whether they are containers like the others
+    horizontal: Horizontal = Horizontal.HOLD
+    needs_vpas: bool = True  # else the cluster need not even know such objects
+
+    @property
+    def helpful(self) -> tuple[Resource, ...]:
+        """What is read of a cluster as far as there is a right to."""
+        asked_for = (resource for resource in self.keeps if resource in _ASKED_FOR)
+        scalers = SCALERS if self.horizontal is Horizontal.HOLD else ()
+        return (*_HELPFUL, *scalers, *asked_for)
+
+
+def _not_written(_lookup: Lookup) -> Object | None:
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,14 +100,29 @@ class GatheredObjects:
     owners: Owners
     webhook: WebhookHealth
     kept: Sequence[Json] = ()
-    problems: Sequence[Unreadable] = ()  # what could not be used, or not be read
+    problems: Sequence[Unreadable] = ()  # what could not be used
+    unread: Sequence[Unreadable] = ()  # files of a folder, or parts of them
+    written: Callable[[Lookup], Object | None] = _not_written  # a custom object as it is
 
-    def with_answers(self, vpas: Iterable[Vpa], problems: Iterable[Unreadable]) -> GatheredObjects:
-        """Return the same with the VPAs of answers instead, and the problems of reading them."""
+    @property
+    def notes(self) -> list[str]:
+        """What people should know about it."""
+        return [str(one) for one in (*self.unread, *self.problems)]
+
+    def with_answers(
+        self, vpas: Iterable[Vpa], problems: Iterable[Unreadable], *, are_all: bool = True
+    ) -> GatheredObjects:
+        """Return the same with the VPAs of answers, and the problems of reading them.
+
+        Args:
+            vpas: the VPAs.
+            problems: what could not be read of the answers.
+            are_all: whether they stand instead of those that were gathered, else beside them.
+        """
         removals = [
             Replacement(Collection.VPAS, namespace, name, None)
             for namespace, view in self.snapshot.namespaces.items()
-            for name in view.vpas
+            for name in (view.vpas if are_all else ())
         ]
         answered = [Replacement(Collection.VPAS, vpa.namespace, vpa.name, vpa) for vpa in vpas]
         snapshot = self.snapshot.changed([*removals, *answered])
@@ -94,7 +130,7 @@ class GatheredObjects:
 
     def objects_of(self, resource: Resource) -> Iterator[Json]:
         """Yield the kept objects of a resource."""
-        return (item for item in self.kept if _is(item, resource))
+        return (item for item in self.kept if is_of(item, resource))
 
 
 def chosen_namespace(selection: Selection, offline: Offline, reach: ClusterAccess) -> str:
@@ -111,17 +147,41 @@ def chosen_namespace(selection: Selection, offline: Offline, reach: ClusterAcces
     return Origin(reach.kubeconfig, reach.context).namespace()
 
 
+def place(namespace: str) -> str:
+    """Say where something was looked for."""
+    return f"in namespace {namespace}" if namespace else "in any namespace"
+
+
+def is_absent(what: str, name: str, namespace: str, known: Iterable[str]) -> BadSetting:
+    """Return the error about a name of nothing, with what may have been meant."""
+    path = Path(name)
+    is_file = path.suffix != "" and path.is_file()
+    meant = f"; to read a file say --objects {name}" if is_file else nearest(name, known)
+    if namespace and not meant:
+        meant = "; -A looks at all namespaces"
+    return BadSetting(f'there is no {what} "{name}" {place(namespace)}{meant}')
+
+
 @contextmanager
 def gather_objects(wanted: GatherRequest, clock: Clock, now: datetime) -> Iterator[GatheredObjects]:
     """Look once; what was found can be asked about its owners while this is open."""
     if wanted.offline.objects:
-        yield _recorded(wanted, now)
+        recorded = _recorded(wanted, now)
+        try:
+            yield recorded
+        except BadSetting as error:  # which may be the fault of what was not read
+            unread = recorded.unread[:_MOST_UNREAD]
+            raise BadSetting("; ".join(map(str, (*unread, error)))) from None
         return
     reach = wanted.reach
     cluster = connect(reach.kubeconfig, reach.context, reach.queries_per_second, reach.burst)
-    owners = LiveOwners(cluster.within(_CALL_SECONDS), clock, LimitReport().reached)
+    reached = LimitReport().reached
+    owners = LiveOwners(cluster.within(_CALL_SECONDS), clock, reached)
+    discovery = Discovery(cluster, clock, reached)
     try:
-        yield _live(cluster, owners, wanted, now)
+        yield replace(
+            _live(cluster, owners, wanted, now), written=partial(_written, cluster, discovery)
+        )
     finally:
         owners.close()
         cluster.close()
@@ -130,14 +190,17 @@ def gather_objects(wanted: GatherRequest, clock: Clock, now: datetime) -> Iterat
 def _recorded(wanted: GatherRequest, now: datetime) -> GatheredObjects:
     """Return what files tell; without the webhook's Lease it counts as healthy."""
     kept: list[Json] = []
-    found = chain.from_iterable(map(documents, map(str, wanted.offline.objects)))
+    unread: list[Unreadable] = []
+    found = given_objects(wanted.offline.objects, unread)
     with without_collection():
         recorded = RecordedCluster(_keeping(found, kept, wanted, LEASES))
     rules = wanted.lease
     leases = [item for item in kept if _is_lease(item, rules)]
     sign = webhook_health(leases[-1], rules, now) if leases and rules.is_on else HEALTHY
     snapshot = _snapshot(recorded, wanted)
-    return GatheredObjects(snapshot, recorded, sign, kept, recorded.problems)
+    return GatheredObjects(
+        snapshot, recorded, sign, kept, recorded.problems, unread, recorded.written
+    )
 
 
 def _live(
@@ -145,8 +208,9 @@ def _live(
 ) -> GatheredObjects:
     kept: list[Json] = []
     problems: list[Unreadable] = []
-    helpful = (*_HELPFUL, *(resource for resource in wanted.keeps if resource is CHECKPOINTS))
-    needs = chain(((one, None) for one in _NEEDED), ((one, problems) for one in helpful))
+    needed = _NEEDED if wanted.needs_vpas else [one for one in _NEEDED if one is not VPAS]
+    helpful = wanted.helpful if wanted.needs_vpas else (*wanted.helpful, VPAS)
+    needs = chain(((one, None) for one in needed), ((one, problems) for one in helpful))
     found = (
         Document(resource.plural, item)
         for resource, untold in needs
@@ -155,7 +219,28 @@ def _live(
     recorded = RecordedCluster(_keeping(found, kept, wanted))
     problems += recorded.problems
     sign = _sign(cluster.within(_CALL_SECONDS), wanted.lease, now)
-    return GatheredObjects(_snapshot(recorded, wanted), owners, sign, kept, problems)
+    snapshot = _snapshot(recorded, wanted)
+    leases = filter(None, map(replacement, _named_leases(cluster, snapshot, problems)))
+    return GatheredObjects(snapshot.changed(leases), owners, sign, kept, problems)
+
+
+def _named_leases(
+    cluster: Cluster, snapshot: Snapshot, problems: list[Unreadable]
+) -> Iterator[Json]:
+    """Yield the Leases that VPAs name, as far as there is a right to read them."""
+    for namespace, view in snapshot.namespaces.items():
+        for name in sorted({one.lease for found in view.roles.by_target.values() for one in found}):
+            fields = f"metadata.name={name}"
+            for item in list_objects(cluster, LEASES, namespace, problems, fields=fields):
+                yield {"apiVersion": LEASES.api_version, "kind": LEASES.kind, **item}
+
+
+def _written(cluster: Cluster, discovery: Discovery, lookup: Lookup) -> Object | None:
+    """Return a custom object as the server has it, None if it cannot be had."""
+    with suppress(ClusterError):
+        for resource in discovery.scalable(lookup.api_version, lookup.kind)[:1]:
+            return cluster.get(Ref(resource, lookup.namespace, lookup.name))
+    return None
 
 
 def _snapshot(recorded: RecordedCluster, wanted: GatherRequest) -> Snapshot:
@@ -186,14 +271,16 @@ def _keeping(
     keeps = (*wanted.keeps, *more)
     for document in found:
         if isinstance(document, Document):
-            item, is_pod = document.item, _is(document.item, PODS)
+            item, is_pod = document.item, is_of(document.item, PODS)
             if is_pod and wanted.namespace not in ("", _namespace(item)):
                 continue  # which would only cost time
             if is_pod:
                 _name_apart(item)
-            if any(_is(item, resource) for resource in keeps):
+            if any(is_of(item, resource) for resource in keeps):
                 kept.append(item)
-            if _is(item, CHECKPOINTS) or _is(item, LEASES):
+            if is_of(item, CHECKPOINTS) or _is_lease(item, wanted.lease):
+                continue
+            if wanted.horizontal is Horizontal.IGNORE and any(is_of(item, one) for one in SCALERS):
                 continue
         yield document
 
@@ -210,7 +297,8 @@ def _name_apart(pod: Json) -> None:
         metadata["uid"] = f"{metadata.get('namespace')}/{metadata.get('name')}"
 
 
-def _is(item: Object, resource: Resource) -> bool:
+def is_of(item: Object, resource: Resource) -> bool:
+    """Whether an object is one of a resource, of whatever version."""
     is_kind = item.get("kind") == resource.kind
     return is_kind and group_of(str(item.get("apiVersion"))) == resource.group
 
@@ -219,7 +307,7 @@ def _is_lease(item: Object, rules: AdmissionCheck) -> bool:
     metadata = item.get("metadata")
     found = metadata if isinstance(metadata, dict) else {}
     place = (found.get("namespace"), found.get("name"))
-    return _is(item, LEASES) and place == (rules.namespace, rules.name)
+    return is_of(item, LEASES) and place == (rules.namespace, rules.name)
 
 
 def list_objects(
@@ -232,24 +320,14 @@ def list_objects(
     fields: str = "",
 ) -> Iterator[Json]:
     """Yield the objects of a resource; with problems it may be missing or refused."""
-    token = ""
     at = namespace if resource.namespaced else ""
+    if resource is NAMESPACES and namespace:
+        fields = f"metadata.name={namespace}"
     try:
-        while True:
-            page = cluster.list(
-                resource,
-                at,
-                label_selector=labels,
-                field_selector=fields,
-                limit=_PAGE,
-                continue_token=token,
-            )
+        for page in pages(cluster, resource, at, label_selector=labels, field_selector=fields):
             yield from page.items
-            token = page.continue_token
-            if not token:
-                return
     except NotFound as error:
-        if resource is VPAS:
+        if resource is VPAS and problems is None:
             raise NotFound(_NO_VPAS, status=error.status) from error
         if problems is None:
             raise

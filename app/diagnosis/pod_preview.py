@@ -12,10 +12,10 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
-from app.admission.core.lookups import admit_with_lookups
-from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict
+from app.admission.core.mutate import PodAdmission, PodRules, PodVerdict, admit_with_lookups
 from app.admission.core.pod_explanation import explain
 from app.diagnosis.core.members import created_again, creation_request
+from app.kube.listing import pages
 from app.model.errors import BadObject, NotFound
 from app.model.fields import Object, object_at, objects_at
 from app.model.gates import FeatureGates
@@ -35,7 +35,6 @@ from app.ports import LIMIT_RANGES, PODS, WORKLOADS, Clock, Cluster, Json, Owner
 from app.recommender.api import ContainerPreview, PodPreview
 from app.recommender.flags import RecommenderSettings
 
-_PAGE: Final = 500
 _LOOKUP_SECONDS: Final = 5.0
 
 
@@ -81,15 +80,10 @@ class PodPreviewer:
         return admit_with_lookups(partial(admission.admit, request, view), find)
 
     def _limit_ranges(self, namespace: str) -> Iterator[LimitRange]:
-        token = ""
-        while True:
-            page = self._cluster.list(LIMIT_RANGES, namespace, limit=_PAGE, continue_token=token)
+        for page in pages(self._cluster, LIMIT_RANGES, namespace):
             for item in page.items:
                 with suppress(BadObject):  # the webhook leaves it out, too
                     yield read_limit_range(item)
-            token = page.continue_token
-            if not token:
-                return
 
     def _template(self, verdict: PodVerdict) -> tuple[Container, ...]:
         """Return the containers that the pod's controller creates, none if that is not known."""

@@ -19,6 +19,7 @@ import httpx
 import orjson
 
 from app.diagnosis.core.comparisons import ContainerKey, LearnedHistory
+from app.kube.failures import cause_of
 from app.kube.files import Unreadable
 from app.kube.reach import is_loopback
 from app.kube.transport import translate
@@ -136,12 +137,16 @@ def _histories(vpa: Vpa, answer: Json) -> Iterator[tuple[ContainerKey, LearnedHi
             yield (vpa.namespace, vpa.name, text_at(one, "container", "")), history
 
 
+_LAST_PORT: Final = 65535
+
+
 def _root(text: str) -> str:
     try:
         url = httpx.URL(text)
     except httpx.InvalidURL as error:
         raise BadSetting(f"--from: {error}") from None
-    if url.scheme not in ("http", "https") or not url.host:
+    port = url.port or 0
+    if url.scheme not in ("http", "https") or not url.host or port > _LAST_PORT:
         raise BadSetting(f'--from takes a URL such as http://localhost:8942, not "{text}"')
     return text.rstrip("/")
 
@@ -154,7 +159,7 @@ def _trust(access: RecommenderAccess) -> ssl.SSLContext | bool:
     try:
         return ssl.create_default_context(cafile=str(access.ca_file))
     except (OSError, ssl.SSLError) as error:
-        raise BadSetting(f"--ca-file: {access.ca_file}: {error}") from None
+        raise BadSetting(f"--ca-file: {access.ca_file}: {cause_of(error)}") from None
 
 
 def _headers(access: RecommenderAccess) -> dict[str, str]:
@@ -170,7 +175,7 @@ def _headers(access: RecommenderAccess) -> dict[str, str]:
     try:
         token = access.token_file.read_text("ascii").strip()
     except (OSError, UnicodeError) as error:
-        raise BadSetting(f"--token-file: {access.token_file}: {error}") from None
+        raise BadSetting(f"--token-file: {access.token_file}: {cause_of(error)}") from None
     return {"Authorization": f"Bearer {token}"}
 
 
@@ -178,7 +183,7 @@ def _asked(client: httpx.Client, url: str, query: dict[str, str]) -> Json:
     try:
         response = client.get(url, params=query)
     except httpx.HTTPError as error:
-        raise Unavailable(f"GET {url}: {error}", reason=RECOMMENDER) from error
+        raise Unavailable(f"{url}: {cause_of(error)}", reason=RECOMMENDER) from error
     try:
         body = orjson.loads(response.content)
     except orjson.JSONDecodeError:
@@ -188,5 +193,5 @@ def _asked(client: httpx.Client, url: str, query: dict[str, str]) -> Json:
         told = {"message": detail or f"HTTP status {response.status_code}", "reason": RECOMMENDER}
         raise translate(f"GET {url}", response.status_code, told)
     if not isinstance(body, dict):
-        raise Unavailable(f"GET {url}: the answer is no JSON object", reason=RECOMMENDER)
+        raise Unavailable(f"GET {url}: the answer is not a JSON object", reason=RECOMMENDER)
     return body

@@ -12,14 +12,14 @@ from app.diagnosis.pod_preview import PodPreviewer
 from app.model.errors import ClusterError, NotFound, Refused, Unavailable
 from app.model.fields import Json
 from app.model.gates import FeatureGates
-from app.model.pods import BOOST_ANNOTATION
+from app.model.pods import BOOST_KEY_PREFIX
 from app.ports import (
     DEPLOYMENTS,
     LIMIT_RANGES,
     PODS,
     VPAS,
     Cluster,
-    Page,
+    ListPage,
     PatchKind,
     Ref,
     Resource,
@@ -114,7 +114,7 @@ def test_a_boost_that_is_on_does_not_count(desk: Desk) -> None:
     metadata = {
         **{key: pod["metadata"][key] for key in ("labels", "ownerReferences")},
         "name": "boosted",
-        "annotations": {f"{BOOST_ANNOTATION}app": orjson.dumps(original).decode()},
+        "annotations": {f"{BOOST_KEY_PREFIX}app": orjson.dumps(original).decode()},
     }
     containers = [{**pod["spec"]["containers"][0], "resources": boosted}]
     desk.apply({**pod, "metadata": metadata, "spec": {"containers": containers}})
@@ -211,12 +211,12 @@ class Odd:
     def __getattr__(self, verb: str) -> Callable[..., object]:
         return cast("Callable[..., object]", getattr(self._cluster, verb))
 
-    def list(self, *_: object, continue_token: str = "", **__: object) -> Page:
+    def list(self, *_: object, continue_token: str = "", **__: object) -> ListPage:
         """Return one of two pages."""
         if continue_token:
-            return Page([make.limit_range_json(most={"cpu": "200m"})], "1")
+            return ListPage([make.limit_range_json(most={"cpu": "200m"})], "1")
         broken = make.limit_range_json(make.limits_json(most={"cpu": "much"}), name="broken")
-        return Page([broken], "1", "more")
+        return ListPage([broken], "1", "more")
 
 
 def test_a_broken_limit_range_is_left_out(desk: Desk) -> None:

@@ -149,8 +149,8 @@ def test_a_token(tmp_path: Path) -> None:
     [
         (503, b'{"detail": "VPAs are not read yet"}', Unavailable, "VPAs are not read yet"),
         (500, b"<html>", Unavailable, "HTTP status 500"),
-        (200, b"<html>", Unavailable, "the answer is no JSON object"),
-        (200, b"[]", Unavailable, "the answer is no JSON object"),
+        (200, b"<html>", Unavailable, "the answer is not a JSON object"),
+        (200, b"[]", Unavailable, "the answer is not a JSON object"),
         (404, b"{}", ClusterError, "HTTP status 404"),
     ],
 )

@@ -17,9 +17,9 @@ from app.diagnosis.core.facts import (
     known,
     unknown,
 )
-from app.diagnosis.core.processes import with_rights
+from app.diagnosis.core.processes import deployments, with_rights
 from app.model.fields import Json
-from app.model.server_version import RESIZES_PODS, read_version
+from app.model.gates import RESIZES_PODS, read_version
 from app.model.text import span
 
 _LEAST: Final = (1, 30)  # conditions of webhooks, for good
@@ -30,6 +30,8 @@ _APPLY: Final = "plumbline manifests crd | kubectl apply --server-side --force-c
 _MOST_FIELDS: Final = 3  # that are named
 _MOST_RIGHTS: Final = 4
 _SERVED: Final = "v1"
+_HORIZONTAL_UNKNOWN: Final = "HorizontalUnknown"
+_NOTHING_HELD: Final = "so no resource is held for them"
 
 
 def of_server(facts: Facts) -> Iterator[Finding]:
@@ -151,8 +153,39 @@ def of_rights(facts: Facts) -> Iterator[Finding]:
         if isinstance(found, Unasked):
             yield unknown(about, found)
             continue
-        for (process, account), rights in groupby(found, lambda one: (one.process, one.account)):
+        others = [one for one in found if not one.scales]
+        for (process, account), rights in groupby(others, lambda one: (one.process, one.account)):
             yield _account(process, account, list(rights), facts)
+        yield from _unread_scalers(found, facts)
+    yield from _unserved_scalers(facts)
+
+
+def _unread_scalers(found: Sequence[AccountRight], facts: Facts) -> Iterator[Finding]:
+    """Tell once of all rights without which it is not known what is scaled horizontally."""
+    missing = [one for one in found if one.scales and not one.is_allowed]
+    if not missing:
+        return
+    named = " and ".join(dict.fromkeys(one.what for one in missing))
+    who = " and ".join(dict.fromkeys(f"the {one.process}" for one in missing))
+    told = f"{_HORIZONTAL_UNKNOWN}: {who} may not read {named}, {_NOTHING_HELD}"
+    fixes = (
+        with_rights(one.process, one.account.split(":")[2], [one.document], facts)
+        for one in missing
+    )
+    yield Finding(Level.WARNING, "horizontal", told, "; ".join(dict.fromkeys(fixes)))
+
+
+def _unserved_scalers(facts: Facts) -> Iterator[Finding]:
+    """Tell of what scales horizontally, and is served in versions that are not read."""
+    ours = [] if isinstance(facts.deployments, Unasked) else deployments(facts)
+    if isinstance(facts.scalers, Unasked) or all(one.ignores_scalers for one in ours):
+        return
+    for read, versions in facts.scalers.items():
+        plural, version, group = read.split(".", 2)
+        if version not in versions:
+            served = f"are served as {' and '.join(versions)}, and not as {version}"
+            told = f"{_HORIZONTAL_UNKNOWN}: {plural} of {group} {served}, {_NOTHING_HELD}"
+            yield Finding(Level.WARNING, "horizontal", told)
 
 
 def _account(process: str, account: str, found: Sequence[AccountRight], facts: Facts) -> Finding:

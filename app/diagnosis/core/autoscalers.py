@@ -3,33 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 from typing import Final
 
+from app.admission.core.overlap import Disjointness
 from app.diagnosis.core.comparisons import why_none
-from app.diagnosis.core.facts import Facts, Finding, Level, Pods, Unasked, known
+from app.diagnosis.core.facts import Facts, Finding, Level, Unasked, known
 from app.diagnosis.core.members import VpaKey, members
+from app.diagnosis.core.vpa_problems import EVERY_GATE, WrittenObjects, vpa_problems, vpa_schemas
+from app.model.gates import RESIZES_PODS, read_version
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
-from app.model.server_version import RESIZES_PODS, read_version
 from app.model.snapshot import NamespaceView
+from app.model.update_modes import PAUSED_ANNOTATION, pausing_value
 from app.model.vpa import Vpa
-from app.model.workloads import NOTHING_LOOKED_UP, Failed, Lookup, LookupResult, Workload
+from app.model.workloads import NOTHING_LOOKED_UP, Failed, LookupResult, Workload
 from app.recommender.core.status import ConditionType
 from app.sizing.boost import unprobed_boosts
 from app.sizing.matching import Match, match_pod
 
 _PATIENCE: Final = timedelta(minutes=10)
-
-
-def targets(pods: Pods) -> Iterator[Lookup]:
-    """Yield the targets of VPAs that a snapshot does not hold; of built-in kinds it holds all."""
-    for namespace, view in pods.snapshot.namespaces.items():
-        for vpa in view.vpas.values():
-            target = vpa.target
-            if target is not None and not target.key.is_built_in:
-                version, kind = target.api_version, target.kind
-                yield Lookup(namespace, version, kind, target.name, target.key)
+_MOST_SHOWN: Final = 40  # characters of a value
 
 
 def of_vpas(facts: Facts) -> Iterator[Finding]:
@@ -42,12 +37,32 @@ def of_vpas(facts: Facts) -> Iterator[Finding]:
         flaw
         for namespace, view in sorted(pods.snapshot.namespaces.items())
         for flaw in _of_namespace(
-            view, pods.looked_up.get(namespace, NOTHING_LOOKED_UP), found, facts
+            view,
+            pods.looked_up.get(namespace, NOTHING_LOOKED_UP),
+            found,
+            facts,
+            paused=pods.snapshot.paused_namespaces.get(namespace),
         )
     ]
+    written = WrittenObjects(
+        pods.snapshot,
+        pods.written,
+        pods.looked_up,
+        schemas=vpa_schemas(facts.wanted_definitions),
+        gates=EVERY_GATE,
+        disjointness=Disjointness.OFF,  # of overlaps and targets is told above
+        are_all=False,
+    )
+    for key, finding in vpa_problems(written):
+        namespace, name = key
+        fix = finding.fix or f"kubectl -n {namespace} edit vpa {name}"
+        flaws.append(replace(finding, fix=fix))
     yield from flaws
     count = sum(len(view.vpas) for view in pods.snapshot.namespaces.values())
-    if not flaws:
+    if not count and not pods.written:
+        fix = "plumbline init -A | kubectl apply -f -"
+        yield Finding(Level.NOTE, "vpa", "there is none, so no pod is sized", fix)
+    elif not flaws:
         yield Finding(Level.FINE, "vpa", f"{count} in order")
 
 
@@ -56,8 +71,11 @@ def _of_namespace(
     looked_up: Mapping[ObjectKey, LookupResult],
     members: Mapping[VpaKey, Sequence[Pod]],
     facts: Facts,
+    *,
+    paused: str | None,
 ) -> Iterator[Finding]:
     weaker = _overlaps(view, looked_up)
+    yield from _pauses(view, paused)
     for name in sorted(view.vpas):
         vpa = view.vpas[name]
         pods = members.get((vpa.namespace, name), ())
@@ -78,8 +96,28 @@ def _of_namespace(
                 yield _warning(vpa, f"not all is recommended: {not_provided}", "describe")
 
 
+def _pauses(view: NamespaceView, paused: str | None) -> Iterator[Finding]:
+    """Tell of pauses of updates, which are easily forgotten."""
+    updating = [vpa for _, vpa in sorted(view.vpas.items()) if not vpa.is_off]
+    if paused is not None and updating:
+        namespace = updating[0].namespace
+        told = f"{_paused(paused)} none of its pods is evicted or resized"
+        fix = f"kubectl annotate namespace {namespace} {PAUSED_ANNOTATION}-"
+        yield Finding(Level.WARNING, f"namespace/{namespace}", told, fix)
+    for vpa in updating:
+        if (value := pausing_value(vpa.annotations)) is not None:
+            told = f"{_paused(value)} none of its pods is evicted or resized"
+            yield _warning(vpa, told, f"annotate vpa {vpa.name} {PAUSED_ANNOTATION}-")
+
+
+def _paused(value: str) -> str:
+    return f'paused by its annotation {PAUSED_ANNOTATION}: "{value[:_MOST_SHOWN]}":'
+
+
 def _warning(vpa: Vpa, told: str, verb: str, level: Level = Level.WARNING) -> Finding:
-    fix = f"kubectl -n {vpa.namespace} {verb} vpa {vpa.name}"
+    """Return a finding about a VPA; the command is a verb of kubectl alone, or all of it."""
+    command = verb if " " in verb else f"{verb} vpa {vpa.name}"
+    fix = f"kubectl -n {vpa.namespace} {command}"
     return Finding(level, f"vpa/{vpa.name} -n {vpa.namespace}", told, fix)
 
 

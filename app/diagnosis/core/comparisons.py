@@ -9,7 +9,7 @@ Checkpoints say on how much history a recommendation rests.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -18,7 +18,7 @@ import numpy as np
 from app.diagnosis.core.members import VpaKey
 from app.model.errors import BadObject
 from app.model.fields import Json, Object
-from app.model.kinds import Condition
+from app.model.kinds import Condition, ObjectKey
 from app.model.pods import Pod, Resources
 from app.model.quantity import ZERO, Quantity, in_order
 from app.model.snapshot import NamespaceView, Snapshot
@@ -52,11 +52,12 @@ def histories(items: Iterable[Object]) -> Mapping[ContainerKey, LearnedHistory]:
         except BadObject:
             continue
         key = checkpoint.namespace, checkpoint.vpa, checkpoint.container
-        found[key] = _history(checkpoint)
+        found[key] = learned_history(checkpoint)
     return found
 
 
-def _history(checkpoint: Checkpoint) -> LearnedHistory:
+def learned_history(checkpoint: Checkpoint) -> LearnedHistory:
+    """Return what a checkpoint says of its container's history."""
     first, last, count = (
         np.array([value], dtype=np.int64)
         for value in (checkpoint.first_ns, checkpoint.last_ns, checkpoint.count)
@@ -69,11 +70,25 @@ def _history(checkpoint: Checkpoint) -> LearnedHistory:
 
 
 @dataclass(frozen=True, slots=True)
+class UsageAnswer:
+    """VPAs that do not exist with what they would recommend, and on what that rests."""
+
+    vpas: Sequence[Vpa] = ()
+    histories: Mapping[ContainerKey, LearnedHistory] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Gap:
     """What all pods together request beyond the target; below zero they are short."""
 
     amount: Quantity
-    share: float | None  # of what they request now, None if that is nothing
+    requested: Quantity  # by all of them
+
+    @property
+    def share(self) -> float | None:
+        """The amount as a share of what they request now, None if that is nothing."""
+        return self.amount.nano / self.requested.nano if self.requested.nano else None
 
     @property
     def size(self) -> Quantity:
@@ -104,6 +119,9 @@ class RequestComparison:
     samples: int | None = None
     as_of: datetime | None = None  # the latest sign that the recommendation is kept up
     problem: str = ""  # why nothing is recommended
+    held_by: str = ""  # what scales by it, so that it is not changed
+    target_key: ObjectKey | None = None  # the workload
+    has_vpa: bool = True  # else it is what a VPA of this name would recommend
 
     @property
     def is_short(self) -> bool:
@@ -142,24 +160,29 @@ def vpa_comparisons(
     workload = view.workloads.get(vpa.target.key) if vpa.target is not None else None
     template = workload.template if workload is not None else ()
     base = RequestComparison(
-        vpa.namespace, vpa.name, vpa.mode, _workload(vpa), len(pods), as_of=_provided(vpa)
+        vpa.namespace,
+        vpa.name,
+        vpa.mode,
+        _workload(vpa),
+        len(pods),
+        as_of=_provided(vpa),
+        target_key=vpa.target.key if vpa.target is not None else None,
     )
     if not vpa.recommendation:
         yield replace(base, problem=why_none(vpa))
     for found in sorted(vpa.recommendation or (), key=lambda one: one.container):
         running = [
-            pod.current_resources(container)
+            resources
             for pod in pods
-            for container in pod.containers
-            if container.name == found.container
+            if (resources := pod.current_resources.get(found.container)) is not None
         ]
         written = [one.resources for one in template if one.name == found.container]
         history = histories.get((vpa.namespace, vpa.name, found.container))
         for resource in in_order(found.target):
-            one = replace(
-                _comparison(base, found, resource, running, written),
-                capped_by=_capped_by(vpa, found, resource),
-            )
+            one = _comparison(base, found, resource, running, written)
+            one = replace(one, capped_by=_capped_by(vpa, found, resource))
+            if (metric := vpa.held_by(found.container, resource)) is not None:
+                one = replace(one, held_by=metric.by, gap=None)  # nothing is to be saved
             yield one if history is None else _with_history(one, history)
 
 
@@ -205,7 +228,7 @@ def _capped_by(vpa: Vpa, found: ContainerRecommendation, resource: str) -> str:
 def _gap(requests: Sequence[Quantity | None], target: Quantity) -> Gap:
     now = sum(request.nano for request in requests if request is not None)
     nano = now - target.nano * len(requests)
-    return Gap(Quantity(nano, target.format), nano / now if now else None)
+    return Gap(Quantity(nano, target.format), Quantity(now, target.format))
 
 
 def _workload(vpa: Vpa) -> str:
@@ -241,8 +264,8 @@ def comparison_json(one: RequestComparison) -> Json:
     word = "shortage" if one.is_short else "saving"
     told: Json = {
         "namespace": one.namespace,
-        "vpa": one.vpa,
-        "mode": one.mode,
+        "vpa": one.vpa if one.has_vpa else None,
+        "mode": one.mode if one.has_vpa else None,
         "workload": one.workload,
         "pods": one.pods,
         "container": one.container or None,
@@ -254,6 +277,7 @@ def comparison_json(one: RequestComparison) -> Json:
         "upperBound": _exact(one.upper),
         "uncappedTarget": _exact(one.uncapped),
         "cappedBy": one.capped_by or None,
+        "heldBy": one.held_by or None,
         word: _exact(gap.size) if gap is not None else None,
         "share": None if gap is None or gap.share is None else round(abs(gap.share), 6),
         "confidence": None if one.confidence is None else round(one.confidence, 6),

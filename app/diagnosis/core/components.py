@@ -123,6 +123,13 @@ def _switches(running: Sequence[Deployment]) -> Iterator[Finding]:
             told = f"feature gate {gate} is off here, and on in {names}: {effect}"
             fix = one.with_argument(f"--feature-gates={gate}=true")
             yield Finding(Level.WARNING, one.about, told, fix)
+    holding = {one: not one.ignores_scalers for one in acting if one.is_ours}
+    for one, names in _different(holding):
+        told = (
+            f"--horizontal=ignore is given here, and not to {names}, so what they hold is changed"
+        )
+        fix = one.with_argument("--horizontal=hold")
+        yield Finding(Level.WARNING, one.about, told, fix)
     sidecars = {one: one.flag(_SIDECARS) in _ON for one in acting if one.is_ours}
     for one, names in _different(sidecars):
         told = f"--{_SIDECARS} is off here, and on in {names}: native sidecars are treated in part"

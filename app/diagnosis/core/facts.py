@@ -51,6 +51,11 @@ class Finding:
     fix: str = ""  # a command to be pasted
     is_absence: bool = False  # what an installation will bring
 
+    @property
+    def sentence(self) -> str:
+        """The message, with the command below it if there is one."""
+        return f"{self.message}\n  $ {self.fix}" if self.fix else self.message
+
 
 Findings = Mapping[Check, Sequence[Finding]]
 
@@ -119,6 +124,7 @@ class AccountRight:
     why: str  # what it is needed for
     process: str = ""  # whose account it is; empty for the account that asks
     document: str = ""  # of the manifests, that grants it
+    scales: bool = False  # whether it is to read what scales horizontally
     is_allowed: bool = False
 
 
@@ -129,6 +135,7 @@ class Pods:
     snapshot: Snapshot = field(default_factory=Snapshot)
     looked_up: FoundByNamespace = field(default_factory=dict)
     problems: Sequence[str] = ()
+    written: Sequence[Json] = ()  # the VPAs as they came
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +146,8 @@ class Facts:
     namespace: str = "kube-system"  # where our processes live
     version: str | Unasked = ""  # such as v1.36.3
     core_resources: frozenset[str] | Unasked = frozenset()  # of v1, with subresources
+    # Of what scales horizontally: the versions that are served, by the one that is read.
+    scalers: Mapping[str, Sequence[str]] | Unasked = field(default_factory=dict)
     server_time: datetime | Unasked = _NOT_ASKED
     definitions: Objects = ()
     wanted_definitions: Sequence[Json] = ()

@@ -151,11 +151,11 @@ def of_metrics(facts: Facts) -> Iterator[Finding]:
         return
     ago = facts.now - max(times)
     if ago > _NEWS:
-        told = f"its newest word about any pod is {span(ago)} old"
+        told = f"its newest sample of any pod is {span(ago)} old"
         fix = "kubectl -n kube-system logs deployment/metrics-server --tail=50"
         yield _usage(Level.SERIOUS, told, fix)
         return
-    yield _usage(Level.FINE, f"its newest word is {span(ago)} old")
+    yield _usage(Level.FINE, f"its newest sample is {span(ago)} old")
 
 
 def _without_metrics(found: Unasked, facts: Facts) -> Finding:

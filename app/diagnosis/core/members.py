@@ -7,13 +7,13 @@ as it is.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from app.model.fields import Json, Object, labels_at, object_at, objects_at
 from app.model.kinds import ObjectKey
 from app.model.pods import (
-    BOOST_ANNOTATION,
+    BOOST_KEY_PREFIXES,
     CONTAINERS,
     IN_PLACE_ANNOTATION,
     INIT_CONTAINERS,
@@ -57,6 +57,16 @@ def members(
     return found, tuple(lookups)
 
 
+def targets(snapshot: Snapshot) -> Iterator[Lookup]:
+    """Yield the targets of VPAs that a snapshot does not hold; of built-in kinds it holds all."""
+    for namespace, view in snapshot.namespaces.items():
+        for vpa in view.vpas.values():
+            target = vpa.target
+            if target is not None and not target.key.is_built_in:
+                version, kind = target.api_version, target.kind
+                yield Lookup(namespace, version, kind, target.name, target.key)
+
+
 def created_again(pod: Object, template: Sequence[Container]) -> Json:
     """Return a pod as it would be created again.
 
@@ -67,7 +77,7 @@ def created_again(pod: Object, template: Sequence[Container]) -> Json:
     annotations = {
         key: value
         for key, value in labels_at(metadata, "annotations", "metadata").items()
-        if key not in _OURS and not key.startswith(BOOST_ANNOTATION)
+        if key not in _OURS and not key.startswith(BOOST_KEY_PREFIXES)
     }
     resources = {container.name: _written(container.resources) for container in template}
     sized = {

@@ -59,6 +59,11 @@ class Deployment:
             for word in one.get(key) or ()
         ]
 
+    @property
+    def ignores_scalers(self) -> bool:
+        """Whether it holds nothing by which workloads are scaled horizontally."""
+        return self.flag("horizontal") == "ignore"
+
     def flag(self, name: str) -> str:
         """Return the value of a flag on its command line, empty if it is not there."""
         return next(self.values(name), "")

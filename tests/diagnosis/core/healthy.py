@@ -108,11 +108,18 @@ def deployment(
     }
 
 
-def access(*, allowed: bool = True, process: str = "updater") -> AccountRight:
+def access(*, allowed: bool = True, process: str = "updater", what: str = "pods") -> AccountRight:
     """Return a right."""
-    account = "system:serviceaccount:kube-system:vpa-updater" if process else "you"
+    account = f"system:serviceaccount:kube-system:vpa-{process}" if process else "you"
     return AccountRight(
-        account, "list", "pods", "compare them", process, process, is_allowed=allowed
+        account,
+        "list",
+        what,
+        "compare them",
+        process,
+        process,
+        scales=what != "pods",
+        is_allowed=allowed,
     )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import timedelta
 
@@ -13,7 +13,7 @@ from app.diagnosis.core.facts import AccountRight, Facts, Level, Unasked
 from app.model.fields import Json
 from tests import make
 from tests.cases import cases
-from tests.diagnosis.core.healthy import FACTS, access, definitions, flaws
+from tests.diagnosis.core.healthy import FACTS, access, definitions, deployment, flaws
 
 RESOURCES = frozenset({"pods", "pods/eviction", "pods/resize"})
 
@@ -177,6 +177,61 @@ def test_what_is_missing_is_granted() -> None:
     assert [one.fix for one in found] == [
         "(plumbline manifests trials; plumbline manifests updater) | kubectl auth reconcile -f -"
     ]
+
+
+HPAS_READ = "horizontalpodautoscalers of autoscaling"
+READ_HPAS, READ_KEDA = "horizontalpodautoscalers.v2.autoscaling", "scaledobjects.v1alpha1.keda.sh"
+
+
+def test_what_scales_cannot_be_read() -> None:
+    """Rights to read it that are missing are one finding of all processes, and no failure."""
+    missing = [
+        access(allowed=False, process=process, what=HPAS_READ) for process in ("updater", "other")
+    ]
+    fine, found = of_rights(replace(FACTS, rights=(), accounts=[access(), *missing]))
+    assert (fine.level, found.level) == (Level.FINE, Level.WARNING)
+    assert found.message == (
+        "HorizontalUnknown: the updater and the other may not read "
+        "horizontalpodautoscalers of autoscaling, so no resource is held for them"
+    )
+    assert found.fix == (
+        "plumbline manifests updater | kubectl auth reconcile -f -; "
+        "plumbline manifests other | kubectl auth reconcile -f -"
+    )
+
+
+@cases(
+    "words scalers told",
+    {
+        "as usual": ([], {READ_HPAS: ["v2", "v1"], READ_KEDA: ["v1alpha1"]}, []),
+        "without KEDA": ([], {READ_HPAS: ["v2"]}, []),
+        "not known": ([], Unasked("refused"), []),
+        "old HPAs": (
+            [],
+            {READ_HPAS: ["v1"]},
+            [
+                "HorizontalUnknown: horizontalpodautoscalers of autoscaling are served as v1, "
+                "and not as v2, so no resource is held for them"
+            ],
+        ),
+        "a KEDA to come": (
+            [],
+            {READ_HPAS: ["v2"], READ_KEDA: ["v2", "v1"]},
+            [
+                "HorizontalUnknown: scaledobjects of keda.sh are served as v2 and v1, "
+                "and not as v1alpha1, so no resource is held for them"
+            ],
+        ),
+        "that do not count": (["--horizontal=ignore"], {READ_HPAS: ["v1"]}, []),
+    },
+)
+def test_what_scales_is_not_served(
+    words: list[str], scalers: Mapping[str, list[str]] | Unasked, told: list[str]
+) -> None:
+    """Versions that are not read are told of, unless that is how it is wanted."""
+    facts = replace(FACTS, scalers=scalers, deployments=[deployment("updater", *words)])
+    found = [one for one in of_rights(facts) if one.about == "horizontal"]
+    assert [one.message for one in found] == told
 
 
 def test_every_account_has_its_finding() -> None:

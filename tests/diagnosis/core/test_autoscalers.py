@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
-from app.diagnosis.core.autoscalers import of_vpas, targets
+from app.diagnosis.core.autoscalers import of_vpas
 from app.diagnosis.core.facts import Level, Pods, Unasked
+from app.diagnosis.core.members import targets
 from app.model.fields import Json
 from app.model.kinds import ObjectKey
 from app.model.workloads import Failed
@@ -80,6 +81,39 @@ def test_planted_faults(items: list[Json], message: str | None) -> None:
     assert [told for _, told in found(*items)] == ([] if message is None else [message])
 
 
+PAUSED = {"plumbline/paused": "true"}
+TOLD = 'paused by its annotation plumbline/paused: "true": none of its pods is evicted or resized'
+
+
+@cases(
+    "items expected",
+    {
+        "a namespace": (
+            [VPA, make.namespace_json(paused="true")],
+            [("namespace/default", "kubectl annotate namespace default plumbline/paused-")],
+        ),
+        "a VPA": (
+            [make.vpa_json(cpu="1", annotations=PAUSED), make.namespace_json()],
+            [("vpa/web -n default", "kubectl -n default annotate vpa web plumbline/paused-")],
+        ),
+        "nothing to pause": (
+            [
+                make.vpa_json(cpu="1", mode="Off", annotations=PAUSED),
+                make.namespace_json(paused="true"),
+            ],
+            [],
+        ),
+        "a pause that is over": ([VPA, make.namespace_json(paused="false")], []),
+    },
+)
+def test_pauses(items: list[Json], expected: list[tuple[str, str]]) -> None:
+    """A pause that keeps pods from being updated is told, with the command that ends it."""
+    pods = Pods(make.snapshot(WORKLOAD, POD, *items))
+    found = [one for one in of_vpas(replace(FACTS, pods=pods)) if one.level is not Level.FINE]
+    assert [(one.about, one.fix) for one in found] == expected
+    assert all((one.level, one.message) == (Level.WARNING, TOLD) for one in found)
+
+
 BOOSTS = make.vpa_json(cpu="1", memory="1Gi", boost=make.boost_json(factor=2))
 PROBED = make.workload_json(
     containers=[make.container_json(readinessProbe={"httpGet": {"port": 80}})]
@@ -117,6 +151,15 @@ def test_what_cannot_be_read() -> None:
     assert (finding.level, finding.message) == (Level.WARNING, "VPA x: spec: expected an object")
 
 
+def test_a_vpa_beside_an_hpa() -> None:
+    """The command that mends it is the change that separates the two, not another look."""
+    hpa = make.hpa_json(make.metric_json("cpu", 70))
+    workload = make.workload_json(containers=[make.container_json("app", cpu="1")])
+    pods = Pods(make.snapshot(VPA, workload, hpa), written=[VPA])
+    fixes = [one.fix for one in of_vpas(replace(FACTS, pods=pods)) if "scale" in one.message]
+    assert [fix.partition(" --type")[0] for fix in fixes] == ["kubectl -n default patch hpa web"]
+
+
 def test_targets_that_have_to_be_looked_up() -> None:
     """A target that no snapshot holds is asked for, and what is heard of it is told."""
     vpa = make.vpa_json("odd", target="example.com/v1/Gadget/web")
@@ -128,7 +171,7 @@ def test_targets_that_have_to_be_looked_up() -> None:
         make.vpa_json("none", target=None),
         make.vpa_json("lost", target="apps/v1/Deployment/gone"),
     )
-    (lookup,) = targets(Pods(snapshot))
+    (lookup,) = targets(snapshot)
     assert lookup.key == KEY
     looked_up = {"default": {KEY: Failed("refused")}}
     found = flaws(list(of_vpas(replace(FACTS, pods=Pods(snapshot, looked_up)))))

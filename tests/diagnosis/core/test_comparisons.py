@@ -186,7 +186,7 @@ def test_a_comparison_as_json() -> None:
         2,
         "app",
         "cpu",
-        gap=Gap(make.quantity("-250m"), -2.5),
+        gap=Gap(make.quantity("-250m"), make.quantity("100m")),
         confidence=0.5,
         as_of=make.NOW,
     )

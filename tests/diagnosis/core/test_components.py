@@ -184,6 +184,15 @@ def test_sidecars_that_only_some_leave_alone(words: list[list[str]], found: list
     assert [told for _, told in flaws(list(of_components(with_one(*ours))))] == found
 
 
+def test_what_is_held_by_some() -> None:
+    """The flag about what scales horizontally is one for all processes."""
+    ours = [deployment(ADMISSION, "--horizontal=ignore"), *map(deployment, COMPONENTS[1:])]
+    assert [told for _, told in flaws(list(of_components(with_one(*ours))))] == [
+        "--horizontal=ignore is given here, and not to the recommender and the updater, "
+        "so what they hold is changed"
+    ]
+
+
 def test_every_gate_has_an_effect() -> None:
     """For each gate it is known what comes of it if a process that needs it has it not."""
     for gate, processes in NEEDED_BY.items():

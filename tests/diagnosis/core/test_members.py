@@ -61,6 +61,7 @@ TEMPLATE = [make.container_json("app", cpu="100m", memory_limit="1Gi")]
 def test_a_template_outranks_the_running_pod() -> None:
     """Resources come from the template, where it knows the container; marks of a VPA are gone."""
     marks = {"vpaUpdates": "told", "vpaCpuStartupBoost/app": "{}", "mine": "stays"}
+    marks |= {"vpaCpuUnboostPending/app": "2026-01-05T10:00:00Z"}
     running = make.pod_json(
         make.container_json("app", cpu="2"),
         make.container_json("added", cpu="3"),

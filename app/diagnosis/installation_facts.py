@@ -7,20 +7,19 @@ with a mistake tells whether the webhook is asked, a Lease tells the server's ti
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
-from itertools import product
+from itertools import chain
 from typing import Final, TypeVar
 
 from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import called_name, judge
 from app.admission.core.rotation import Generation
-from app.diagnosis.core.autoscalers import targets
+from app.diagnosis.account_rights import account_rights, own_rights, reviewed
 from app.diagnosis.core.facts import (
     OWN_SECRET,
-    AccountRight,
     Facts,
     Pods,
     TrialOutcome,
@@ -28,8 +27,9 @@ from app.diagnosis.core.facts import (
     Unasked,
 )
 from app.diagnosis.core.hooks import hooks, trial_namespace
-from app.diagnosis.core.members import FoundByNamespace, members
-from app.diagnosis.core.processes import ADMISSION, deployments, ours
+from app.diagnosis.core.liveness import HEARTBEAT, LEADERS
+from app.diagnosis.core.members import FoundByNamespace, members, targets
+from app.diagnosis.core.processes import ADMISSION, ours
 from app.diagnosis.gathering import (
     GatheredObjects,
     GatherRequest,
@@ -39,11 +39,9 @@ from app.diagnosis.gathering import (
 )
 from app.flags.shared import ClusterAccess, Offline
 from app.kube.client import KubeCluster
-from app.kube.leases import lease
 from app.kube.manifests import documents as manifests
-from app.kube.manifests.rights import OPTIONS, Right, RightScope, needed
 from app.model.errors import BadObject, ClusterError, NotFound, Refused
-from app.model.fields import Json, object_at, time_at
+from app.model.fields import Json, items_at, object_at, text_at, time_at
 from app.model.workloads import Lookup
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -53,13 +51,14 @@ from app.ports import (
     MUTATING_WEBHOOKS,
     POD_METRICS,
     PODS,
-    SECRETS,
+    SCALERS,
     VALIDATING_WEBHOOKS,
     VPAS,
     Clock,
     Ref,
     Resource,
 )
+from app.runtime.election import lease
 from app.updater.flags import UNCHECKED
 
 _PAGE: Final = 500
@@ -82,18 +81,10 @@ _READ: Final = (
     POD_METRICS,
 )
 
-_ASKERS: Final = 8  # side by side
-_AUTHORIZATION: Final = "authorization.k8s.io"
-_REVIEWS: Final = Resource(
-    _AUTHORIZATION, "v1", "subjectaccessreviews", "SubjectAccessReview", namespaced=False
-)
-_SELF_REVIEWS: Final = Resource(
-    _AUTHORIZATION, "v1", "selfsubjectaccessreviews", "SelfSubjectAccessReview", namespaced=False
-)
-
+_NOT_TRIED: Final = Unasked("it is tried by no page; ask: plumbline doctor")
+_NO_TIME: Final = Unasked("the server tells no time")
 
 T = TypeVar("T")
-_Question = tuple[Resource, Json, AccountRight]  # who reviews it, the spec, what is not known yet
 
 
 def gather_facts(home: str, reach: ClusterAccess, patient: KubeCluster, clock: Clock) -> Facts:
@@ -103,25 +94,41 @@ def gather_facts(home: str, reach: ClusterAccess, patient: KubeCluster, clock: C
         ClusterError: the API server cannot be reached.
     """
     cluster = patient.within(_CALL_SECONDS)
+    facts = facts_without_trials(home, cluster, clock, lambda: _pods(reach, clock))
+    facts = replace(facts, tried=_tried(patient, trial_namespace(facts)))
+    server_time = _asked(lambda: _server_time(cluster, home))
+    return replace(facts, now=clock.now(), server_time=server_time)
+
+
+def facts_without_trials(
+    home: str, cluster: KubeCluster, clock: Clock, pods: Callable[[], Pods]
+) -> Facts:
+    """Return what is known of an installation without a dry run, for who looks all the time.
+
+    Raises:
+        ClusterError: the API server cannot be reached.
+    """
     version = str(cluster.request("GET", "/version").get("gitVersion"))
     facts = Facts(
         now=clock.now(),
         namespace=home,
         version=version,
         core_resources=_asked(lambda: _core_resources(cluster)),
+        scalers=_asked(lambda: _scalers(cluster)),
         definitions=_asked(lambda: list(_definitions(cluster))),
         wanted_definitions=manifests.objects("crd"),
         mutating=_asked(lambda: list(list_objects(cluster, MUTATING_WEBHOOKS))),
         validating=_asked(lambda: list(list_objects(cluster, VALIDATING_WEBHOOKS))),
-        leases=_asked(lambda: list(list_objects(cluster, LEASES, home))),
+        tried=_NOT_TRIED,
+        leases=_asked(lambda: _leases(cluster, home)),
         metrics=_asked(lambda: cluster.list(POD_METRICS, limit=_PAGE).items),
         deployments=_asked(lambda: list(list_objects(cluster, DEPLOYMENTS))),
-        pods=_asked(lambda: _pods(reach, clock)),
+        pods=_asked(pods),
     )
     secret, is_given = _secret(facts)
-    facts = replace(
+    return replace(
         facts,
-        tried=_tried(patient, trial_namespace(facts)),
+        server_time=cluster.server_now() or _NO_TIME,
         secret=secret,
         is_given=is_given,
         endpoints={
@@ -130,11 +137,9 @@ def gather_facts(home: str, reach: ClusterAccess, patient: KubeCluster, clock: C
             if (service := one.service) is not None
         },
         certificate=_asked(lambda: _certificate(cluster, facts, secret)),
-        rights=_asked(lambda: _reviewed(cluster, _own_rights(_READ, home))),
-        accounts=_asked(lambda: _reviewed(cluster, _rights(facts))),
+        rights=_asked(lambda: reviewed(cluster, own_rights(_READ, home))),
+        accounts=_asked(lambda: reviewed(cluster, account_rights(facts))),
     )
-    server_time = _asked(lambda: _server_time(cluster, home))
-    return replace(facts, now=clock.now(), server_time=server_time)
 
 
 def _asked(ask: Callable[[], T]) -> T | Unasked:
@@ -144,12 +149,40 @@ def _asked(ask: Callable[[], T]) -> T | Unasked:
         return Unasked(str(error), isinstance(error, Refused))
 
 
+def _leases(cluster: KubeCluster, home: str) -> list[Json]:
+    """Return the Leases of a namespace; who may not list them gets ours by their names."""
+    try:
+        return list(list_objects(cluster, LEASES, home))
+    except Refused:
+        names = (HEARTBEAT, *chain.from_iterable(LEADERS.values()))
+        found = []
+        for name in names:
+            with suppress(NotFound):
+                found.append(cluster.get(Ref(LEASES, home, name)))
+        return found
+
+
 # --- the server
 
 
 def _core_resources(cluster: KubeCluster) -> frozenset[str]:
     found = cluster.request("GET", "/api/v1").get("resources") or ()
     return frozenset(str(one.get("name")) for one in found if isinstance(one, dict))
+
+
+def _scalers(cluster: KubeCluster) -> Mapping[str, Sequence[str]]:
+    """Return the served versions of what scales horizontally, if there are any."""
+    groups = {
+        text_at(group, "name", path): [
+            text_at(one, "version", at) for one, at in items_at(group, "versions", path)
+        ]
+        for group, path in items_at(cluster.request("GET", "/apis"), "groups", "")
+    }
+    return {
+        f"{one.plural}.{one.version}.{one.group}": groups[one.group]
+        for one in SCALERS
+        if one.group in groups
+    }
 
 
 def _definitions(cluster: KubeCluster) -> Iterator[Json]:
@@ -165,7 +198,7 @@ def _server_time(cluster: KubeCluster, namespace: str) -> datetime | Unasked:
     body = lease(namespace, "plumbline-doctor", {})
     created = cluster.create(Ref(LEASES, namespace), body, dry_run=True)
     found = time_at(object_at(created, "metadata", ""), "creationTimestamp", "metadata")
-    return Unasked("the server tells no time") if found is None else found + _HALF_SECOND
+    return _NO_TIME if found is None else found + _HALF_SECOND
 
 
 # --- the webhook
@@ -251,90 +284,33 @@ def _certificate(cluster: KubeCluster, facts: Facts, secret: str) -> Generation 
 
 def _pods(reach: ClusterAccess, clock: Clock) -> Pods:
     reach = replace(reach, queries_per_second=_BURST, burst=_BURST)
-    wanted = GatherRequest(Offline(()), reach, "", UNCHECKED)
-    with gather_objects(wanted, clock, clock.now()) as seen:
-        found = ask_with_lookups(seen.owners, clock, lambda known: _needed(seen, known))
-    return replace(found, problems=list(map(str, seen.problems)))
+    with gather_objects(_wanted(Offline(()), reach), clock, clock.now()) as seen:
+        return known_pods(seen, clock)
+
+
+def _wanted(offline: Offline, reach: ClusterAccess) -> GatherRequest:
+    return GatherRequest(offline, reach, "", UNCHECKED, (VPAS,))
+
+
+def file_facts(offline: Offline, reach: ClusterAccess, clock: Clock) -> tuple[Facts, bool]:
+    """Return what files tell of VPAs, and whether some file of a folder could not be read."""
+    with gather_objects(_wanted(offline, reach), clock, clock.now()) as seen:
+        pods = known_pods(seen, clock)
+        facts = Facts(now=clock.now(), wanted_definitions=manifests.objects("crd"), pods=pods)
+        return facts, bool(seen.unread)
+
+
+def known_pods(seen: GatheredObjects, clock: Clock) -> Pods:
+    """Return what was gathered of VPAs and of what they are for."""
+    found = ask_with_lookups(seen.owners, clock, lambda known: _needed(seen, known))
+    return replace(
+        found,
+        problems=seen.notes,
+        written=list(seen.objects_of(VPAS)),
+    )
 
 
 def _needed(seen: GatheredObjects, known: FoundByNamespace) -> tuple[Pods, Sequence[Lookup]]:
     found = Pods(seen.snapshot, known)
     _, lookups = members(seen.snapshot, known)
-    return found, [*lookups, *targets(found)]
-
-
-# --- rights
-
-
-def _reviewed(cluster: KubeCluster, questions: Iterable[_Question]) -> Sequence[AccountRight]:
-    """Return the answers in the order of the questions, which are asked side by side."""
-    with ThreadPoolExecutor(_ASKERS) as pool:
-        return list(pool.map(lambda question: _access(cluster, *question), questions))
-
-
-def _access(
-    cluster: KubeCluster, reviews: Resource, spec: Json, right: AccountRight
-) -> AccountRight:
-    body = {"apiVersion": reviews.api_version, "kind": reviews.kind, "spec": spec}
-    status = cluster.create(Ref(reviews), body).get("status") or {}
-    return replace(right, is_allowed=bool(status.get("allowed")))
-
-
-def _own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
-    """Yield whether the account that asks may list resources, and get the Secret at home."""
-    for resource in (*read, SECRETS):
-        attributes = {
-            "verb": "get" if resource is SECRETS else "list",
-            "group": resource.group,
-            "resource": resource.plural,
-            "namespace": home if resource is SECRETS else "",
-        }
-        right = AccountRight("you", attributes["verb"], _what(attributes), "look at it")
-        yield _SELF_REVIEWS, {"resourceAttributes": attributes}, right
-
-
-def _rights(facts: Facts) -> Iterator[_Question]:
-    """Yield whether the accounts of our processes have the rights that these need."""
-    documents = {option.right: name for name, option in OPTIONS.items()}
-    for one in deployments(facts):
-        if not one.is_ours:
-            continue
-        home, process = one.namespace, one.component
-        name = one.item["spec"]["template"]["spec"].get("serviceAccountName") or "default"
-        account = f"system:serviceaccount:{home}:{name}"
-        groups = [
-            "system:serviceaccounts",
-            f"system:serviceaccounts:{home}",
-            "system:authenticated",
-        ]
-        for right in needed(process, one.command_line):
-            document = documents.get(right, process.partition("-")[0])
-            for attributes in _attributes(right, home):
-                spec = {"user": account, "groups": groups, "resourceAttributes": attributes}
-                what = _what(attributes)
-                yield (
-                    _REVIEWS,
-                    spec,
-                    AccountRight(account, attributes["verb"], what, right.why, process, document),
-                )
-
-
-def _attributes(right: Right, home: str) -> Iterator[dict[str, str]]:
-    at_home = home if right.reach is RightScope.AT_HOME else ""
-    for resource, verb, name in product(right.resources, right.verbs, right.names or ("",)):
-        plural, _, subresource = resource.partition("/")
-        yield {
-            "verb": verb,
-            "group": right.group,
-            "resource": plural,
-            "subresource": subresource,
-            "namespace": at_home,
-            "name": name,
-        }
-
-
-def _what(attributes: Mapping[str, str]) -> str:
-    """Return a resource as people write it, with its group."""
-    subresource, group = attributes.get("subresource"), attributes["group"]
-    what = f"{attributes['resource']}/{subresource}" if subresource else attributes["resource"]
-    return f"{what} of {group}" if group else what
+    return found, [*lookups, *targets(seen.snapshot)]
