@@ -1,0 +1,1 @@
+"""What recorded usage tells: which settings would have served a fleet better."""

@@ -1,0 +1,121 @@
+"""A recording an hour at a time, in the units of the recommender.
+
+Strategy: whole millicores and bytes, rounded up as `metrics.k8s.io` is read; where nothing was
+measured there is ABSENT. What is requested is believed until something else is recorded. A pod is
+there from its first known step on, and gone when nothing has been heard of it for a while, which
+is all that can be known at that time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from app.backtest.core.recorded_fleet import Fleet
+from app.backtest.recording import Measured, Recording
+from app.recommender.core.histograms import Amounts, Flags, Floats, Times
+from app.recommender.core.moments import HOUR, SECOND
+from app.recommender.core.usage import ABSENT
+
+CUT_OFF: Final = 0.97  # of a limit, from which on usage may have been cut off by it
+THROTTLED: Final = 0.01  # of the scheduler's periods
+
+_SLACK: Final = 1 - 2.0**-22  # what float32 makes of a whole number of millicores stays that
+STAYS: Final = 3  # steps without a sample, before a pod counts as gone
+_HOUR_SECONDS: Final = HOUR // SECOND
+_MOST: Final = 2.0**62
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Some steps, a line each; a column for each row of the fleet."""
+
+    first: int  # step of the recording
+    times: Times  # when each step ends
+    is_there: Flags
+    cpu: Amounts  # millicores, or ABSENT
+    memory: Amounts  # bytes, or ABSENT
+    requests: Floats  # cores, then bytes; 0 is none
+    limits: Floats  # likewise
+    kills: Amounts
+    is_cut_off: Flags
+
+
+def steps_a_round(step_seconds: int) -> int:
+    """Return how many steps make an hour, or one if a step is longer."""
+    return max(_HOUR_SECONDS // step_seconds, 1)
+
+
+def blocks(recording: Recording, fleet: Fleet) -> Iterator[Block]:
+    """Yield the hours of a fleet."""
+    length = steps_a_round(recording.step)
+    believed = np.zeros((4, len(fleet.rows)))
+    last_known = np.full(len(fleet.rows), -STAYS)
+    for first in range(0, recording.count, length):
+        steps = range(first, min(first + length, recording.count))
+
+        def told(measure: Measured, steps: range = steps) -> Floats:
+            part = measure[:, steps.start : steps.stop][fleet.rows]
+            return np.ascontiguousarray(part.T, dtype=np.float64)
+
+        amounts = [told(recording.cpu), told(recording.memory)]
+        asked = [
+            told(recording.cpu_request),
+            told(recording.memory_request),
+            told(recording.cpu_limit),
+            told(recording.memory_limit),
+        ]
+        kills = np.nan_to_num(told(recording.oom_kills))
+        is_known = ~np.isnan(np.stack([*amounts, *asked])).all(axis=0) | (kills > 0)
+        is_there = np.zeros(is_known.shape, dtype=np.bool_)
+        for index, step in enumerate(steps):
+            last_known = np.where(is_known[index], step, last_known)
+            is_there[index] = step - last_known < STAYS
+        given = np.stack([_filled(each, old) for each, old in zip(asked, believed, strict=True)])
+        believed = given[:, -1]
+        yield Block(
+            first=first,
+            times=(recording.start + (np.array(steps) + 1) * recording.step) * SECOND,
+            is_there=is_there,
+            cpu=whole_millicores(amounts[0]),
+            memory=whole_bytes(amounts[1]),
+            requests=np.stack([given[0], given[1]], axis=-1),
+            limits=np.stack([given[2], given[3]], axis=-1),
+            kills=kills.astype(np.int64),
+            is_cut_off=_cut_off(amounts, given, told(recording.throttled), kills),
+        )
+
+
+def whole_millicores(cores: Floats) -> Amounts:
+    """Return CPU as samples tell it."""
+    return _whole(cores * 1000.0 * _SLACK)
+
+
+def whole_bytes(memory: Floats) -> Amounts:
+    """Return memory as samples tell it."""
+    return _whole(memory)
+
+
+def _whole(amounts: Floats) -> Amounts:
+    known = np.clip(np.ceil(amounts), 0, _MOST)
+    return np.where(np.isnan(known), ABSENT, np.nan_to_num(known)).astype(np.int64)
+
+
+def _filled(amounts: Floats, before: Floats) -> Floats:
+    """Return amounts with what was known last in place of what is not known."""
+    found = np.empty_like(amounts)
+    for index, line in enumerate(amounts):
+        before = np.where(np.isnan(line), before, line)
+        found[index] = before
+    return found
+
+
+def _cut_off(amounts: list[Floats], given: Floats, throttled: Floats, kills: Floats) -> Flags:
+    cpu, memory = (
+        (limit > 0) & (used >= CUT_OFF * limit)
+        for used, limit in zip(amounts, (given[2], given[3]), strict=True)
+    )
+    return np.asarray(cpu | memory | (throttled >= THROTTLED) | (kills > 0))

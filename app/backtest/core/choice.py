@@ -1,0 +1,99 @@
+"""Which of several profiles to use for a fleet, if any is surely better than what there is.
+
+Strategy: days after the warm-up are three parts. Each is judged once, by the profile that was best
+on the two others. A profile is proposed only if it was chosen and won in two of three turns, each
+by more than one standard error of the mean over drawn days, and without more kills; so neither one
+lucky week nor one lucky profile decides. It is chosen for all workloads together: for each alone,
+chance would choose.
+
+Better is what costs less, where usage beyond a request costs nine times what is reserved for
+nothing. At that ratio the 90th percentile is the right one for a single container; the default
+thereby judges itself by what it aims at.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from app.backtest.core.scores import Measure, Scores
+from app.backtest.core.setting_outcomes import WARM_UP_DAYS, Price, Prices, resampled
+from app.recommender.core.histograms import Floats, Indexes
+
+MOST_PROFILES: Final = 12
+PARTS: Final = 3
+LEAST_PART_DAYS: Final = 2
+UNMET_WEIGHT: Final = 9.0  # of usage beyond a request, beside what is reserved for nothing
+USUAL_PRICES: Final = Prices(Price(core=1.0, gib=0.13))  # what clouds charge, in cores
+
+_WINS: Final = 2
+
+Draw = Callable[[int], Indexes]  # for so many days, many lines of as many
+
+
+class Turn(NamedTuple):
+    """A part of the history that was judged."""
+
+    chosen: int  # profile, 0 is the present one
+    gain: float  # a day, against the present one
+    error: float  # one standard error of it
+    more_kills: int
+
+    @property
+    def is_won(self) -> bool:
+        """Whether the chosen profile was surely better."""
+        return self.chosen != 0 and self.gain > self.error and self.more_kills <= 0
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What is proposed."""
+
+    proposed: int  # 0: keep the present one
+    turns: tuple[Turn, ...]
+
+
+def losses(scores: Scores, profile: int, prices: Prices) -> Floats:
+    """Return by day what a profile reserved for nothing, and what it lacked, in money."""
+    days, price = scores.days[WARM_UP_DAYS:, profile], prices.of(scores.workloads)
+    slack, unmet = (
+        days[..., one] * price[:, 0] + days[..., other] * price[:, 1]
+        for one, other in (
+            (Measure.CPU_SLACK, Measure.MEMORY_SLACK),
+            (Measure.CPU_UNMET, Measure.MEMORY_UNMET),
+        )
+    )
+    found: Floats = (slack + UNMET_WEIGHT * unmet).sum(axis=1)
+    return found
+
+
+def choose(scores: Scores, profiles: Sequence[int], prices: Prices, draw: Draw) -> Choice:
+    """Choose among profiles, which are positions of settings; the first one is the present."""
+    lost = np.stack([losses(scores, one, prices) for one in profiles])
+    kills = np.stack([scores.of(one, WARM_UP_DAYS)[:, Measure.KILLS] for one in profiles])
+    parts = np.array_split(np.arange(lost.shape[1]), PARTS)
+    turns = []
+    for judged in parts:
+        others = np.setdiff1d(np.arange(lost.shape[1]), judged)
+        best = _best(lost[:, others], kills[:, others])
+        gains = lost[0, judged] - lost[best, judged]
+        means = resampled(gains, draw(len(judged))) / len(judged)
+        more = int((kills[best, judged] - kills[0, judged]).sum())
+        turns.append(Turn(best, float(gains.mean()), float(means.std()), more))
+    return Choice(_proposed(turns), tuple(turns))
+
+
+def _best(lost: Floats, kills: Floats) -> int:
+    """Return the profile that lost least, of those that kill no more than the present one."""
+    allowed = kills.sum(axis=1) <= kills[0].sum()
+    return int(np.where(allowed, lost.sum(axis=1), np.inf).argmin())
+
+
+def _proposed(turns: Sequence[Turn]) -> int:
+    wins = Counter(one.chosen for one in turns if one.is_won)
+    profile, count = max(wins.items(), key=lambda one: one[1], default=(0, 0))
+    return profile if count >= _WINS else 0

@@ -1,0 +1,209 @@
+"""What came of each setting, in the numbers that people compare.
+
+Strategy: sums over the days after the first one, in which everything is learned. How sure a
+difference is comes from days drawn again and again, whole, as usage within a day hangs together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from app.backtest.core.recorded_fleet import RecordedWorkload
+from app.backtest.core.scores import RECORDED, Measure, Scores
+from app.backtest.core.settings import AS_IT_WAS, Setting
+from app.recommender.core.histograms import Floats, Indexes
+
+WARM_UP_DAYS: Final = 1  # for which nothing is counted
+LEAST_DAYS: Final = 2  # that are counted
+LOWER_BOUND_SHARE: Final = 0.01  # of a workload's steps that may be cut off
+
+_CERTAIN: Final = (2.5, 97.5)  # percentiles of an interval that holds with 95 %
+
+
+class Interval(NamedTuple):
+    """A number, and between what it lies with 95 % certainty."""
+
+    value: float
+    least: float
+    most: float
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceOutcome:
+    """What became of one resource; in core hours or GiB hours."""
+
+    used: float
+    reserved: float
+    slack: float  # reserved and not used
+    unmet: float  # used and not reserved
+    over_share: float  # of intervals in which more was used than reserved
+    change: Interval | None  # share of what the base reserved; None if that was nothing
+
+    @property
+    def slack_share(self) -> float:
+        """Which share of what was reserved was not used."""
+        return self.slack / self.reserved if self.reserved else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class SettingOutcome:
+    """What came of a setting."""
+
+    name: str
+    cpu: ResourceOutcome
+    memory: ResourceOutcome
+    kills: int
+    resizes_a_day: float
+    evictions_a_day: float
+    cost: float | None  # of what was reserved; None without prices
+    worst: RecordedWorkload | None  # that was killed most, else most short; None if none was short
+    flags: tuple[str, ...] = ()
+
+
+class Price(NamedTuple):
+    """What an hour costs."""
+
+    core: float
+    gib: float
+
+
+@dataclass(frozen=True, slots=True)
+class Prices:
+    """What an hour costs, in some namespaces something else."""
+
+    usual: Price
+    of_namespaces: Mapping[str, Price] = field(default_factory=dict)
+
+    def of(self, workloads: Sequence[RecordedWorkload]) -> Floats:
+        """Return the price of a core and of a GiB for each workload."""
+        found = [self.of_namespaces.get(one.namespace, self.usual) for one in workloads]
+        return np.array(found, dtype=np.float64).reshape(-1, 2)
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryQuality:
+    """How much of the history can be believed."""
+
+    days: int  # that are counted
+    workloads: int
+    steps: int  # in which a container was there
+    gap_share: float  # of them, without usage
+    cut_off_share: float  # of the others, in which a limit may have cut usage off
+    lower_bounds: tuple[RecordedWorkload, ...]  # of which results are no more than that
+    unknown_owners: int  # containers that belong to no known workload
+
+
+def missing_days(seconds: int, least_days: int = LEAST_DAYS) -> float:
+    """Return how many days of history are missing for anything to be said, 0 if none are."""
+    return max(WARM_UP_DAYS + least_days - seconds / 86_400, 0.0)
+
+
+def outcomes(
+    scores: Scores,
+    settings: Sequence[Setting],
+    draws: Indexes,
+    prices: Prices | None,
+    base: int = RECORDED,
+) -> list[SettingOutcome]:
+    """Return what came of the recording as it was, and of each setting.
+
+    Each line of `draws` has as many days, counted after the first one, as there are. Changes are
+    those from the setting at `base`.
+    """
+    names = [(AS_IT_WAS, ()), *((one.name, one.flags) for one in settings)]
+    return [
+        SettingOutcome(
+            name,
+            _resource(scores, (position, base), draws, Measure.CPU_USED),
+            _resource(scores, (position, base), draws, Measure.MEMORY_USED),
+            kills=int(sums[Measure.KILLS]),
+            resizes_a_day=float(sums[Measure.RESIZES]) / counted,
+            evictions_a_day=float(sums[Measure.EVICTIONS]) / counted,
+            cost=None if prices is None else float(costs(scores, position, prices).sum()),
+            worst=_worst(scores, position),
+            flags=flags,
+        )
+        for position, (name, flags) in enumerate(names)
+        for sums in [scores.of(position, WARM_UP_DAYS).sum(axis=0)]
+        for counted in [len(scores.days) - WARM_UP_DAYS]
+    ]
+
+
+def quality(scores: Scores, unknown_owners: int) -> HistoryQuality:
+    """Return how much of the history can be believed."""
+    steps, gaps, cut_off = (int(one.sum()) for one in (scores.steps, scores.gaps, scores.cut_off))
+    known = np.maximum(scores.steps - scores.gaps, 1)
+    bounds = np.flatnonzero(scores.cut_off / known > LOWER_BOUND_SHARE)
+    return HistoryQuality(
+        days=len(scores.days) - WARM_UP_DAYS,
+        workloads=len(scores.workloads),
+        steps=steps,
+        gap_share=gaps / max(steps, 1),
+        cut_off_share=cut_off / max(steps - gaps, 1),
+        lower_bounds=tuple(scores.workloads[at] for at in bounds.tolist()),
+        unknown_owners=unknown_owners,
+    )
+
+
+def reserved(sums: Floats, first: Measure) -> Floats:
+    """Return what was reserved of a resource; the last axis are measures."""
+    used, slack, unmet = (sums[..., first + index] for index in range(3))
+    found: Floats = used + slack - unmet
+    return found
+
+
+def costs(scores: Scores, setting: int, prices: Prices) -> Floats:
+    """Return what was reserved by a setting cost, by day."""
+    days, price = scores.days[WARM_UP_DAYS:, setting], prices.of(scores.workloads)
+    cpu, memory = (reserved(days, one) for one in (Measure.CPU_USED, Measure.MEMORY_USED))
+    found: Floats = (cpu * price[:, 0] + memory * price[:, 1]).sum(axis=1)
+    return found
+
+
+def resampled(days: Floats, draws: Indexes) -> Floats:
+    """Return the sums of days that were drawn, for each draw."""
+    found: Floats = days[draws].sum(axis=1)
+    return found
+
+
+def _resource(
+    scores: Scores, compared: tuple[int, int], draws: Indexes, first: Measure
+) -> ResourceOutcome:
+    days, was = (scores.of(each, WARM_UP_DAYS) for each in compared)
+    sums = days.sum(axis=0)
+    used, slack, unmet, over, steps = sums[first : first + 5].tolist()
+    return ResourceOutcome(
+        used=used,
+        reserved=used + slack - unmet,
+        slack=slack,
+        unmet=unmet,
+        over_share=over / steps if steps else 0.0,
+        change=_change(reserved(days, first), reserved(was, first), draws),
+    )
+
+
+def _change(days: Floats, was: Floats, draws: Indexes) -> Interval | None:
+    """Return by which share what was reserved has changed."""
+    drawn = resampled(was, draws)
+    if not was.sum() or not drawn.all():
+        return None
+    least, most = np.percentile(resampled(days, draws) / drawn - 1, _CERTAIN).tolist()
+    return Interval(float(days.sum() / was.sum() - 1), least, most)
+
+
+def _worst(scores: Scores, setting: int) -> RecordedWorkload | None:
+    """Return the workload that was killed most often, else the one that was most short."""
+    sums = scores.days[WARM_UP_DAYS:, setting].sum(axis=0)
+    if not len(sums):
+        return None
+    short = sum(
+        sums[:, first + 2] / np.maximum(sums[:, first], 1e-9)
+        for first in (Measure.CPU_USED, Measure.MEMORY_USED)
+    )
+    worst = int(np.lexsort((-np.asarray(short), -sums[:, Measure.KILLS]))[0])
+    is_short = sums[worst, Measure.KILLS] or np.asarray(short)[worst]
+    return scores.workloads[worst] if is_short else None

@@ -1,0 +1,228 @@
+"""The walk through a recording: what is known, decided and in force, step by step.
+
+Strategy: what happens in a step is scored against what was decided before it. Kills are judged at
+once: memory of the workload is estimated again, and the updater's rules look at the killed pods;
+all else is decided at the end of each hour.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from app.backtest.core.blocks import Block, blocks
+from app.backtest.core.learning import Learning, Recommended
+from app.backtest.core.recorded_fleet import Fleet, RecordedWorkload, parts
+from app.backtest.core.scores import GIB, Scores, Tally, killed, together
+from app.backtest.core.settings import Given, Setting
+from app.backtest.core.updating import THOUSANDTHS, Killed, Updating
+from app.backtest.recording import Recording
+from app.recommender.core.histograms import Flags, Floats
+from app.recommender.core.moments import SECOND, span
+from app.recommender.core.tables import UNCAPPED
+from app.updater.core.rules import UpdateRules
+
+DAY_SECONDS: Final = 86_400
+_HOUR_SECONDS: Final = 3_600.0
+_MOST_ROWS: Final = 2000  # of a part
+_UNITS: Final = np.array([1.0, GIB])  # from cores and bytes to what is scored
+
+
+def walked(
+    recording: Recording,
+    settings: Sequence[Setting],
+    given: Given,
+    progress: Callable[[float], None],
+    *,
+    keeps_killed: bool = False,
+) -> tuple[Scores, list[Floor]]:
+    """Walk all workloads, part by part, which keeps what is worked on small.
+
+    Returns what was counted, and what containers that were killed need if they keep it.
+    """
+    scores, floors, done = list[Scores](), list[Floor](), 0
+    for fleet in parts(recording.rows, _MOST_ROWS):
+        walk = Walk(recording, fleet, settings, given, keeps_killed=keeps_killed)
+        for time_ns in walk.hours():
+            share = (time_ns / SECOND - recording.start) / (recording.count * recording.step)
+            progress((done + share * len(fleet.rows)) / len(recording.rows))
+        scores.append(walk.scores())
+        floors += walk.floors()
+        done += len(fleet.rows)
+    return together(scores), floors
+
+
+def whole_days(recording: Recording) -> int:
+    """Return how many days there are; what is left belongs to the last one."""
+    return max(recording.count * recording.step // DAY_SECONDS, 1)
+
+
+class Kill(NamedTuple):
+    """A container that was killed for memory, in the recording or under a setting."""
+
+    setting: int
+    row: int
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """What a container had that was killed for memory in the recording."""
+
+    workload: RecordedWorkload
+    container: str
+    memory_bytes: int
+    less: frozenset[int]  # settings that would recommend less in the end
+
+
+class Walk:
+    """A walk of a fleet under some settings."""
+
+    def __init__(
+        self,
+        recording: Recording,
+        fleet: Fleet,
+        settings: Sequence[Setting],
+        given: Given,
+        *,
+        keeps_killed: bool = False,
+    ) -> None:
+        """Begin; with `keeps_killed` no container is recommended less than what killed it."""
+        self.recommended: list[Recommended] = []  # at the end of the last hour, by setting
+        self._recording = recording
+        self._fleet = fleet
+        self._settings = settings
+        self._rules = UpdateRules()
+        self._keeps_killed = keeps_killed
+        self._learning = Learning(fleet, settings, given)
+        self._updating = Updating(fleet, settings, given, self._rules)
+        self._days = whole_days(recording)
+        step_hours = recording.step / _HOUR_SECONDS
+        self._tally = Tally(fleet, len(settings) + 1, self._days, step_hours)
+        self.is_there: Flags = np.zeros(len(fleet.rows), dtype=np.bool_)  # in the last step
+        self._requested: Floats = np.zeros(len(fleet.rows))  # bytes in the recording, a step ago
+        # Cores and GiB by setting and row; first those of the recording.
+        self.in_force: Floats = np.zeros((len(settings) + 1, len(fleet.rows), 2))
+        self._floors: dict[int, int] = {}  # bytes, by line
+        self._last_step = recording.count - 1
+
+    def scores(self) -> Scores:
+        """Return what was counted so far."""
+        return self._tally.scores()
+
+    def floors(self) -> list[Floor]:
+        """Return what containers needed that were killed, and which settings recommend less."""
+        fleet, found = self._fleet, list[Floor]()
+        for line, memory in sorted(self._floors.items()):
+            less = frozenset(
+                setting
+                for setting, each in enumerate(self.recommended)
+                for at in np.flatnonzero(each.lines == line).tolist()
+                if each.shows[at, 1] and each.amounts[at, 1, UNCAPPED] < memory * THOUSANDTHS
+            )
+            workload = fleet.workloads[fleet.line_workloads[line]]
+            found.append(Floor(workload, fleet.containers[line], memory, less))
+        return found
+
+    def hours(self) -> Iterator[int]:
+        """Walk, and yield each time at which all was decided."""
+        for block in blocks(self._recording, self._fleet):
+            for step in range(len(block.times)):
+                self._step(block, step)
+            self._learning.learn_cpu(block)
+            now_ns = int(block.times[-1])
+            self._decide(block, now_ns)
+            yield now_ns
+
+    def _step(self, block: Block, step: int) -> None:
+        time_ns, is_there = int(block.times[step]), block.is_there[step]
+        self._learning.see(is_there, time_ns)
+        new = self._fleet.pods[is_there & ~self.is_there]
+        if len(new):
+            requests, limits = block.requests[step], block.limits[step]
+            self._updating.create(np.unique(new), requests, limits, time_ns)
+            self._put_in_force()
+        self.is_there = is_there
+        kills = killed(block, step, self._updating.limits[..., 1] / THOUSANDTHS)
+        found = [Kill(*pair) for pair in np.argwhere(kills | (block.kills[step] > 0)).tolist()]
+        asking = {one for one in found if self._learn_kill(one, block, step)}
+        targets = [self._learning.target(*one, time_ns) for one in found]
+        self._learning.learn_memory(block.memory[step], time_ns)
+        for kill, target in zip(found, targets, strict=True):
+            requested = self._requested_by(kill, block, step)
+            if self._learning.amend(*kill, requested, time_ns, target):
+                asking.add(kill)
+        self.in_force[0] = block.requests[step] / _UNITS
+        self._tally.count(block, step, self.in_force)
+        self._tally.count_kills(np.concatenate([block.kills[step][None], kills]))
+        self._answer([one for one in found if kills[one]], asking, is_there, time_ns)
+        self._requested = block.requests[step][:, 1]
+        self._end_day(block.first + step)
+
+    def _put_in_force(self) -> None:
+        self.in_force[1:] = self._updating.requests / THOUSANDTHS / _UNITS
+
+    def _end_day(self, step: int) -> None:
+        """Sum up the day that ends with a step of the recording, if one does."""
+        day, next_day = (
+            min(each * self._recording.step // DAY_SECONDS, self._days - 1)
+            for each in (step, step + 1)
+        )
+        if day != next_day or step == self._last_step:
+            self._tally.end_day(day, self._updating.resizes, self._updating.evictions)
+            self._updating.resizes[:] = 0
+            self._updating.evictions[:] = 0
+
+    # --- kills
+
+    def _learn_kill(self, kill: Kill, block: Block, step: int) -> bool:
+        """Let a setting learn of a kill; tell whether it asks for more memory."""
+        setting, row = kill
+        if self._keeps_killed and block.kills[step][row]:
+            line, memory = int(self._fleet.lines[row]), int(block.limits[step][row, 1])
+            memory = max(memory, int(self._requested[row]), self._floors.get(line, 0))
+            self._floors[line] = memory
+            self._learning.raise_least(setting, line, memory)
+        requested = self._requested_by(kill, block, step)
+        return self._learning.learn_kill(setting, row, requested, int(block.times[step]))
+
+    def _requested_by(self, kill: Kill, block: Block, step: int) -> int:
+        """Return the bytes that a killed container requested, as its recommender knew them."""
+        setting, row = kill
+        if not block.kills[step][row]:
+            return int(self._updating.requests[setting, row, 1]) // THOUSANDTHS
+        return int(self._requested[row] or block.requests[step][row, 1])
+
+    def _answer(
+        self, kills: Sequence[Kill], asking: Collection[Kill], is_there: Flags, time_ns: int
+    ) -> None:
+        """Recommend memory again where a kill asks for more, and let the updater look at once."""
+        fleet, updating = self._fleet, self._updating
+        workloads = {(one.setting, int(fleet.workload_of(one.row))) for one in asking}
+        for setting, workload in sorted(workloads):
+            found = self._learning.recommend(setting, time_ns, workload)
+            updating.publish_memory(setting, found)
+        within_ns = span(self._rules.quick_oom_within)
+        for setting in sorted({one.setting for one in kills}):
+            rows = np.array([one.row for one in kills if one.setting == setting])
+            is_quick = time_ns - updating.began[setting, rows] < within_ns
+            pods = fleet.pods[rows]
+            updating.began[setting, rows] = time_ns
+            updating.update(setting, is_there, time_ns, Killed(pods, pods[is_quick]))
+        if kills:
+            self._put_in_force()
+
+    # --- hours
+
+    def _decide(self, block: Block, now_ns: int) -> None:
+        self._learning.tidy(now_ns)
+        is_there = block.is_there[-1]
+        self.recommended = [
+            self._learning.recommend(setting, now_ns) for setting in range(len(self._settings))
+        ]
+        for setting, found in enumerate(self.recommended):
+            self._updating.publish(setting, found)
+            self._updating.update(setting, is_there, now_ns)
+        self._put_in_force()

@@ -1,0 +1,69 @@
+"""A profile is proposed only where it is surely better, in more than one part of the history."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from app.backtest.core.choice import Choice, choose
+from app.backtest.core.scores import Measure
+from app.backtest.core.setting_outcomes import Price, Prices
+from app.recommender.core.histograms import Indexes
+from tests.backtest.core.scored import Sums, scores
+from tests.cases import cases
+
+PRICES = Prices(Price(1, 0))
+SLACK, UNMET, KILLS = Measure.CPU_SLACK, Measure.CPU_UNMET, Measure.KILLS
+STEADY = [10.0, 11, 10, 11, 10, 11]
+
+
+def each_day(days: int) -> Indexes:
+    """Draw each day alone: the error is how much days differ."""
+    return np.repeat(np.arange(days), days).reshape(days, days)
+
+
+def chosen(*profiles: Sums) -> Choice:
+    """Choose on six days; the first profile is the present one."""
+    found = scores({}, *profiles, days=6)
+    return choose(found, range(1, len(profiles) + 1), PRICES, each_day)
+
+
+@cases(
+    "other proposed",
+    {
+        "less is reserved, always": ({SLACK: 5}, 1),
+        "less, by two parts of three": ({SLACK: [5, 5, 5, 5, 13, 13]}, 1),
+        "less in one part alone": ({SLACK: [1, 1, 20, 20, 20, 20]}, 0),
+        "less on average, but not surely": ({SLACK: [1, 20, 20, 1, 1, 20]}, 0),
+        "as much": ({SLACK: STEADY}, 0),
+        "less, but short": ({SLACK: 5, UNMET: 1}, 0),
+        "a little short": ({SLACK: 5, UNMET: 0.5}, 1),
+        "less, but killed": ({SLACK: 5, KILLS: [0, 0, 1, 0, 1, 0]}, 0),
+        "killed where it is judged": ({SLACK: 5, KILLS: [1, 0, 0, 0, 0, 0]}, 0),
+    },
+)
+def test_one_other(other: Sums, proposed: int) -> None:
+    """It has to win twice, by more than an error and without more kills."""
+    assert chosen({SLACK: STEADY}, other).proposed == proposed
+
+
+def test_the_best_of_several() -> None:
+    """The one that loses least is chosen, not the first that is better."""
+    found = chosen({SLACK: STEADY}, {SLACK: 5}, {SLACK: 4}, {SLACK: 6})
+    assert found.proposed == 2
+    assert [turn.chosen for turn in found.turns] == [2, 2, 2]
+    assert [turn.gain for turn in found.turns] == [6.5, 6.5, 6.5]
+
+
+def test_no_profile_that_kills_more() -> None:
+    """What killed more often in the other parts is not even judged."""
+    found = chosen({SLACK: STEADY, KILLS: 1}, {SLACK: 1, KILLS: 2}, {SLACK: 5, KILLS: 1})
+    assert found.proposed == 2
+
+
+def test_what_wins_once_each() -> None:
+    """Two profiles that take turns in being the best are not surely better."""
+    first = {SLACK: [9.0, 9, 1, 1, 20, 20]}
+    second = {SLACK: [2.0, 2, 9, 9, 9, 9]}
+    found = chosen({SLACK: [10.0] * 6}, first, second)
+    wins = [turn.chosen for turn in found.turns if turn.is_won]
+    assert found.proposed == 0 or wins.count(found.proposed) > 1

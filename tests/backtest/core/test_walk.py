@@ -1,0 +1,143 @@
+"""A walk counts what one container after the other would have met, and never looks ahead."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from random import Random
+
+import numpy as np
+import pytest
+
+from app.backtest.core.recorded_fleet import Fleet, RecordedWorkload, fleet_of, parts
+from app.backtest.core.scores import Measure, Scores, together
+from app.backtest.core.settings import Given, Setting
+from app.backtest.core.walk import Walk
+from app.backtest.recording import MEASURES, RecordedContainer, Recording
+from app.model.update_modes import UpdateMode
+from app.recommender.core.rules import AggregationRules, RecommenderRules
+from tests import make
+from tests.backtest.core.plain import PlainWalk
+from tests.backtest.histories import given_for, random_recording
+from tests.backtest.recordings import recording
+from tests.cases import cases
+
+USUAL = Setting("usual", RecommenderRules())
+WEB = RecordedContainer("default", "StatefulSet", "web", "web-1", "app")
+WORKLOAD = RecordedWorkload("default", "StatefulSet", "web")
+ONE_REPLICA = Given({WORKLOAD: make.vpa(min_replicas=1)})
+SHORT = AggregationRules(
+    memory_half_life=timedelta(minutes=5), memory_interval=timedelta(minutes=10)
+)
+MI = 2**20
+
+
+def alone(dice: Random, days: int) -> Recording:
+    """Return what one container used that has limits, is killed sometimes, leaps and grows."""
+    count = days * 96
+    found = recording((WEB,), count=count)
+    found = replace(found, step=900)
+    request = dice.randint(200, 900) * 2**20
+    growth = np.linspace(1, dice.uniform(0.5, 3), count)
+    for at in range(count):
+        found.cpu_request[0, at], found.cpu_limit[0, at] = 0.5, 1.0
+        found.memory_request[0, at], found.memory_limit[0, at] = request, request * 1.25
+        if dice.random() > 0.03:
+            found.cpu[0, at] = dice.randint(5, 900) / 1000 * growth[at]
+        if dice.random() > 0.03:
+            leap = dice.uniform(1, 3) if dice.random() < 0.02 else 1
+            used = request * growth[at] * dice.uniform(0.5, 1) * leap
+            found.memory[0, at] = used
+        found.oom_kills[0, at] = dice.random() < 0.005
+    return found
+
+
+def scores_of(
+    told: Recording, settings: Sequence[Setting], given: Given, fleet: Fleet | None = None
+) -> Scores:
+    """Return what a walk to the end counts."""
+    walk = Walk(told, fleet or fleet_of(told.rows), settings, given)
+    assert list(walk.hours())
+    return walk.scores()
+
+
+@pytest.mark.parametrize("mode", ["InPlaceOrRecreate", "Recreate", "UpscaleOnly", "Initial"])
+@pytest.mark.parametrize("seed", range(5))
+def test_scores_are_those_of_a_plain_reference(seed: int, mode: str) -> None:
+    """Slack, over-use, kills, resizes and evictions of one container, counted in plain loops."""
+    told = alone(Random(seed), days=5)
+    setting = replace(USUAL, mode=UpdateMode(mode))
+    scores = scores_of(told, [setting], ONE_REPLICA)
+    found = scores.of(1).sum(axis=0)
+    plain = PlainWalk(told, mode).walk()
+    assert dict(zip(Measure, found.tolist(), strict=True)) == pytest.approx(
+        {measure: plain[measure] for measure in Measure}
+    )
+
+
+def in_force(told: Recording, until_ns: int) -> list[tuple[int, list[int], list[float]]]:
+    """Return what is recommended and in force at each hour up to a time."""
+    walk = Walk(told, fleet_of(told.rows), [USUAL], given_for(told))
+    found = []
+    for time_ns in walk.hours():
+        if time_ns > until_ns:
+            break
+        amounts = walk.recommended[0].amounts.ravel().tolist()
+        found.append((time_ns, amounts, walk.in_force.ravel().tolist()))
+    return found
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_nothing_of_the_future_is_known(seed: int) -> None:
+    """Noise in place of all that was recorded after a time changes nothing before it."""
+    dice = Random(seed)
+    told = random_recording(dice, workloads=6, hours=40, limits=True)
+    first = dice.randrange(4, told.count)
+    noisy = Recording.unknown(told.start, told.step, told.count, told.rows)
+    for measure in MEASURES:
+        noisy.measured(measure)[:] = told.measured(measure)
+        for row in range(len(told.rows)):
+            for at in range(first, told.count):
+                unknown = dice.random() < 0.2
+                noisy.measured(measure)[row, at] = np.nan if unknown else dice.random() * 1e5
+    noisy.throttled[:] = told.throttled
+    until_ns = (told.start + first * told.step) * 10**9
+    assert in_force(noisy, until_ns) == in_force(told, until_ns)
+
+
+def test_parts_add_up() -> None:
+    """Workloads are walked in parts with the same result."""
+    told, given = random_recording(Random(1), workloads=7, hours=50, limits=True), Given()
+    whole = scores_of(told, [USUAL], given)
+    part_scores = [scores_of(told, [USUAL], given, part) for part in parts(told.rows, 4)]
+    assert len(part_scores) > 2
+    _same(together(part_scores), whole)
+
+
+def _same(found: Scores, other: Scores) -> None:
+    assert found.workloads == other.workloads
+    for name in ("days", "steps", "gaps", "cut_off"):
+        assert np.array_equal(getattr(found, name), getattr(other, name)), name
+
+
+@cases(
+    "most expected",
+    {
+        "what killed it": (None, 800 * MI),
+        "a maximum comes first": ("700Mi", 700 * MI),
+    },
+)
+def test_no_less_than_what_killed(most: str | None, expected: int) -> None:
+    """A container that was killed keeps at least the limit of that time, if that is asked for."""
+    told = recording((WEB,), count=48, cpu=0.1, memory=50 * MI, cpu_request=1, memory_request=MI)
+    told.memory_limit[:], told.oom_kills[0, 3] = 800 * MI, 1
+    policy = make.policy_json("*", max_allowed=make.amounts(memory=most))
+    given = Given({WORKLOAD: make.vpa(policies=[policy])})
+    least = {}
+    for keeps_killed in (False, True):
+        setting = replace(USUAL, rules=replace(USUAL.rules, aggregation=SHORT))
+        walk = Walk(told, fleet_of(told.rows), [setting], given, keeps_killed=keeps_killed)
+        assert list(walk.hours())
+        least[keeps_killed] = walk.recommended[0].amounts[0, 1, 0] // 1000
+    assert least == {False: 250 * MI, True: expected}
