@@ -13,20 +13,21 @@ from bench.figures import Result, from_json, table, to_json
 
 HERE: Final = Path(__file__).parent
 QUICK: Final = HERE.parent / "build" / "bench"
-ORDER: Final = ("admission", "creation", "recommender", "updater", "growth")
+ORDER: Final = ("admission", "creation", "recommender", "updater", "growth", "page")
 _INTRODUCTION: Final = """\
-# Beside upstream
+# Compared with upstream
 
-Made by `make bench`; `make bench-NAME` makes one part of it again. It needs Go and wrk, builds
-upstream's programs itself, and leaves everything as it was.
+Written by `make bench`; `make bench-NAME` repeats one part. It needs Go and wrk, builds upstream's
+programs itself, and cleans up after itself.
 
-Both sides run on the same machine, by turns, against the same API server, objects and metrics, with
-what limits their calls to it lifted, and may use all cores. Who begins changes from round to round.
-A cell shows the median of all rounds and, in brackets, the smallest and the largest; a ratio is
-that of the medians, ours to upstream's. CPU is user and system time of all processes of a program.
-Memory is resident memory (RSS); what several processes of one program share counts once.
+Both programs run on the same machine, alternately, against the same API server, objects and
+metrics. Both may use all cores, and the limits on their API calls are lifted. The one that runs
+first changes from round to round. A cell shows the median of all rounds and, in brackets, the
+smallest and the largest value; a ratio is our median divided by upstream's. CPU is user and system
+time of all processes of a program. Memory is resident memory (RSS); memory that several processes
+of a program share counts once.
 
-What a review's time is spent on stands on [a page of its own](PROFILE.md).
+[Where a review's time goes](PROFILE.md) has a page of its own.
 """
 
 
@@ -62,7 +63,7 @@ def _judged(results: Sequence[Result]) -> Iterator[str]:
     ]
     if rows:
         kept = sum(row.holds is True for row in rows)
-        yield f"## What is wanted: {kept} of {len(rows)} hold\n\n{table(rows)}\n"
+        yield f"## Goals: {kept} of {len(rows)} met\n\n{table(rows)}\n"
 
 
 def _part(result: Result) -> str:

@@ -1,0 +1,1 @@
+"""What the page decides: views as values, charts, usage over time."""

@@ -1,0 +1,160 @@
+"""What the page saw of each VPA's workload: how its levels changed, and what happened to its pods.
+
+Strategy: the API server has only the present, so each picture is compared with the last one. What
+is kept is bounded: changes of a day, marks of a fortnight, the newest of both. Bounds move all the
+time, so they are not kept. Events of the updater come from the API server and are not noted here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+from app.diagnosis.core.pod_events import PodEvent
+from app.model.pods import Pod
+from app.model.quantity import MEMORY
+from app.model.text import size
+from app.model.vpa import Vpa
+from app.page.core.charts import ChartLevel, LevelKind, Mark, MarkKind
+from app.page.core.levels import Amounts, changed, current_levels
+from app.page.core.usage_series import SeriesKey
+
+_NEW: Final = timedelta(minutes=1)
+_KEPT: Final = timedelta(days=14)
+_MOST_MARKS: Final = 40  # of a workload
+_LOGGED: Final = (LevelKind.REQUEST, LevelKind.LIMIT, LevelKind.TARGET)
+_HASHES: Final = ("pod-template-hash", "controller-revision-hash")  # labels
+_OOM_KILLED: Final = "OOMKilled"
+_EVENTS: Final = {"EvictedByVPA": MarkKind.EVICTION, "InPlaceResizedByVPA": MarkKind.RESIZE}
+
+Changes = Mapping[LevelKind, list[tuple[datetime, int]]]
+
+
+@dataclass(slots=True)
+class _Story:
+    """What was seen of one workload."""
+
+    changes: Mapping[SeriesKey, Changes] = field(default_factory=dict)
+    marks: Mapping[tuple[str, ...], Mark] = field(default_factory=dict)  # by what tells them apart
+    hashes: frozenset[str] = frozenset()  # of the templates of its pods, ever
+
+
+class WorkloadLog:
+    """Stories of all workloads; one thread notes, any may ask."""
+
+    def __init__(self) -> None:
+        self._namespaces: dict[str, dict[str, _Story]] = {}
+
+    def note(
+        self, namespace: str, found: Iterable[tuple[Vpa, Sequence[Pod]]], now: datetime
+    ) -> None:
+        """Note the VPAs of a namespace with their pods; those that went are forgotten."""
+        before = self._namespaces.get(namespace, {})
+        self._namespaces[namespace] = {
+            vpa.name: _continued(before.get(vpa.name), vpa, pods, now) for vpa, pods in found
+        }
+
+    def keep(self, namespaces: Collection[str]) -> None:
+        """Forget all other namespaces."""
+        for gone in self._namespaces.keys() - set(namespaces):
+            del self._namespaces[gone]
+
+    def levels(
+        self, vpa: Vpa, pods: Sequence[Pod], now: datetime
+    ) -> dict[SeriesKey, dict[LevelKind, ChartLevel]]:
+        """Return the levels of a VPA as they are now, and how they came to that.
+
+        What was seen for the first time just now tells nothing of before.
+        """
+        known = self._story(vpa).changes
+        return {
+            key: {
+                kind: ChartLevel(amount, _told(known.get(key, {}).get(kind, ()), now))
+                for kind, amount in amounts.items()
+            }
+            for key, amounts in current_levels(vpa, pods).items()
+        }
+
+    def marks(self, vpa: Vpa) -> list[Mark]:
+        """Return what happened to the pods of a VPA."""
+        return list(self._story(vpa).marks.values())
+
+    def _story(self, vpa: Vpa) -> _Story:
+        return self._namespaces.get(vpa.namespace, {}).get(vpa.name) or _Story()
+
+
+def _told(
+    changes: Sequence[tuple[datetime, int]], now: datetime
+) -> tuple[tuple[datetime, int], ...]:
+    is_new = len(changes) == 1 and now - changes[0][0] < _NEW
+    return () if is_new else tuple(changes)
+
+
+def event_marks(events: Iterable[PodEvent]) -> Iterator[Mark]:
+    """Yield what the updater did, as its events tell."""
+    for one in events:
+        kind = _EVENTS.get(one.reason)
+        if kind is not None:
+            yield Mark(one.at, kind, f"{one.pod}: {one.message}")
+
+
+def _continued(before: _Story | None, vpa: Vpa, pods: Sequence[Pod], now: datetime) -> _Story:
+    story = before or _Story()
+    hashes = story.hashes | {found for pod in pods if (found := _hash(pod))}
+    marks = dict(story.marks)
+    for pod in pods:
+        marks.update(_pod_marks(pod))
+    if before is not None and before.hashes:
+        for pod in sorted(pods, key=lambda one: one.created or now):
+            if _hash(pod) not in {"", *before.hashes}:
+                mark = Mark(
+                    pod.created or now, MarkKind.ROLLOUT, f"{pod.name} is the first pod of it"
+                )
+                marks.setdefault(("rollout", _hash(pod)), mark)
+    return _Story(
+        _changes(story.changes, current_levels(vpa, pods), now), _newest(marks, now), hashes
+    )
+
+
+def pod_marks(pod: Pod) -> list[Mark]:
+    """Return what a pod itself tells: boosts and kills."""
+    return [mark for _, mark in _pod_marks(pod)]
+
+
+def _changes(
+    before: Mapping[SeriesKey, Changes], levels: Mapping[SeriesKey, Amounts], now: datetime
+) -> dict[SeriesKey, Changes]:
+    return {
+        key: {
+            kind: changed(before.get(key, {}).get(kind, []), amount, now)
+            for kind, amount in amounts.items()
+            if kind in _LOGGED
+        }
+        for key, amounts in levels.items()
+    }
+
+
+def _newest(marks: Mapping[tuple[str, ...], Mark], now: datetime) -> dict[tuple[str, ...], Mark]:
+    kept = [(key, mark) for key, mark in marks.items() if mark.at > now - _KEPT]
+    return dict(sorted(kept, key=lambda one: one[1].at)[-_MOST_MARKS:])
+
+
+def _pod_marks(pod: Pod) -> Iterator[tuple[tuple[str, ...], Mark]]:
+    """Yield what a pod itself tells."""
+    if pod.boosted_containers and pod.created is not None:
+        names = ", ".join(sorted(pod.boosted_containers))
+        yield ("boost", pod.uid), Mark(pod.created, MarkKind.BOOST, f"{pod.name}: {names}")
+    limits = {name: found.limit(MEMORY) for name, found in pod.current_resources.items()}
+    for status in pod.statuses:
+        for end in (status.terminated, status.last_terminated):
+            if end is not None and end.reason == _OOM_KILLED and end.finished_at is not None:
+                limit = limits.get(status.name)
+                at = f", limit {size(limit.units)}" if limit is not None else ""
+                key = ("kill", pod.uid, status.name, str(end.finished_at))
+                yield key, Mark(end.finished_at, MarkKind.KILL, f"{pod.name}: {status.name}{at}")
+
+
+def _hash(pod: Pod) -> str:
+    return next((found for label in _HASHES if (found := pod.labels.get(label))), "")

@@ -1,0 +1,205 @@
+"""What stands behind a row: a workload or a pod, explained from the latest picture.
+
+Strategy: the explainer of `plumbline explain` is asked about one namespace, with the plan and the
+histories of the picture. Only the texts of the few objects that it shows are read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+
+from app.diagnosis.core.pod_events import PodEvents
+from app.diagnosis.creation_preview import pods_of
+from app.diagnosis.explainer import Explainer, KnownBefore
+from app.diagnosis.gathering import GatheredObjects
+from app.model.errors import BadObject
+from app.model.fields import Json
+from app.model.kinds import ObjectKey, owner_key
+from app.model.pods import Pod
+from app.model.snapshot import Snapshot
+from app.model.vpa import Vpa
+from app.page.core.charts import Chart, ChartLevel, LevelKind, Mark
+from app.page.core.copied_texts import copied_texts
+from app.page.core.derivation import derivations
+from app.page.core.levels import levels_now
+from app.page.core.past import WorkloadPast
+from app.page.core.picture import Picture
+from app.page.core.rows import WorkloadRow, controlled_pods, pods_by_top
+from app.page.core.usage_series import (
+    ChartRange,
+    SeriesKey,
+    UsageQuestion,
+    compiled,
+    escaped,
+    pod_names,
+)
+from app.page.core.workload import WorkloadView, workload_view
+from app.page.core.workload_charts import workload_charts
+from app.page.core.workload_log import event_marks, pod_marks
+from app.page.pasts import PastSettings
+from app.page.pictures import Pictures
+from app.ports import CHECKPOINTS, PODS, VPAS, WORKLOADS, Ref
+from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
+from app.updater.core.decisions import Decision
+
+
+class Details:
+    """Explains what is asked about, from the latest picture."""
+
+    def __init__(self, pictures: Pictures, past: PastSettings | None) -> None:
+        self._pictures = pictures
+        self._past = past
+
+    def of_vpa(
+        self, picture: Picture, namespace: str, name: str, shown: ChartRange
+    ) -> WorkloadView | None:
+        """Return the view of a VPA's workload, None if there is no such VPA."""
+        view = picture.snapshot.of(namespace)
+        vpa = view.vpas.get(name)
+        if vpa is None:
+            return None
+        refs = [Ref(VPAS, namespace, name)]
+        first = next((one for one in _decided(picture, namespace) if one.vpa == name), None)
+        if first is not None:
+            refs.append(Ref(PODS, namespace, first.pod))
+        if vpa.target is not None:
+            refs += _workload_ref(namespace, vpa.target.key)
+        kept = self._written([*refs, *_checkpoint_refs(vpa)])
+        told = self._explainer(picture, namespace, kept).of_vpa(namespace, name)
+        row = next((row for row in _rows(picture, namespace) if row.vpa == name), None)
+        as_written = next((item for item in kept if item["kind"] == VPAS.kind), None)
+        decided = [one for one in _decided(picture, namespace) if one.vpa == name]
+        pods = controlled_pods(view, decided)
+        return replace(
+            workload_view(told, row),
+            charts=self._charts_of_vpa(picture, vpa, pods, shown),
+            derivations=list(derivations(vpa, list(_checkpoints(kept)))),
+            copied=copied_texts(vpa, as_written, None),
+            past=self._past_of_vpa(vpa),
+        )
+
+    def of_workload(
+        self, picture: Picture, namespace: str, key: ObjectKey, shown: ChartRange
+    ) -> WorkloadView | None:
+        """Return the view of a workload that no VPA targets, None if there is none."""
+        row = next((row for row in _rows(picture, namespace) if row.workload == key), None)
+        if row is None:
+            return None
+        view = picture.snapshot.of(namespace)
+        refs = [Ref(PODS, namespace, pod.name) for pod in list(pods_of(view, key))[:1]]
+        refs += _workload_ref(namespace, key)
+        told = self._explainer(picture, namespace, self._written(refs)).of_workload(namespace, key)
+        pods = pods_by_top(view, [key]).get(key, [])
+        names = pod_names(key.kind, key.name, [pod.name for pod in pods])
+        question = UsageQuestion(namespace, names, shown, picture.now)
+        tops = picture.tops.get(namespace, ())
+        offered = next((one.vpa for one in tops if one.key == key), None)
+        return replace(
+            workload_view(told, row),
+            charts=self._charts(picture, question, levels_now(None, pods)),
+            copied=copied_texts(None, None, offered),
+            past=None if self._past is None else self._past.of(namespace, key),
+        )
+
+    def of_pod(
+        self, picture: Picture, namespace: str, name: str, shown: ChartRange
+    ) -> WorkloadView | None:
+        """Return the view of a pod, also of one that is gone but of which events tell."""
+        pod = picture.snapshot.of(namespace).pods.get(name)
+        events = [one for one in picture.events if (one.namespace, one.pod) == (namespace, name)]
+        if pod is None and not events:
+            return None
+        refs = [Ref(PODS, namespace, name)] if pod is not None else []
+        made = _decided(picture, namespace)
+        vpa = next((one.vpa for one in made if one.pod == name), "")
+        if vpa:
+            refs.append(Ref(VPAS, namespace, vpa))
+        told = self._explainer(picture, namespace, self._written(refs)).of_pod(namespace, name)
+        row = next((row for row in _rows(picture, namespace) if vpa and row.vpa == vpa), None)
+        levels = levels_now(
+            picture.snapshot.of(namespace).vpas.get(vpa), [pod] if pod is not None else []
+        )
+        question = UsageQuestion(namespace, escaped([name]), shown, picture.now)
+        charts = self._charts(picture, question, levels, pod_marks(pod) if pod is not None else ())
+        return replace(workload_view(told, row), charts=charts)
+
+    def _past_of_vpa(self, vpa: Vpa) -> WorkloadPast | None:
+        """Return the past of a VPA's workload; of a role none, as recordings know no labels."""
+        if self._past is None or vpa.target is None or vpa.selector is not None:
+            return None
+        return self._past.of(vpa.namespace, vpa.target.key)
+
+    def _charts_of_vpa(
+        self, picture: Picture, vpa: Vpa, pods: Sequence[Pod], shown: ChartRange
+    ) -> list[Chart]:
+        """Return the charts of the pods of a VPA; of a role only the pods that have it now."""
+        names = [pod.name for pod in pods]
+        view, target = picture.snapshot.of(vpa.namespace), vpa.target
+        if target is None or vpa.selector is not None or len(view.rivals(target.key)) > 1:
+            pattern = escaped(names)
+        else:
+            pattern = pod_names(target.key.kind, target.key.name, names)
+        question = UsageQuestion(vpa.namespace, pattern, shown, picture.now)
+        log = self._pictures.log
+        is_watched = self._pictures.source.cluster is not None
+        levels = log.levels(vpa, pods, picture.now) if is_watched else levels_now(vpa, pods)
+        return self._charts(picture, question, levels, log.marks(vpa))
+
+    def _charts(
+        self,
+        picture: Picture,
+        question: UsageQuestion,
+        levels: Mapping[SeriesKey, Mapping[LevelKind, ChartLevel]],
+        marks: Iterable[Mark] = (),
+    ) -> list[Chart]:
+        fits = compiled(question.pods).fullmatch
+        events = (
+            one for one in picture.events if one.namespace == question.namespace and fits(one.pod)
+        )
+        answer = self._pictures.source.history.read(question)
+        return workload_charts(question, answer, levels, [*marks, *event_marks(events)])
+
+    def _written(self, refs: Iterable[Ref]) -> list[Json]:
+        return self._pictures.source.written(refs)
+
+    def _explainer(self, picture: Picture, namespace: str, kept: Sequence[Json]) -> Explainer:
+        """Return what explains objects of a namespace."""
+        source = self._pictures.source
+        whole = picture.snapshot
+        alone = Snapshot({namespace: whole.of(namespace)}, whole.nodes, whole.paused_namespaces)
+        seen = GatheredObjects(alone, source.owners, source.webhook(picture.now), kept)
+        past = PodEvents.of_events(one for one in picture.events if one.namespace == namespace)
+        known = KnownBefore(picture.plan, picture.measured.histories)
+        return Explainer(seen, past, self._pictures.rules, source.clock, picture.now, known)
+
+
+def _decided(picture: Picture, namespace: str) -> Iterable[Decision]:
+    part = picture.plan.namespaces.get(namespace)
+    return part.decisions if part is not None else ()
+
+
+def _rows(picture: Picture, namespace: str) -> Iterable[WorkloadRow]:
+    part = picture.fleet.get(namespace)
+    return part.rows if part is not None else ()
+
+
+def _workload_ref(namespace: str, key: ObjectKey) -> Iterator[Ref]:
+    """Yield where a built-in workload is."""
+    for resource in WORKLOADS:
+        if key == owner_key(resource.api_version, resource.kind, key.name):
+            yield Ref(resource, namespace, key.name)
+
+
+def _checkpoint_refs(vpa: Vpa) -> Iterator[Ref]:
+    """Yield where the checkpoints of a VPA are, unless their names are taken or too long."""
+    for one in vpa.recommendation or ():
+        yield Ref(CHECKPOINTS, vpa.namespace, f"{vpa.name}-{one.container}")
+
+
+def _checkpoints(kept: Iterable[Json]) -> Iterator[Checkpoint]:
+    for item in kept:
+        if item["kind"] == CHECKPOINTS.kind:
+            with suppress(BadObject):  # which tells no history
+                yield read_checkpoint(item)

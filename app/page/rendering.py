@@ -1,0 +1,138 @@
+"""Writes views as HTML: the templates, and the words in which they show amounts and times.
+
+Strategy: a template shows values and decides nothing. All text is escaped, and a name that a
+template does not know is an error, so that no page is half a page.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from datetime import datetime
+from typing import Final
+from urllib.parse import quote
+
+import yaml
+from jinja2 import Environment, PackageLoader, StrictUndefined
+
+from app.diagnosis.core.attention import Attention
+from app.diagnosis.core.facts import Level
+from app.model.errors import BadObject
+from app.model.fields import Json
+from app.model.quantity import CPU, Quantity
+from app.model.text import amount, cores, percent, size, span
+from app.model.times import rfc3339
+from app.page.core.bars import bar_html
+from app.page.core.charts import Drawing, chart_html
+from app.page.core.rows import ResourceTotals
+from app.updater.core.decisions import Action
+
+NOTHING: Final = "–"
+_WIDEST: Final = 1000  # so that no text is folded
+_TONES: Final[Mapping[Attention | str, str]] = {
+    Attention.BLOCKED: "bad",
+    Attention.WAITING: "careful",
+    Attention.UPDATING: "good",
+    Attention.IDLE: "faint",
+    Level.SERIOUS: "bad",
+    Level.WARNING: "careful",
+    Level.UNKNOWN: "careful",
+    Level.FINE: "good",
+    "error": "bad",
+    Action.EVICT: "careful",
+    Action.RESIZE: "good",
+    Action.UNBOOST: "good",
+    Action.WAIT: "careful",
+    Action.NONE: "faint",
+}
+
+
+class Templates:
+    """The templates of all pages."""
+
+    def __init__(self, functions: Mapping[str, Callable[..., str]]) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("app.page"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        self._environment.filters.update(
+            arrow=arrow,
+            bar=bar,
+            chart=chart_html,
+            exact=exact,
+            moment=rfc3339,
+            part=part,
+            percent=percent,
+            range=exact_range,
+            share=share,
+            since=since,
+            tone=tone,
+            whole=whole,
+            yaml=as_yaml,
+        )
+        self._environment.globals.update(functions)
+
+    def page(self, name: str, **values: object) -> bytes:
+        """Return a page."""
+        return self._environment.get_template(f"{name}.html").render(**values).encode()
+
+
+def whole(count: int | None, resource: str) -> str:
+    """Write millicores, or bytes."""
+    if count is None:
+        return NOTHING
+    return cores(count) if resource == CPU else size(count)
+
+
+def exact(text: str, resource: str) -> str:
+    """Write an exact amount with three digits; what is no amount stays as it is."""
+    try:
+        return amount(resource, Quantity.parse(text)) if text else NOTHING
+    except BadObject:
+        return text
+
+
+def exact_range(low: str, high: str, resource: str) -> str:
+    """Write two exact amounts, one if they are equal."""
+    least, most = exact(low, resource), exact(high, resource)
+    return most if low == high else f"{least} to {most}"
+
+
+def arrow(found: ResourceTotals, resource: str) -> str:
+    """Write how a request becomes its target, one amount if they are equal."""
+    request, target = whole(found.request, resource), whole(found.target, resource)
+    return request if found.target is None or request == target else f"{request} → {target}"
+
+
+def bar(found: ResourceTotals, resource: str) -> Drawing | str:
+    """Draw usage, request, target and bounds, if anything is known."""
+    known = (found.request, found.target, found.usage)
+    return "" if known == (None, None, None) else bar_html(resource, found)
+
+
+def share(found: float | None) -> str:
+    """Write a share, which may not be known."""
+    return NOTHING if found is None else percent(found)
+
+
+def tone(level: Attention | str) -> str:
+    """Return the class of a level of attention, of a finding or of an action."""
+    return _TONES.get(level, "")
+
+
+def as_yaml(content: Json) -> str:
+    """Write an object as YAML."""
+    text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=_WIDEST)
+    return text
+
+
+def part(name: str) -> str:
+    """Write a name as a part of a path."""
+    return quote(name, safe="")
+
+
+def since(moment: datetime | None, now: datetime) -> str:
+    """Write how long ago something was."""
+    return NOTHING if moment is None else span(now - moment)

@@ -1,0 +1,284 @@
+"""Who may see the page, and what of it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import cast
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+
+from app.kube.access_review import AccessReviews
+from app.model.errors import Unavailable
+from app.page.access import LinkAccess, OpenAccess, PageAccess, TokenAccess
+from app.page.app import page_app
+from app.page.page_answers import local_path
+from app.page.pictures import Pictures
+from app.page.site import Site
+from app.ports import PODS, Cluster
+from app.runtime.access import Guard
+from tests import make
+from tests.cases import cases
+from tests.page.shown import pictures, shop
+from tests.reached_limits import ReachedLimits
+from tests.runtime.authorities import Authorities
+from tests.sandbox.worlds import SteppedSandbox
+from tests.stepped_clock import SteppedClock
+
+ALICE = {"authorization": "Bearer alice-token"}
+SECRET = [
+    make.vpa_json("vault", namespace="secret", target="Deployment/vault", cpu="1"),
+    make.workload_json("Deployment/vault", namespace="secret"),
+    make.running_json(
+        make.pod_json(name="vault-0", namespace="secret", owner="Deployment/vault", cpu="4")
+    ),
+]
+
+
+@dataclass
+class Door:
+    """A page behind some access, and a browser in front of it."""
+
+    access: PageAccess
+    pictures: Pictures = field(default_factory=lambda: pictures(*shop(), *SECRET))
+    cookies: dict[str, str] = field(default_factory=dict)
+
+    def ask(
+        self,
+        path: str,
+        method: str = "GET",
+        url: str = "https://localhost",
+        body: dict[str, str] | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> httpx.Response:
+        """Ask as a browser does that keeps cookies."""
+        sent = dict(headers or {})
+        if self.cookies:
+            sent["cookie"] = "; ".join(f"{key}={value}" for key, value in self.cookies.items())
+
+        async def exchange() -> httpx.Response:
+            app = page_app(Site(self.pictures), self.access, ReachedLimits())
+            transport = httpx.ASGITransport(app)
+            async with httpx.AsyncClient(transport=transport, base_url=url) as client:
+                return await client.request(method, path, headers=sent, data=body)
+
+        found = asyncio.run(exchange())
+        if (cookie := found.headers.get("set-cookie")) is not None:
+            name, _, value = cookie.partition(";")[0].partition("=")
+            self.cookies[name] = value
+        return found
+
+
+class Guarded(Door):
+    """A page that asks an API server; Alice may see one of two namespaces, Bob all."""
+
+    def __init__(self, *, has_tls: bool = True) -> None:
+        self.clock = SteppedClock()
+        self.authorities = Authorities(SteppedSandbox().sandbox.cluster)
+        self.authorities.know("alice-token", "alice")
+        self.authorities.know("bob-token", "bob")
+        for user, namespace in (("alice", "default"), ("bob", "")):
+            self.authorities.grant(user, "list", namespace)
+            self.authorities.grant(user, "list", namespace, resource=PODS)
+        reviews = AccessReviews(cast("Cluster", self.authorities), self.clock, ReachedLimits())
+        found = pictures(*shop(), *SECRET)
+
+        def namespaces() -> list[str]:
+            return list(found.latest.fleet) if found.latest is not None else []
+
+        access = TokenAccess(Guard(reviews), self.clock.monotonic, namespaces, has_tls=has_tls)
+        super().__init__(access, found)
+
+    def log_in(
+        self, token: str = "alice-token", to: str = "/", headers: Mapping[str, str] | None = None
+    ) -> httpx.Response:
+        """Send a token by the form."""
+        return self.ask("/login", "POST", body={"token": token, "to": to}, headers=headers)
+
+
+# --- in a cluster
+
+
+def test_who_is_not_known_is_led_to_the_form() -> None:
+    """Behind the form it goes on where it began; programs are told to send a token."""
+    found = Guarded().ask("/feed?x=1")
+    assert found.status_code == 303
+    assert parse_qs(urlsplit(found.headers["location"]).query) == {"to": ["/feed?x=1"]}
+    told = Guarded().ask("/fleet.json")
+    assert (told.status_code, "Bearer" in told.headers["www-authenticate"]) == (401, True)
+    assert "vault" not in told.text
+
+
+def test_a_token_becomes_a_session() -> None:
+    """The cookie holds a random id, is sent to this host alone over TLS, and lasts 15 minutes."""
+    door = Guarded()
+    found = door.log_in(to="/feed")
+    cookie = found.headers["set-cookie"]
+    assert (found.status_code, found.headers["location"]) == (303, "/feed")
+    assert cookie.startswith("__Host-plumbline=")
+    for word in ("HttpOnly", "SameSite=Strict", "Secure", "Path=/", "Max-Age=900"):
+        assert word in cookie
+    assert "alice" not in cookie
+    assert "Log out alice" in door.ask("/").text
+
+
+def test_a_session_ends_by_itself() -> None:
+    """However much it is used."""
+    door = Guarded()
+    door.log_in()
+    door.clock.wait(899)
+    assert door.ask("/").status_code == 200
+    door.clock.wait(2)
+    assert door.ask("/").status_code == 303
+
+
+def test_a_session_is_ended_by_who_has_it() -> None:
+    """Logging out deletes the cookie, and the id is worth nothing any more."""
+    door = Guarded()
+    door.log_in()
+    kept = dict(door.cookies)
+    assert "Max-Age=0" in door.ask("/logout", "POST").headers["set-cookie"]
+    door.cookies = kept
+    assert door.ask("/").status_code == 303
+
+
+@cases(
+    "token headers status",
+    {
+        "an unknown token": ("nonsense", {}, 401),
+        "no token": ("", {}, 401),
+        "a form of another site": ("alice-token", {"sec-fetch-site": "cross-site"}, 403),
+    },
+)
+def test_who_sends_no_good_token_is_not_let_in(
+    token: str, headers: dict[str, str], status: int
+) -> None:
+    """The form is shown again, and no cookie is set."""
+    found = Guarded().log_in(token, headers=headers)
+    assert (found.status_code, "set-cookie" in found.headers) == (status, False)
+
+
+def test_what_cannot_be_checked_is_not_let_in() -> None:
+    """An API server that gives no answer closes the page, and says so."""
+    door = Guarded()
+    door.log_in()
+    door.clock.wait(100)
+    door.authorities.error = Unavailable("away")
+    found = door.ask("/")
+    assert found.status_code == 503
+    assert "access cannot be checked" in found.text
+    assert Guarded().log_in("alice-token").status_code == 303
+
+
+def test_nothing_tells_of_other_namespaces() -> None:
+    """Rows, sums, counts and names of what one may not see are not there."""
+    door = Guarded()
+    mine = door.ask("/fleet.json", headers=ALICE).json()
+    assert {row["namespace"] for row in mine["rows"]} == {"default"}
+    assert (mine["namespaces"], mine["sums"]["sized"]) == (["default"], 1)
+    assert mine["sums"]["cpu"]["request"] == 200
+    for path in ("/", "/feed", "/installation", "/feed.json", "/installation.json"):
+        assert "vault" not in door.ask(path, headers=ALICE).text
+
+
+def test_who_may_see_all_is_shown_all() -> None:
+    """One question to the API server is enough then."""
+    door = Guarded()
+    bob = {"authorization": "Bearer bob-token"}
+    assert len(door.ask("/fleet.json", headers=bob).json()["rows"]) == 2
+    namespaces = {
+        one["spec"]["resourceAttributes"]["namespace"]
+        for one in door.authorities.asked
+        if "resourceAttributes" in one["spec"]
+    }
+    assert namespaces == {""}
+
+
+@cases(
+    "path",
+    {
+        "a VPA": ("/namespaces/{}/vpas/vault",),
+        "a pod": ("/namespaces/{}/pods/vault-0",),
+        "a workload": ("/namespaces/{}/workloads/Deployment/vault",),
+        "a filter": ("/?namespace={}",),
+    },
+)
+def test_a_namespace_that_may_not_be_seen_is_as_one_that_is_not(path: str) -> None:
+    """Both have the same answer but for the name."""
+    door = Guarded()
+    hidden, absent = (door.ask(path.format(name), headers=ALICE) for name in ("secret", "sacred"))
+    assert hidden.status_code == absent.status_code == 404
+    assert hidden.text.replace("secret", "sacred") == absent.text
+
+
+def test_rights_are_asked_for_again() -> None:
+    """What was taken away is not shown for more than a minute or so."""
+    door = Guarded()
+    assert len(door.ask("/fleet.json", headers=ALICE).json()["rows"]) == 1
+    asked = len(door.authorities.asked)
+    assert door.ask("/", headers=ALICE).status_code == 200
+    assert len(door.authorities.asked) == asked
+    door.authorities.grants.clear()
+    door.clock.wait(61)
+    assert (
+        "rows" not in door.ask("/fleet.json", headers=ALICE).json()
+        or not (door.ask("/fleet.json", headers=ALICE).json()["rows"])
+    )
+
+
+def test_without_tls_the_cookie_has_another_name() -> None:
+    """A browser refuses the strict one over plain HTTP."""
+    assert Guarded(has_tls=False).access.cookie.name == "plumbline"
+
+
+# --- on one machine
+
+
+def test_loopback_is_open_under_its_own_name() -> None:
+    """Another site whose name is made to lead here reads nothing."""
+    door = Door(OpenAccess())
+    assert door.ask("/", url="http://127.0.0.1:8945").status_code == 200
+    assert door.ask("/", url="http://evil.example:8945").status_code == 421
+
+
+def test_a_link_works_once() -> None:
+    """The browser that opens it first is let in, and no other one."""
+    access = LinkAccess(SteppedClock().monotonic)
+    first, second = Door(access), Door(access)
+    assert first.ask("/").status_code == 401
+    assert first.ask("/enter/nonsense").status_code == 401
+    assert first.ask(f"/enter/{access.token}").status_code == 303
+    assert first.ask("/").status_code == 200
+    assert second.ask(f"/enter/{access.token}").status_code == 401
+    assert second.ask("/").status_code == 401
+    assert second.ask("/fleet.json").status_code == 401
+    first.ask("/logout", "POST")
+    assert first.ask("/").status_code == 401
+
+
+# --- whoever asks
+
+
+@cases("method", {"a form": ("POST",), "a change": ("PUT",), "a deletion": ("DELETE",)})
+def test_nothing_changes_anything(method: str) -> None:
+    """Pages can be read, and that is all."""
+    for path in ("/", "/namespaces/default/vpas/web", "/feed"):
+        assert Door(OpenAccess()).ask(path, method).status_code == 405
+
+
+@cases(
+    "text path",
+    {
+        "a page": ("/feed?x=1", "/feed?x=1"),
+        "another site": ("//evil.example", "/"),
+        "another site by a backslash": ("/\\evil.example", "/"),
+        "a whole address": ("https://evil.example", "/"),
+        "the form itself": ("/login", "/"),
+        "a line break": ("/a\r\nset-cookie: a=b", "/"),
+    },
+)
+def test_a_login_leads_to_pages_of_ours(text: str, path: str) -> None:
+    """Whatever a link to the form says."""
+    assert local_path(text) == path

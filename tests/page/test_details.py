@@ -1,0 +1,143 @@
+"""A workload, its pods and a workload without a VPA are shown with their usage over time."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import orjson
+
+from app.flags.command_line import parse
+from app.model.fields import Json
+from app.page.flags import PageSettings
+from app.page.pictures import Pictures, decision_rules
+from app.page.sources import FileSource
+from app.page.usage_over_time import recorded_history
+from app.ports import Cluster
+from tests import make
+from tests.cases import cases
+from tests.cluster_in_memory import ClusterInMemory
+from tests.make import NOW
+from tests.page.core.usage_samples import minutes
+from tests.page.shown import answer, file_source, pictures, shop
+
+VPA = "/namespaces/default/vpas/web"
+POD = "/namespaces/default/pods/web-0"
+
+
+def used(pod: str, before: float, cpu: str) -> Json:
+    """Return a sample of so many minutes before now."""
+    return {
+        "time": make.time(NOW - minutes(before)),
+        "type": "usage",
+        "namespace": "default",
+        "pod": pod,
+        "container": "app",
+        "cpu": cpu,
+        "memory": "50Mi",
+    }
+
+
+def shown(folder: Path, *objects: Json) -> Pictures:
+    """Return the picture of some objects with a recording of usage."""
+    path = folder / "events.jsonl"
+    events = [used("web-0", 2, "100m"), used("web-1", 2, "300m"), used("web-7", 3, "400m")]
+    path.write_bytes(b"\n".join(map(orjson.dumps, events)) + b"\n{]\n\n5\n")
+    history, problems = recorded_history(path)
+    seen = file_source(objects)
+    source = FileSource(seen._seen, seen.clock, history, problems)
+    found = Pictures(source, decision_rules(parse(PageSettings, [], {})), 10.0, None)
+    found.tick(NOW)
+    return found
+
+
+def charts(found: Pictures, path: str) -> dict[str, list[int]]:
+    """Return the medians that are known, by the title of the chart."""
+    told = answer(found, path).json()["charts"]
+    return {
+        one["title"]: [amount for amount in one.get("usage", {}).get("median", []) if amount]
+        for one in told
+    }
+
+
+def test_a_vpa(tmp_path: Path) -> None:
+    """All pods of the workload count, also those that are gone."""
+    found = shown(tmp_path, *shop())
+
+    assert charts(found, f"{VPA}.json") == {
+        "CPU of app": [400, 100],
+        "Memory of app": [50 * 2**20] * 2,
+    }
+    assert charts(found, f"{VPA}.json?range=24h")["CPU of app"] == [300]
+    assert "from events.jsonl" in answer(found, VPA).text
+
+
+def test_a_role(tmp_path: Path) -> None:
+    """Of a VPA that selects pods of its target only those count."""
+    selector = {"matchLabels": {"no": "pod"}}
+    found = shown(tmp_path, *shop(selector=selector))
+
+    assert charts(found, f"{VPA}.json")["CPU of app"] == []
+
+
+def test_a_pod(tmp_path: Path) -> None:
+    """A pod has charts of its own."""
+    assert charts(shown(tmp_path, *shop()), f"{POD}.json")["CPU of app"] == [100]
+
+
+def test_a_workload_without_a_vpa(tmp_path: Path) -> None:
+    """What is not sized is shown with what it uses."""
+    objects = [one for one in shop() if one["kind"] != "VerticalPodAutoscaler"]
+    path = "/namespaces/default/workloads/StatefulSet/web.json"
+
+    assert charts(shown(tmp_path, *objects), path)["CPU of app"] == [400, 100]
+
+
+def test_what_cannot_be_read(tmp_path: Path) -> None:
+    """A line that is no event is named."""
+    latest = shown(tmp_path, *shop()).latest
+
+    assert latest is not None
+    assert [note.rpartition("/")[2] for note in latest.notes] == ["events.jsonl:4: invalid JSON"]
+
+
+def test_without_a_recording() -> None:
+    """Without usage the charts say how to get it."""
+    page = answer(pictures(*shop()), VPA).text
+
+    assert "give --events to see usage over time" in page
+    assert 'class="request"' in page
+
+
+@cases(
+    "path status told",
+    {
+        "unknown": (f"{VPA}?range=3d", 400, "range is one of 1h, 24h, 14d, not &#34;3d&#34;"),
+        "parameter": (f"{POD}?rang=1h", 400, "did you mean &#34;range&#34;?"),
+        "known": (f"{VPA}?range=14d", 200, 'href="?range=24h"'),
+    },
+)
+def test_ranges(path: str, status: int, told: str) -> None:
+    """A range that does not exist is answered with those that do."""
+    found = answer(pictures(*shop()), path)
+
+    assert found.status_code == status
+    assert told in found.text
+
+
+class LiveSource(FileSource):
+    """Objects of a cluster that goes on."""
+
+    cluster: Cluster | None = ClusterInMemory(lambda: NOW)  # type: ignore[assignment]  # files have none
+
+
+def test_what_changed_is_on_the_chart() -> None:
+    """A request that changed while the page looked on is drawn in steps."""
+    seen = file_source(shop())
+    rules = decision_rules(parse(PageSettings, [], {}))
+    found = Pictures(LiveSource(seen._seen, seen.clock), rules, 10.0, None)
+    found.tick(NOW)
+    vpa = seen.snapshot.of("default").vpas["web"]
+    found.log.note("default", [(vpa, [make.pod(cpu="300m")])], NOW + minutes(5))
+
+    told = answer(found, f"{VPA}.json?range=1h").json()["charts"][0]["levels"]["request"]
+    assert [amount for _, amount in told["changes"]] == [100, 300]
