@@ -47,9 +47,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if os.environ.get(_TRACE):
             raise
         if words[0] in _PROCESSES:  # whose logs are read by those who look for mistakes
-            log.critical("ended by a mistake of the program", exc_info=True)
+            log.critical("ended by a bug", exc_info=True)
         told = f"{type(error).__name__}: {error}".partition("\n")[0]
-        return _fail(f"this is a mistake of the program: {told}; {_TRACE}=1 shows where", 1)
+        return _fail(f"this is a bug of Plumbline: {told}; {_TRACE}=1 shows where", 1)
 
 
 def _run(words: list[str]) -> int:
@@ -63,8 +63,14 @@ def _run(words: list[str]) -> int:
         print(overview(program_name()), file=sys.stderr)
         return 2
     name = "version" if name == "--version" else name
+    if name.startswith("-") and any(word in VERBS for word in rest):
+        command = next(word for word in rest if word in VERBS)
+        others = [word for word in words if word != command]
+        right = " ".join((program_name(), command, *others))
+        raise BadSetting(f"flags come after the command: {right}")
     if name not in VERBS:
-        raise BadSetting(f'unknown command "{name}"{nearest(name, VERBS)}')
+        meant = nearest(name, VERBS) or f"; {program_name()} --help lists all"
+        raise BadSetting(f'unknown command "{name}"{meant}')
     code = VERBS[name](rest, os.environ)
     if sys.stdout is not None:
         sys.stdout.flush()  # here, where a reader that has left is not an error
@@ -77,14 +83,20 @@ def _trouble(error: ClusterError) -> str:
         case NotFound():
             return str(error)
         case ClusterError(reason="Recommender", status=401):
-            return f"the recommender does not know us: {error}; name a token with --token-file"
+            return (
+                f"the recommender refuses the credentials: {error}; name a token with --token-file"
+            )
         case ClusterError(reason="Recommender"):
             return f"the recommender does not answer: {error}; forward its port with {_FORWARD}"
+        case ClusterError(reason="Prometheus"):
+            return (
+                f"usage cannot be read: {error}; see --prometheus-address and the flags beside it"
+            )
         case Refused(status=401):
-            return f"the cluster does not know us: {error}; log in, or choose another --context"
+            return f"authentication failed: {error}; log in, or choose another --context"
         case Refused():
-            return f"the cluster does not allow it: {error}; ask for that right"
-    told = "see whether kubectl reaches it, or choose another --kubeconfig or --context"
+            return f"permission denied: {error}; RBAC has to allow it"
+    told = "check that kubectl reaches it, or choose another --kubeconfig or --context"
     return f"the cluster cannot be reached: {error}; {told}"
 
 

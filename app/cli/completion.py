@@ -6,13 +6,13 @@ first; behind a flag come the words that it takes, or files; anything else gets 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Annotated, Final
+from typing import Final
 
 from app.flags.command_line import schema
-from app.flags.flags import Flag, Rest
+from app.flags.flags import Flag, rest
 
 
 class Shell(StrEnum):
@@ -27,7 +27,7 @@ class Shell(StrEnum):
 class CompletionSettings:
     """All that completion can be told."""
 
-    shells: Annotated[tuple[str, ...], Rest("|".join(Shell), "the shell that reads it")]
+    shells: tuple[str, ...] = rest("|".join(Shell), "the shell that reads it")
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +47,7 @@ class Verb:
 
 Verbs = tuple[Verb, ...]
 _HELP: Final = "--help"
+_FILES, _NO_FILES = ":0", ":4"  # as the programs that kubectl asks end what they offer
 
 
 def script(shell: Shell, verbs: Verbs) -> str:
@@ -55,9 +56,9 @@ def script(shell: Shell, verbs: Verbs) -> str:
 
 
 def _choices(flag: Flag) -> tuple[str, ...]:
-    """Return the words that a flag takes, none if it takes anything."""
-    word = flag.kind.word
-    return tuple(word.split("|")) if "|" in word else ()
+    """Return the words that a flag takes, none if it takes anything; capitals stand for others."""
+    words = flag.kind.word.split("|")
+    return tuple(word for word in words if not word.isupper()) if words[1:] else ()
 
 
 def _takes_files(flag: Flag) -> bool:
@@ -66,6 +67,31 @@ def _takes_files(flag: Flag) -> bool:
 
 def _spellings(verb: Verb) -> list[str]:
     return [way for flag in verb.flags for way in flag.spellings] + [_HELP]
+
+
+# --- kubectl, which asks a program of its own
+
+
+def for_kubectl(words: Sequence[str], verbs: Verbs) -> Iterator[str]:
+    """Yield what fits the last of some words, and at the end whether files fit as well."""
+    *before, typed = words or [""]
+    if not before:
+        yield from (name for verb in verbs if (name := verb.name).startswith(typed))
+        yield _NO_FILES
+        return
+    verb = next((verb for verb in verbs if verb.name == before[0]), None)
+    if verb is None:
+        yield _NO_FILES
+        return
+    flag = next((flag for flag in verb.flags if before[-1] in flag.spellings), None)
+    if flag is None or flag.kind.is_switch:
+        offered: Sequence[str] = (*verb.words, *_spellings(verb))
+        has_files = not typed.startswith("-")
+    else:
+        offered, has_files = _choices(flag), _takes_files(flag)
+    found = [word for word in offered if word.startswith(typed)]
+    yield from found
+    yield _FILES if has_files and not found else _NO_FILES
 
 
 # --- bash

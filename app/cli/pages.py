@@ -3,25 +3,32 @@
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 from app.admission.flags import AdmissionSettings
 from app.cli.completion import CompletionSettings
+from app.commands.backtest_flags import BacktestSettings
 from app.commands.flags import (
     AdmitSettings,
     CertsSettings,
     DoctorSettings,
     ExplainSettings,
+    InitSettings,
     ManifestsSettings,
     PlanSettings,
-    RecommendationsSettings,
+    ValidateSettings,
     VersionSettings,
 )
+from app.commands.recommendations_flags import RecommendationsSettings
+from app.commands.record_flags import RecordSettings
 from app.commands.replay_flags import ReplaySettings
 from app.flags.command_line import FlagGroup, Schema, schema
 from app.flags.flags import Flag
 from app.flags.shared import NO_EFFECT
+from app.model.errors import BadSetting
+from app.model.text import nearest
+from app.page.flags import PageSettings, ReportSettings
 from app.recommender.flags import RecommenderSettings
 from app.run.flags import RunSettings
 from app.updater.flags import UpdaterSettings
@@ -41,33 +48,49 @@ variable."""
 
 # What stands behind a semicolon is left out of overviews.
 PURPOSES: Final[dict[str, tuple[type, str]]] = {
-    "run": (RunSettings, "Run all of it here, on a cluster in memory; one process for all three."),
+    "run": (
+        RunSettings,
+        "Run everything on an in-memory cluster; all three components in one process.",
+    ),
     "admission": (AdmissionSettings, "Serve the admission webhook."),
     "recommender": (RecommenderSettings, "Watch usage and recommend requests."),
-    "updater": (UpdaterSettings, "Bring running pods to what is recommended for them."),
+    "updater": (UpdaterSettings, "Resize or evict pods whose requests are off."),
+    "page": (PageSettings, "Show all of it in a browser; read-only."),
+    "report": (ReportSettings, "Write all pages into one file that opens without a server."),
     "recommendations": (RecommendationsSettings, "Compare requests with what is recommended."),
     "explain": (
         ExplainSettings,
-        "Tell what a pod or a VPA's pods get, and why; also what is done about them.",
+        "Explain what a pod or a VPA's pods get; also what the updater does about them.",
     ),
-    "plan": (PlanSettings, "Tell what the updater would do now, and why; nothing is touched."),
+    "plan": (PlanSettings, "Show what the updater would do now, and why; nothing is changed."),
+    "init": (InitSettings, "Print VPAs in mode Off for workloads that have none."),
+    "validate": (ValidateSettings, "Check VPAs in files before they are applied; for pipelines."),
     "doctor": (
         DoctorSettings,
-        "Check an installation, and tell what mends it; nothing is changed.",
+        "Check an installation and suggest fixes; nothing is changed.",
     ),
     "admit": (AdmitSettings, "Answer AdmissionReviews without a server."),
-    "replay": (ReplaySettings, "Play recorded usage through the recommender; without a cluster."),
-    "certs": (CertsSettings, "Make a CA and a serving certificate; good ones stay."),
-    "manifests": (ManifestsSettings, "Print documents that are applied to a cluster."),
-    "completion": (CompletionSettings, "Print what completes command lines in a shell."),
+    "replay": (ReplaySettings, "Run the recommender on recorded usage; without a cluster."),
+    "record": (RecordSettings, "Record the history of containers from Prometheus; for back-tests."),
+    "backtest": (
+        BacktestSettings,
+        "Compare settings on recorded usage; what would have been reserved, killed and resized.",
+    ),
+    "choose": (
+        BacktestSettings,
+        "Choose settings by recorded usage; only what is surely better than the present ones.",
+    ),
+    "certs": (CertsSettings, "Make a CA and a serving certificate; valid ones are kept."),
+    "manifests": (ManifestsSettings, "Print manifests to apply to a cluster."),
+    "completion": (CompletionSettings, "Print a completion script for a shell."),
     "version": (VersionSettings, "Print the version."),
 }
 EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "run": (
-        ("plumbline run", "a minute of the built-in shop a second, until Ctrl-C"),
-        ("plumbline run --speed max --for 24h", "a day of it, as fast as can be"),
+        ("plumbline run", "the built-in shop at 60x speed, until Ctrl-C"),
+        ("plumbline run --speed max --for 24h", "a simulated day, as fast as possible"),
         ("plumbline run --objects manifests/", "with your own workloads and VPAs"),
-        ("plumbline run --kubeconfig config --dry-run", "beside a real cluster, writing nothing"),
+        ("plumbline run --kubeconfig config --dry-run", "on a real cluster: read-only"),
     ),
     "admission": (
         ("plumbline admission", "in a pod, with its service account"),
@@ -82,7 +105,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "what a pod gets, and why",
         ),
         (
-            "kubectl get vpa,deploy -A -o json | plumbline admit --objects - -- review.json",
+            "kubectl get vpa,deploy -A -o json | plumbline admit --objects - review.json",
             "by the objects of a cluster",
         ),
         (
@@ -90,17 +113,42 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "many reviews, a row each",
         ),
     ),
-    "certs": (("plumbline certs --certs-dir certs --days 90", "make them for three months"),),
+    "record": (
+        (
+            "plumbline record --prometheus-address http://localhost:9090 -o fleet.npz",
+            "two weeks of all namespaces",
+        ),
+        (
+            "plumbline record --prometheus-address URL -n shop --step 1m -o shop.npz",
+            "one namespace, by the minute",
+        ),
+    ),
+    "certs": (("plumbline certs --certs-dir certs --days 90", "valid for three months"),),
     "updater": (
         ("plumbline updater", "in a pod, with its service account"),
-        ("plumbline updater --kubeconfig config --dry-run", "decide and tell, touch nothing"),
+        ("plumbline updater --kubeconfig config --dry-run", "only report what would be done"),
+    ),
+    "page": (
+        ("plumbline page", "of the cluster of the kubeconfig, at http://localhost:8945/"),
+        ("plumbline page --objects cluster.yaml", "by the objects in a file"),
+        ("plumbline page --recording shop.npz", "with what other settings would have requested"),
+    ),
+    "report": (
+        ("plumbline report -o report.html", "of the cluster of the kubeconfig"),
+        ("plumbline report -o report.html --objects cluster.yaml", "by the objects in a file"),
     ),
     "recommendations": (
         ("plumbline recommendations -n shop", "of one namespace"),
-        ("plumbline recommendations -A -o csv", "of all, for a table program"),
+        ("plumbline recommendations -A --sort-by=-memory", "most short of memory first"),
+        ("plumbline recommendations deploy/web -w", "of a workload, whenever it changes"),
+        ("plumbline recommendations -A -o csv", "of all namespaces, for a spreadsheet"),
+        (
+            "plumbline recommendations -n shop --prometheus-address=http://localhost:9090",
+            "also of workloads without a VPA, from the usage that Prometheus has",
+        ),
         (
             "plumbline recommendations --from http://localhost:8942 web",
-            "of VPA web, from a recommender that is forwarded to here",
+            "of VPA web, from a port-forwarded recommender",
         ),
         (
             "kubectl get vpa,pod,sts -A -o json | plumbline recommendations --objects -",
@@ -108,14 +156,29 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
     ),
     "explain": (
-        ("plumbline explain pod/web-0 -n shop", "what becomes of a pod, and why"),
-        ("plumbline explain vpa/web", "what becomes of the pods of a VPA"),
-        ("plumbline explain -l app=web", "what becomes of all pods with a label"),
+        ("plumbline explain pod/web-0 -n shop", "what a pod gets, and why"),
+        ("plumbline explain vpa/web", "what the pods of a VPA get"),
+        ("plumbline explain deploy/web", "of a workload; without pods what a new one would get"),
+        ("plumbline explain -l app=web", "what all pods with a label get"),
         ("plumbline explain web-0 --objects cluster.yaml", "by the objects in a file"),
     ),
+    "init": (
+        ("plumbline init -n shop", "what would be created for a namespace"),
+        ("plumbline init -n shop | kubectl apply -f -", "create them; they change nothing"),
+        ("plumbline init deploy/web -o table", "for a workload; what it would be called"),
+    ),
+    "validate": (
+        ("plumbline validate manifests/", "VPAs with the workloads beside them"),
+        (
+            "kubectl get deploy,hpa -A -o yaml | plumbline validate vpa.yaml --objects -",
+            "for the workloads of a cluster",
+        ),
+        ("plumbline validate vpa.yaml --strict -o json", "warnings too end with 1; for a program"),
+    ),
     "doctor": (
-        ("plumbline doctor --before", "is a cluster ready for an installation?"),
-        ("plumbline doctor", "is all well with it?"),
+        ("plumbline doctor --before", "check a cluster before an installation"),
+        ("plumbline doctor", "check an installation"),
+        ("plumbline doctor --objects manifests/", "check the VPAs in files"),
         ("plumbline doctor -o json", "for a pipeline; exit code 1 if something is serious"),
     ),
     "recommender": (
@@ -135,17 +198,46 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
             "the same, for people",
         ),
     ),
+    "backtest": (
+        ("plumbline backtest shop.npz", "what the present flags would have done"),
+        (
+            "plumbline backtest shop.npz --set target-cpu-percentile=0.95",
+            "beside another percentile",
+        ),
+        (
+            "plumbline backtest shop.npz --objects cluster.yaml --set update-mode=Recreate",
+            "within the policies, LimitRanges and HPAs of a cluster; beside another update mode",
+        ),
+        (
+            "plumbline backtest --prometheus-address=http://localhost:9090 shop.npz -n shop",
+            "record first, into that file",
+        ),
+    ),
+    "choose": (
+        ("plumbline choose shop.npz", "the best of twelve settings, if it is surely better"),
+        (
+            "plumbline choose shop.npz --price-core=0.03 --price-gib=0.004",
+            "by what a core and a GiB cost in an hour",
+        ),
+    ),
     "plan": (
         ("plumbline plan -n shop", "what would be done about the pods of a namespace"),
         ("plumbline plan -A -o json web", "about those of VPA web, as JSON"),
         ("plumbline plan --objects cluster.yaml", "for the objects in a file"),
     ),
     "manifests": (
-        ("plumbline manifests crd | kubectl apply -f -", "teach a cluster what VPAs are"),
+        (
+            "plumbline manifests crd | kubectl apply --server-side --force-conflicts -f -",
+            "install the CRDs",
+        ),
+        (
+            "plumbline manifests all --image registry.example.com/plumbline:0.1.0",
+            "everything, with your image",
+        ),
         ("plumbline manifests all -o name", "what would be applied"),
         (
             "plumbline manifests webhooks --inject-ca-from=kube-system/plumbline-webhook",
-            "what calls a webhook that does not register itself",
+            "webhook configurations for a webhook that does not register itself",
         ),
     ),
     "completion": (
@@ -174,7 +266,7 @@ def help_text(settings: type, command: str, purpose: str, program: str = "plumbl
     words = [program, command]
     words += ["[FLAG...]"] if any(found.flags) else []
     words += [rest.word] if rest else []
-    lines = [f"usage: {' '.join(words)}", "", purpose]
+    lines = [f"usage: {' '.join(words)}", "", *textwrap.wrap(purpose, _WIDTH)]
     if rest:
         lines += ["", f"  {rest.word}", *_wrapped(rest.meaning)]
     lines += _examples(command, program)
@@ -186,8 +278,23 @@ def help_text(settings: type, command: str, purpose: str, program: str = "plumbl
             default = _default(flag)
             lines += _wrapped(flag.meaning + (f" (default {default})" if default else ""))
     if accepted := _accepted(found):
-        lines += ["", "Accepted, without effect:", *_wrapped(" ".join(accepted))]
+        lines += ["", "Accepted for compatibility, ignored:", *_wrapped(" ".join(accepted))]
     return "\n".join(lines) + "\n"
+
+
+def one_of(known: Sequence[str], words: Sequence[str], command: str, what: str) -> str:
+    """Return the one word after a command.
+
+    Raises:
+        BadSetting: there is none, or several, or it is not known.
+    """
+    if len(words) == 1 and words[0] in known:
+        return words[0]
+    usage = f"usage: {command} {'|'.join(known)}"
+    if len(words) != 1:
+        raise BadSetting(usage)
+    meant = nearest(words[0], known) or ";"
+    raise BadSetting(f'unknown {what} "{words[0]}"{meant} {usage}')
 
 
 def overview(program: str = "plumbline") -> str:
@@ -211,7 +318,7 @@ def _examples(command: str, program: str) -> Iterator[str]:
     if examples := EXAMPLES.get(command, ()):
         yield from ("", "Examples:")
     for words, meaning in examples:
-        yield f"  # {meaning}"
+        yield from textwrap.wrap(meaning, _WIDTH, initial_indent="  # ", subsequent_indent="  # ")
         yield f"  {words.replace('plumbline', program, 1)}"
 
 
@@ -248,7 +355,7 @@ def flags_page() -> str:
             if flags := _effective(group):
                 lines += ["", f"### {group.title}", "", *_table(flags)]
         if accepted := ", ".join(f"`{name}`" for name in _accepted(found)):
-            lines += ["", f"Accepted, without effect: {accepted}."]
+            lines += ["", f"Accepted for compatibility, ignored: {accepted}."]
     return "\n".join(lines) + "\n"
 
 

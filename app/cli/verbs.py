@@ -10,28 +10,35 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import nullcontext
+from dataclasses import replace
 from functools import wraps
 from importlib.metadata import version as installed_version
 from pathlib import Path
-from typing import Final, TextIO, TypeVar
+from typing import Final, TypeVar
 
 from app.admission.flags import AdmissionSettings
-from app.cli.completion import CompletionSettings, Shell, Verb, script
-from app.cli.pages import PURPOSES, help_text, summary
+from app.cli.completion import CompletionSettings, Shell, Verb, for_kubectl, script
+from app.cli.pages import PURPOSES, help_text, one_of, summary
+from app.cli.showing import Environment, end, print_lines, show
+from app.commands.backtest_flags import BacktestSettings
 from app.commands.flags import (
     AdmitSettings,
     CertsSettings,
     DoctorSettings,
     ExplainSettings,
+    InitSettings,
     ManifestsSettings,
     PlanSettings,
-    RecommendationsSettings,
+    ValidateSettings,
     VersionSettings,
 )
+from app.commands.recommendations_flags import RecommendationsSettings
+from app.commands.record_flags import RecordSettings
 from app.commands.replay_flags import ReplaySettings
 from app.flags.command_line import asks_for_help, parse
 from app.model.errors import BadSetting
-from app.output import Output, Report, Text, line, shown
+from app.output import Output, Report, Text, line
+from app.page.flags import PageSettings, ReportSettings
 from app.ports import Clock
 from app.recommender.flags import RecommenderSettings
 from app.run.flags import RunSettings
@@ -39,19 +46,26 @@ from app.runtime.metrics_folder import metrics_folder
 from app.updater.flags import UpdaterSettings
 
 PLUGIN: Final = "kubectl-plumbline"  # kubectl finds plugins by such names
-PROBLEMS_FOUND: Final = 1
+_ASKS_DEMO: Final = (
+    PlanSettings,
+    ExplainSettings,
+    RecommendationsSettings,
+    DoctorSettings,
+)
 
 Arguments = Sequence[str]
-Environment = Mapping[str, str]
 S = TypeVar("S")
 Q = TypeVar(
     "Q",
-    RecommendationsSettings,
     ExplainSettings,
     PlanSettings,
+    RecommendationsSettings,
     DoctorSettings,
+    InitSettings,
+    ValidateSettings,
     CertsSettings,
     VersionSettings,
+    BacktestSettings,
 )
 
 
@@ -92,15 +106,41 @@ def _question(kind: type[Q]) -> Callable[[Callable[[Q, Clock], Report]], Work]:
     def register(ask: Callable[[Q, Clock], Report]) -> Work:
         @wraps(ask)
         def work(settings: Q, environment: Environment) -> int:
-            from app.runtime.clock import SystemClock
+            from app.runtime.logs import start_sentences
 
-            # What people should know is in the report; commands that log as well begin to.
-            logging.getLogger().addHandler(logging.NullHandler())
-            return show(ask(settings, SystemClock()), settings.showing.output, environment)
+            settings, clock = _reached(settings)
+            start_sentences()
+            return show(ask(settings, clock), settings.showing.output, environment)
 
         return _verb(kind)(work)
 
     return register
+
+
+def _reached(settings: Q) -> tuple[Q, Clock]:
+    """Return settings that lead to the cluster that is asked, and its clock.
+
+    Raises:
+        BadSetting: the demo is asked for, and does not run.
+    """
+    from app.runtime.clock import SystemClock
+
+    if not isinstance(settings, _ASKS_DEMO) or not settings.demo.is_asked:
+        return settings, SystemClock()
+    if not isinstance(settings, DoctorSettings) and settings.offline.objects:
+        raise BadSetting("--demo and --objects exclude each other")
+    from app.run.demo_clusters import DemoClock, demo_gates, running_demo
+
+    kubeconfig = running_demo(settings.cluster.kubeconfig)
+    reach = replace(settings.cluster, kubeconfig=kubeconfig, context="")
+    settings = replace(settings, cluster=reach)
+    if (
+        isinstance(settings, PlanSettings | ExplainSettings | PageSettings)
+        and not settings.deciding.gates.enabled
+    ):
+        deciding = replace(settings.deciding, gates=demo_gates(kubeconfig))
+        settings = replace(settings, deciding=deciding)
+    return settings, DemoClock(kubeconfig)
 
 
 # --- the processes
@@ -145,15 +185,42 @@ def updater(settings: UpdaterSettings, _environment: Environment) -> int:
     return serve(settings)
 
 
+@_verb(PageSettings)
+def page(settings: PageSettings, _environment: Environment) -> int:
+    """Show the page."""
+    from app.commands.page_past import recorded_past
+    from app.page.process import serve
+    from app.runtime.clock import SystemClock
+
+    return serve(settings, SystemClock(), recorded_past(settings))
+
+
+@_verb(ReportSettings)
+def report(settings: ReportSettings, _environment: Environment) -> int:
+    """Write all pages into one file."""
+    from app.page.report import write_report
+    from app.runtime.clock import SystemClock
+    from app.runtime.logs import start_sentences
+
+    start_sentences()
+    print(write_report(settings, SystemClock()))
+    return 0
+
+
 # --- what is asked
 
 
-@_question(RecommendationsSettings)
-def recommendations(settings: RecommendationsSettings, clock: Clock) -> Report:
+@_verb(RecommendationsSettings)
+def recommendations(settings: RecommendationsSettings, environment: Environment) -> int:
     """List recommendations beside requests."""
-    from app.commands.recommendations import recommendations_report
+    from app.commands.recommendations import recommendations_reports
 
-    return recommendations_report(settings, clock)
+    settings, clock = _reached(settings)
+    logging.getLogger().addHandler(logging.NullHandler())  # what to know is in the report
+    code = 0
+    for report in recommendations_reports(settings, clock):
+        code = show(report, settings.showing.output, environment)
+    return code
 
 
 @_question(ExplainSettings)
@@ -167,11 +234,27 @@ def explain(settings: ExplainSettings, clock: Clock) -> Report:
 @_question(PlanSettings)
 def plan(settings: PlanSettings, clock: Clock) -> Report:
     """Tell what the updater would do now."""
-    from app.commands.plan import plan_report
-    from app.runtime.logs import start_logging
+    from app.commands.plan_report import plan_report
+    from app.runtime.logs import start_sentences
 
-    start_logging(settings.logging.verbosity)
+    start_sentences(settings.logging.verbosity)
     return plan_report(settings, clock)
+
+
+@_question(InitSettings)
+def init(settings: InitSettings, clock: Clock) -> Report:
+    """Print VPAs for workloads that have none."""
+    from app.commands.init import init_report
+
+    return init_report(settings, clock)
+
+
+@_question(ValidateSettings)
+def validate(settings: ValidateSettings, clock: Clock) -> Report:
+    """Check VPAs in files."""
+    from app.commands.validate_report import validate_report
+
+    return validate_report(settings, clock)
 
 
 @_question(DoctorSettings)
@@ -185,12 +268,13 @@ def doctor(settings: DoctorSettings, clock: Clock) -> Report:
 @_verb(AdmitSettings)
 def admit(settings: AdmitSettings, environment: Environment) -> int:
     """Answer reviews from files."""
-    from app.commands.admit import answer_lines, answer_report
+    from app.commands.admit import given_reviews
 
-    output = settings.answering.output
-    if output is Output.JSON:
-        return _print_lines(answer_lines(settings))
-    return show(answer_report(settings), output, environment)
+    output, asked = settings.answering.output, given_reviews(settings)
+    if output is not Output.JSON:
+        return show(asked.report(), output, environment)
+    print_lines(asked.lines())
+    return end(Report(Text(()), (), (), asked.notes, is_partial=asked.is_partial))
 
 
 @_verb(ReplaySettings)
@@ -199,8 +283,33 @@ def replay(settings: ReplaySettings, environment: Environment) -> int:
     from app.commands.replay import played, summed_up
 
     if settings.showing.is_streamed:
-        return _print_lines(played(settings))
+        return print_lines(played(settings))
     return show(summed_up(settings), settings.showing.output, environment)
+
+
+@_verb(RecordSettings)
+def record(settings: RecordSettings, environment: Environment) -> int:
+    """Record the history of containers from Prometheus."""
+    from app.commands.record import record_report
+    from app.runtime.clock import SystemClock
+
+    return show(record_report(settings, SystemClock()), Output.TABLE, environment)
+
+
+@_question(BacktestSettings)
+def backtest(settings: BacktestSettings, clock: Clock) -> Report:
+    """Tell what settings would have made of recorded usage."""
+    from app.commands.backtest import backtest_report
+
+    return backtest_report(settings, clock)
+
+
+@_question(BacktestSettings)
+def choose(settings: BacktestSettings, clock: Clock) -> Report:
+    """Choose settings by recorded usage."""
+    from app.commands.choose import choose_report
+
+    return choose_report(settings, clock)
 
 
 @_question(CertsSettings)
@@ -225,73 +334,67 @@ def manifests(settings: ManifestsSettings, environment: Environment) -> int:
     """Print documents that are applied to a cluster."""
     from app.kube.manifests import documents
 
-    if len(settings.names) != 1 or settings.names[0] not in documents.PRINTED:
-        raise BadSetting(f"usage: {program_name()} manifests {'|'.join(documents.PRINTED)}")
-    (name,) = settings.names
-    output = settings.printing.output
+    name = one_of(documents.PRINTED, settings.names, f"{program_name()} manifests", "document")
+    output, image = settings.printing.output, settings.deployments.image
+    if image and name not in documents.WITH_IMAGE:
+        raise BadSetting(f"--image is for the documents {', '.join(documents.WITH_IMAGE)}")
     if name == documents.WEBHOOKS:
         from app.commands.manifests import webhooks_report
 
         return show(webhooks_report(settings), output, environment)
     if settings.about_webhooks != parse(ManifestsSettings, (), environment).about_webhooks:
         raise BadSetting(f"only the document {documents.WEBHOOKS} is made by such flags")
+    if name in documents.WITH_IMAGE and not image:
+        told = "no registry has the image of these Deployments; name yours with --image"
+        print(f"plumbline: {told}", file=sys.stderr)
     if output is Output.YAML:
-        print(documents.text(name), end="")
+        print(documents.text(name, image), end="")
         return 0
     from app.commands.manifests import manifests_report
 
-    return show(manifests_report(documents.objects(name)), output, environment)
+    return show(manifests_report(documents.objects(name, image)), output, environment)
 
 
 @_verb(CompletionSettings)
 def completion(settings: CompletionSettings, _environment: Environment) -> int:
     """Print a script that completes command lines in a shell."""
-    if len(settings.shells) != 1 or settings.shells[0] not in tuple(Shell):
-        raise BadSetting(f"usage: {program_name()} completion {'|'.join(Shell)}")
+    shell = Shell(one_of(tuple(Shell), settings.shells, f"{program_name()} completion", "shell"))
+    print(script(shell, completed_verbs()), end="")
+    return 0
+
+
+def completed_verbs() -> tuple[Verb, ...]:
+    """Return all that can be typed."""
+    from app.commands.workload_names import SHORT_NAMES
     from app.kube.manifests import documents
 
     known: Mapping[str, Iterable[str]]
-    known = {"manifests": documents.PRINTED, "completion": Shell, "explain": ("pod/", "vpa/")}
-    verbs = tuple(
+    workloads = tuple(f"{word}/" for word in (*SHORT_NAMES.values(), "job"))
+    known = {
+        "manifests": documents.PRINTED,
+        "completion": Shell,
+        "explain": ("pod/", "vpa/", *workloads),
+        "recommendations": ("vpa/", *workloads),
+        "init": workloads,
+    }
+    return tuple(
         Verb(name, summary(name), kind, tuple(known.get(name, ())))
         for name, (kind, _) in PURPOSES.items()
     )
-    print(script(Shell(settings.shells[0]), verbs), end="")
+
+
+def complete_for_kubectl() -> int:
+    """Offer words to kubectl, which asks the program `kubectl_complete-plumbline`."""
+    for word in for_kubectl(sys.argv[1:], completed_verbs()):
+        print(word)
     return 0
 
 
 @_question(VersionSettings)
 def version(_settings: VersionSettings, _clock: Clock) -> Report:
     """Print the version."""
-    found = {"name": "plumbline", "version": installed_version("plumbline")}
-    return Report(Text([line(" ".join(found.values()))]), [found], [found["name"]])
+    from app.commands.built_from import commit
 
-
-# --- showing a report
-
-
-def show(report: Report, output: Output, environment: Environment) -> int:
-    """Print a report, its notes on standard error; return 1 if something serious was found."""
-    is_coloured = _wants_colours(sys.stdout, environment)
-    for each in shown(report, output, is_coloured=is_coloured):
-        print(each)
-    if sys.stdout is not None:
-        sys.stdout.flush()  # so that notes stand below
-    if sys.stderr is not None:
-        for note in report.notes:
-            print(f"plumbline: {note}", file=sys.stderr)
-    return PROBLEMS_FOUND if report.is_bad else 0
-
-
-def _wants_colours(stream: TextIO | None, environment: Environment) -> bool:
-    """Whether a stream leads to a terminal that shows colours, and they are wanted."""
-    if stream is None or environment.get("NO_COLOR") or environment.get("TERM") == "dumb":
-        return False
-    return stream.isatty()
-
-
-def _print_lines(lines: Iterable[bytes]) -> int:
-    """Print lines as they come, because there may be many."""
-    for each in lines:
-        sys.stdout.buffer.write(each)
-    return 0
+    found = {"name": "plumbline", "version": installed_version("plumbline"), "commit": commit()}
+    shown = f"plumbline {found['version']}" + (f" ({found['commit']})" if found["commit"] else "")
+    return Report(Text([line(shown)]), [found], [found["name"]])

@@ -1,15 +1,16 @@
 """Answers reviews from files, by objects from files.
 
 Strategy: the same reviewer as behind the server, and the same sources as without a cluster; every
-review is a question of its own. A flag for several paths takes all words up to the next flag, so
-reviews may stand among the objects: a review is known by its looks wherever it was named.
+review is a question of its own. All reviews are read before the first one is answered, so that
+what is no review ends the command before it has printed anything.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Sequence
-from itertools import chain
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final
 
 import orjson
@@ -18,23 +19,24 @@ from prometheus_client import CollectorRegistry
 from app.admission.knowledge import recorded_sources, review_rules
 from app.admission.metrics import AdmissionMetrics
 from app.admission.responses import (
-    Call,
+    Arrival,
     decoded,
     explained_unreadable,
 )
 from app.admission.reviews import Reviewer
 from app.commands.flags import AdmitSettings, AnswerFlags
-from app.kube.files import Document, Unreadable, documents
+from app.kube.files import Document, RecordedCluster, Unreadable, given_objects
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Json
+from app.model.kinds import BUILT_IN_KINDS
 from app.model.quantity import Quantity
 from app.model.review import AdmissionRequest, read_review, uid_of
 from app.model.text import amount
 from app.output import Line, Piece, Report, Table, Tone
+from app.ports import PODS, VPAS
 from app.runtime.clock import SystemClock
-from app.runtime.logs import start_logging
-
-log = logging.getLogger("commands.admit")
+from app.runtime.garbage import without_collection
+from app.runtime.logs import start_sentences
 
 _PATIENCE_SECONDS = 10.0
 _REVIEW = "AdmissionReview"
@@ -42,105 +44,103 @@ _REVIEW = "AdmissionReview"
 _COLUMNS: Final = ("REVIEW", "NAMESPACE", "OBJECT", "ANSWER", "REQUESTS", "WHY")
 _UNNAMED: Final = "-"
 
-ReviewDocument = Document | Unreadable
+
+@dataclass(frozen=True, slots=True)
+class GivenReviews:
+    """The reviews of a command line, and who answers them."""
+
+    reviewer: Reviewer
+    reviews: list[Document]
+    shown: AnswerFlags
+    notes: list[str]  # about objects and files
+    is_partial: bool  # some file of a folder could not be read
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield the answer to each review as a line of JSON."""
+        for review in self.reviews:
+            yield _line(self.reviewer, review, self.shown)
+
+    def report(self) -> Report:
+        """Return the answers: a row for each review, and its line as an object."""
+        requests = list(map(_request, self.reviews))
+        answers = [_explained(self.reviewer, review) for review in self.reviews]
+        rows = list(map(review_row, requests, answers))
+        items = [_as_asked(answer, self.shown) for answer in answers]
+        names = list(map(_object_name, requests))
+        table = Table(_COLUMNS, rows)
+        return Report(table, items, names, self.notes, is_partial=self.is_partial)
 
 
-def answer_lines(settings: AdmitSettings) -> Iterator[bytes]:
-    """Yield the answer to each review as a line of JSON, those among the objects first."""
-    reviewer, reviews = _prepare(settings)
-    for review in reviews:
-        yield _line(reviewer, review, settings.answering)
-
-
-def answer_report(settings: AdmitSettings) -> Report:
-    """Return the answers as a report: a row for each review, and its line as an object."""
-    reviewer, reviews = _prepare(settings)
-    requests = list(map(_request, reviews))
-    answers = [_explained(reviewer, review) for review in reviews]
-    rows = list(map(review_row, requests, answers))
-    items = [_as_asked(answer, settings.answering) for answer in answers]
-    return Report(Table(_COLUMNS, rows), items, list(map(_object_name, requests)))
-
-
-def _prepare(settings: AdmitSettings) -> tuple[Reviewer, list[ReviewDocument]]:
-    """Return the reviewer, and the reviews, those among the objects first.
+def given_reviews(settings: AdmitSettings) -> GivenReviews:
+    """Return the reviews that are to be answered.
 
     Raises:
-        BadSetting: there is no review.
+        BadSetting: there is none, or something that is named cannot be read, or is no review.
     """
-    start_logging(settings.logging.verbosity)
+    start_sentences(settings.logging.verbosity)
     logging.getLogger("admission.reviews").setLevel(
         logging.ERROR
     )  # the answers tell what was decided
-    named = list(chain.from_iterable(map(documents, settings.reviews)))
-    reviews: list[ReviewDocument] = []
-    paths = [str(path) for path in settings.offline.objects]
-    sources = recorded_sources(_without_reviews(paths, reviews, are_all=not named))
-    reviews += named
-    if not reviews:
+    unread: list[Unreadable] = []
+    with without_collection():
+        recorded = RecordedCluster(given_objects(settings.offline.objects, unread))
+    reviews = list(given_objects(map(Path, settings.reviews), unread, _no_review))
+    if not reviews and not unread:
         raise BadSetting("no review given: name files with AdmissionReviews, or - to read them")
     metrics = AdmissionMetrics(CollectorRegistry())  # which are not shown
     rules = review_rules(settings.decisions)
-    return Reviewer(sources, rules, metrics, SystemClock()), reviews
+    return GivenReviews(
+        Reviewer(recorded_sources(recorded), rules, metrics, SystemClock()),
+        reviews,
+        settings.answering,
+        [*map(str, unread), *map(str, recorded.problems)],
+        is_partial=bool(unread),
+    )
 
 
-def _without_reviews(
-    paths: Sequence[str], reviews: list[ReviewDocument], *, are_all: bool
-) -> Iterator[ReviewDocument]:
-    """Yield the objects of files, and put the reviews among them into a list.
-
-    What cannot be read, or does not say what it is, was meant as a review from the first file on
-    that holds one, or in the last of several files if otherwise there would be no review at all.
-    """
-    for index, path in enumerate(paths):
-        kept: list[ReviewDocument] = []
-        for found in documents(path):
-            if isinstance(found, Unreadable) or _may_be_review(found):
-                kept.append(found)
-            else:
-                yield found
-        is_last = are_all and 0 < index == len(paths) - 1
-        if reviews or is_last or any(map(_is_review, kept)):
-            reviews += kept
-        else:
-            yield from kept
+def _no_review(found: Document) -> str:
+    """Say what something is that is no review, and how to ask about it; empty for a review."""
+    item = found.item
+    kind = str(item.get("kind") or "")
+    if kind == _REVIEW or (not kind and "request" in item):
+        return ""
+    if not kind:
+        return f"an object without kind is no {_REVIEW}"
+    told = f"this is a {kind}, not an {_REVIEW}"
+    if kind not in (*BUILT_IN_KINDS, PODS.kind, VPAS.kind):
+        return told
+    metadata = item.get("metadata")
+    name = metadata.get("name") if isinstance(metadata, dict) else None
+    word = {VPAS.kind: "vpa", "Deployment": "deploy"}.get(kind, kind.lower())
+    file = found.place.rpartition(":")[0]
+    what = "it" if kind == PODS.kind else "its pods"
+    asked = f"plumbline explain {word}/{name or 'NAME'} --objects {file}"
+    return f"{told}; to see what {what} would get: {asked}"
 
 
-def _may_be_review(found: Document) -> bool:
-    return found.item.get("kind") in (_REVIEW, None, "")
-
-
-def _is_review(found: ReviewDocument) -> bool:
-    if isinstance(found, Unreadable):
-        return False
-    return found.item.get("kind") == _REVIEW or "request" in found.item
-
-
-def _line(reviewer: Reviewer, review: ReviewDocument, shown: AnswerFlags) -> bytes:
+def _line(reviewer: Reviewer, review: Document, shown: AnswerFlags) -> bytes:
     if not shown.decode and not shown.explain:
         return _answer(reviewer, review) + b"\n"
     answer = _as_asked(_explained(reviewer, review), shown)
     return orjson.dumps(answer, option=orjson.OPT_APPEND_NEWLINE)
 
 
-def _answer(reviewer: Reviewer, review: ReviewDocument) -> bytes:
+def _answer(reviewer: Reviewer, review: Document) -> bytes:
     request = _request(review)
     if isinstance(request, str):
         return orjson.dumps(_without_explanation(_unreadable(review, request)))
     return reviewer.answer(request, _PATIENCE_SECONDS)
 
 
-def _explained(reviewer: Reviewer, review: ReviewDocument) -> Json:
+def _explained(reviewer: Reviewer, review: Document) -> Json:
     request, now = _request(review), reviewer.now()
     if isinstance(request, str):
         return _unreadable(review, request)
-    return reviewer.explain(request, Call(now), now + _PATIENCE_SECONDS)
+    return reviewer.explain(request, Arrival(now), now + _PATIENCE_SECONDS)
 
 
-def _unreadable(review: ReviewDocument, why: str) -> Json:
-    log.warning("review not readable", extra={"place": review.place, "problem": why})
-    uid = "" if isinstance(review, Unreadable) else uid_of(review.item)
-    return explained_unreadable(uid, why, Call(0.0))
+def _unreadable(review: Document, why: str) -> Json:
+    return explained_unreadable(uid_of(review.item), why, Arrival(0.0))
 
 
 def _as_asked(answer: Json, shown: AnswerFlags) -> Json:
@@ -153,10 +153,8 @@ def _without_explanation(answer: Json) -> Json:
     return {key: value for key, value in answer.items() if key != "explanation"}
 
 
-def _request(review: ReviewDocument) -> AdmissionRequest | str:
+def _request(review: Document) -> AdmissionRequest | str:
     """Return what a review asks, or why it cannot be read."""
-    if isinstance(review, Unreadable):
-        return review.message
     try:
         return read_review(review.item)
     except BadObject as error:

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 from typing import Final
 
 from app.commands.flags import DoctorSettings
+from app.diagnosis.core.autoscalers import of_vpas
 from app.diagnosis.core.checkup import checkup
-from app.diagnosis.core.facts import Check, Finding, Findings, Level
-from app.diagnosis.installation import gather_facts
+from app.diagnosis.core.facts import Check, Facts, Finding, Findings, Level, Unasked
+from app.diagnosis.core.vpa_problems import vpa_key
+from app.diagnosis.installation_facts import file_facts, gather_facts
 from app.kube.client import connect
 from app.kube.transport import Deadlines
-from app.model.fields import Json
+from app.model.errors import BadObject, BadSetting
+from app.model.fields import Json, labels_at, object_at
+from app.model.selectors import Selector
 from app.output import Line, Piece, Report, Text, Tone
 from app.ports import Clock
 
@@ -34,13 +39,49 @@ _CHECK_WIDTH: Final = 13
 
 def doctor_report(settings: DoctorSettings, clock: Clock) -> Report:
     """Look at an installation, and judge it."""
-    reach = settings.cluster
+    reach, selector = settings.cluster, settings.judging.selector
+    if settings.offline.objects:
+        if settings.examining.is_before:
+            raise BadSetting("--before is about a cluster; leave out --objects")
+        facts, is_partial = file_facts(settings.offline, reach, clock)
+        judged = {Check.VPAS: tuple(of_vpas(facts))}
+        report = findings_report(_selected(judged, facts, selector))
+        return replace(report, is_partial=is_partial)
     cluster = connect(reach.kubeconfig, reach.context, _BURST, _BURST, deadlines=_DEADLINES)
     try:
         facts = gather_facts(settings.examining.namespace, reach, cluster, clock)
     finally:
         cluster.close()
-    return findings_report(checkup(facts, is_before=settings.examining.is_before))
+    found = checkup(facts, is_before=settings.examining.is_before)
+    return findings_report(_selected(found, facts, selector))
+
+
+def _selected(found: Findings, facts: Facts, selector: Selector | None) -> Findings:
+    """Return findings with those alone of the VPAs that have labels.
+
+    Raises:
+        BadSetting: no VPA has them.
+    """
+    if selector is None or isinstance(facts.pods, Unasked):
+        return found
+    chosen = {
+        f"vpa/{name} -n {namespace}"
+        for item in facts.pods.written
+        for namespace, name in [vpa_key(item)]
+        if selector.matches(_labels(item))
+    }
+    if not chosen:
+        raise BadSetting(f"no VPA has the labels {selector}")
+    kept = [one for one in found[Check.VPAS] if one.about in chosen]
+    fine = Finding(Level.FINE, "vpa", f"{len(chosen)} with the labels {selector} in order")
+    return {**found, Check.VPAS: kept or [fine]}
+
+
+def _labels(item: Json) -> Mapping[str, str]:
+    try:
+        return labels_at(object_at(item, "metadata", ""), "labels", "metadata")
+    except BadObject:
+        return {}
 
 
 def findings_report(found: Findings) -> Report:

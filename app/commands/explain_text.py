@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import datetime, timedelta
+from itertools import chain
 from typing import Final
 
+from app.commands.explain_past import past_lines
 from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.model.text import amount, percent, span
 from app.model.times import rfc3339
 from app.output import Line, Piece, Table, Tone, line, table_lines
+from app.updater.core.events import headline
 
 _INDENT: Final = Piece("  ")
 _NOTHING: Final = Piece("-", Tone.FAINT)
@@ -27,34 +30,66 @@ _NUMBERS: Final = (
     "SAMPLES",
     "AGE",
 )
+_OPTIONAL: Final = ("UNCAPPED", "CONFIDENCE", "SAMPLES", "AGE", "CAPPED BY", "BOOST")
 _MOST_PODS: Final = 20
 
 
 def explanation_lines(item: Json, now: datetime, interval: timedelta) -> Iterator[Line]:
     """Yield an explanation as lines."""
-    is_pod = item["kind"] == "Pod"
-    word = "Pod" if is_pod else "VPA"
+    is_pod, is_vpa = (item["kind"] == kind for kind in ("Pod", "VerticalPodAutoscaler"))
+    word = "VPA" if is_vpa else item["kind"]
     yield line(f"{word} {item['namespace']}/{item['name']}", Tone.STRONG)
-    yield from _indented(_pod_head(item["creation"]) if is_pod else _vpa_head(item))
+    if "gone" in item:
+        yield from _indented([line("does not exist any more")])
+    else:
+        yield from _present(item, now, interval, is_pod=is_pod, is_vpa=is_vpa)
+    if "events" in item:
+        yield ()
+        yield line("What happened, from Events", Tone.STRONG)
+        yield from _indented(past_lines(item["events"], now, is_gone="gone" in item))
+
+
+def _present(
+    item: Json, now: datetime, interval: timedelta, *, is_pod: bool, is_vpa: bool
+) -> Iterator[Line]:
+    yield from _indented(_vpa_head(item) if is_vpa else _pod_head(item))
+    if "problems" in item:
+        yield ()
+        yield line("Problems", Tone.STRONG)
+        yield from _indented(chain.from_iterable(map(_problem, item["problems"])))
     yield ()
-    yield line("From which numbers", Tone.STRONG)
+    yield line("Recommendation", Tone.STRONG)
     yield from _indented(_numbers(item["recommendation"], now))
     yield ()
-    yield line("What a pod gets when it is created", Tone.STRONG)
+    yield line("New pods (webhook)", Tone.STRONG)
+    if "noPods" in item and item["creation"] is not None:
+        yield from _indented([line("no running pod; by the template of the workload", Tone.FAINT)])
     yield from _indented(_creation(item["creation"]))
     yield ()
-    yield line("What the updater does", Tone.STRONG)
+    yield line("Running pods (updater)", Tone.STRONG)
     yield from _indented(
         _turns(item["updater"], now, interval) if is_pod else _pods(item, now, interval)
     )
+
+
+def _problem(found: Json) -> Iterator[Line]:
+    tone = Tone.BAD if found["level"] == "error" else Tone.CAREFUL
+    yield Piece(f"{found['level']}: ", tone), Piece(found["message"])
+    if "fix" in found:
+        yield line(f"$ {found['fix']}", Tone.STRONG)
 
 
 def _indented(lines: Iterable[Line]) -> Iterator[Line]:
     return ((_INDENT, *one) for one in lines)
 
 
-def _pod_head(creation: Json) -> Iterator[Line]:
-    if "owner" in creation:
+def _pod_head(item: Json) -> Iterator[Line]:
+    creation = item["creation"]
+    if creation is None:
+        yield line("no running pod, and no template that is known", Tone.CAREFUL)
+        return
+    kind, _, name = creation.get("owner", "").partition("/")
+    if name and (kind.partition(".")[0], name) != (item["kind"], item["name"]):
         yield line(f"of {creation['owner']}")
     vpa = creation.get("vpa")
     if vpa is None:
@@ -79,12 +114,23 @@ def _vpa_head(item: Json) -> Iterator[Line]:
 
 def _numbers(found: Sequence[Json], now: datetime) -> Iterator[Line]:
     rows = [tuple(_number_row(one, now)) for one in found if "container" in one]
-    yield from table_lines(Table(_NUMBERS, rows))
+    yield from table_lines(_without_empty(Table(_NUMBERS, rows)))
     for one in found:
         if "problem" in one:
             yield line(f"nothing is recommended: {one['problem']}", Tone.CAREFUL)
     if not found:
         yield line("nothing is recommended for it", Tone.FAINT)
+
+
+def _without_empty(table: Table) -> Table:
+    """Return a table without those columns in which nothing stands that need not be there."""
+    kept = [
+        at
+        for at, column in enumerate(table.columns)
+        if column not in _OPTIONAL or any(row[at] != _NOTHING for row in table.rows)
+    ]
+    rows = [tuple(row[at] for at in kept) for row in table.rows]
+    return Table(tuple(table.columns[at] for at in kept), rows)
 
 
 def _number_row(one: Json, now: datetime) -> Iterator[Piece]:
@@ -96,7 +142,9 @@ def _number_row(one: Json, now: datetime) -> Iterator[Piece]:
     yield _range(resource, one.get("lowerBound"), one.get("upperBound"))
     uncapped = _written(resource, one.get("uncappedTarget"))
     by = one.get("cappedBy")
-    yield Piece(f"{uncapped.text} ({by})", Tone.CAREFUL) if by else uncapped
+    is_target = one.get("uncappedTarget") == one.get("target")  # then it says nothing more
+    shown = _NOTHING if is_target else uncapped
+    yield Piece(f"{uncapped.text} ({by})", Tone.CAREFUL) if by else shown
     confidence = one.get("confidence")
     yield _NOTHING if confidence is None else Piece(percent(min(confidence, 1)))
     yield Piece(str(one["samples"])) if "samples" in one else _NOTHING
@@ -114,7 +162,7 @@ def _range(resource: str, low: str | None, high: str | None) -> Piece:
 
 def _creation(creation: Json | None) -> Iterator[Line]:
     if creation is None:
-        yield line("there is no pod to tell it by", Tone.FAINT)
+        yield line("no running pod, and no template that is known", Tone.FAINT)
         return
     containers = creation.get("containers")
     if containers is None:
@@ -129,7 +177,7 @@ def _creation(creation: Json | None) -> Iterator[Line]:
         if isinstance(story, dict)
         for row in [tuple(_story_row(container["name"], resource, story))]
     ]
-    yield from table_lines(Table(_GETS, rows))
+    yield from table_lines(_without_empty(Table(_GETS, rows)))
     if "advice" in creation:
         yield line(f"What helps: {creation['advice']}", Tone.CAREFUL)
 
@@ -141,7 +189,16 @@ def _story_row(container: str, resource: str, story: Json) -> Iterator[Piece]:
     yield _written(resource, story.get("recommended"))
     yield Piece("; ".join(story["caps"]), Tone.CAREFUL) if "caps" in story else _NOTHING
     yield _boost(story.get("boost"))
-    yield _pair(resource, story.get("gets"))
+    yield _gets(resource, story)
+
+
+def _gets(resource: str, story: Json) -> Piece:
+    """Return what a container gets, which is what it had, also nothing, if that is kept."""
+    had, gets = (_pair(resource, story.get(word)) for word in ("had", "gets"))
+    if gets != _NOTHING or (had == _NOTHING and "held" not in story):
+        return gets
+    why = "held" if "held" in story else "unchanged"
+    return Piece(f"{had.text} ({why})", Tone.FAINT)
 
 
 def _pair(resource: str, found: Json | None) -> Piece:
@@ -165,13 +222,15 @@ def _turns(turns: Sequence[Json], now: datetime, interval: timedelta) -> Iterato
     if not turns:
         yield line("nothing: no VPA controls the pod", Tone.FAINT)
         return
+    if "role" in turns[0]:
+        yield line(turns[0]["role"])
     for turn in turns:
         yield _turn(turn, now, interval)
         if "advice" in turn:
             yield line(f"  What helps: {turn['advice']}", Tone.CAREFUL)
-    last = turns[-1]
-    if last["action"] not in _ACTS:
-        yield line("That changes only when something else does.", Tone.FAINT)
+    if turns[-1]["action"] == "None":
+        why = "unless the pod, its VPA or the recommendation changes"
+        yield line(f"No change is due {why}.", Tone.FAINT)
 
 
 def _turn(turn: Json, now: datetime, interval: timedelta) -> Line:
@@ -190,11 +249,13 @@ def _turn(turn: Json, now: datetime, interval: timedelta) -> Line:
 def _pods(item: Json, now: datetime, interval: timedelta) -> Iterator[Line]:
     pods = item["pods"]
     if not pods:
-        yield line("nothing: it has no pod", Tone.FAINT)
+        yield line("nothing: no running pod", Tone.FAINT)
         return
-    yield line(", ".join(f"{count} {reason}" for reason, count in item["reasons"].items()))
+    yield line(headline((pod["action"], pod["reason"]) for pod in pods))
     for pod in pods[:_MOST_PODS]:
         yield (Piece(f"{pod['pod']}: ", Tone.STRONG), *_turn(pod, now, interval))
+        if "role" in pod:
+            yield line(f"  {pod['role']}")
     if len(pods) > _MOST_PODS:
         yield line(f"and {len(pods) - _MOST_PODS} more; -o json shows them all", Tone.FAINT)
     for advice in dict.fromkeys(pod["advice"] for pod in pods if "advice" in pod):

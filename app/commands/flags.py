@@ -5,37 +5,40 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 from app.admission.flags import Decisions, RegistrationFlags
-from app.flags.flags import PATH, QUANTITY, SWITCH, TEXT, Flag, FlagKind, Rest, optional, whole
+from app.diagnosis.flags import Circumstances, at_flag
+from app.flags.flags import (
+    PATH,
+    SELECTOR,
+    SWITCH,
+    TEXT,
+    FlagKind,
+    flag,
+    optional,
+    rest,
+    whole,
+)
 from app.flags.shared import (
     OWN_NAMESPACE,
-    AsJson,
-    AsYaml,
     ClusterAccess,
+    Demo,
     Logging,
     Offline,
     OutputFormat,
     Scope,
     Selection,
+    gates_flag,
+    output_flag,
 )
 from app.model.errors import BadSetting
-from app.model.fields import time_at
-from app.model.quantity import Quantity
-from app.updater.flags import AdmissionCheck, Deciding, Disruption, Interval, Thresholds
-
-
-def _moment(texts: Sequence[str]) -> datetime:
-    found = time_at({"time": texts[-1]}, "time", "")
-    if found is None:
-        raise ValueError(texts[-1])
-    return found
-
-
-MOMENT: Final = FlagKind("TIME", "a time such as 2026-01-05T10:00:00Z", _moment)
+from app.model.gates import FeatureGates
+from app.model.selectors import Selector
+from app.output import Output
+from app.updater.flags import AdmissionCheck, Deciding, Disruption, Thresholds, interval_flag
 
 
 def _certificate(texts: Sequence[str]) -> str:
@@ -46,131 +49,89 @@ def _certificate(texts: Sequence[str]) -> str:
 
 CERTIFICATE: Final = FlagKind("NAMESPACE/NAME", "namespace/name", _certificate)
 
-At = Annotated[
-    datetime | None,
-    Flag("at", optional(MOMENT), "", "the time at which it is asked; empty for now"),
-]
+
+def _image(texts: Sequence[str]) -> str:
+    if not re.fullmatch(r"([\w.:/-]+/)?[\w.-]+([:@][\w.:-]+)?|", texts[-1], re.ASCII):
+        raise ValueError(texts[-1])
+    return texts[-1]
+
+
+IMAGE: Final = FlagKind("IMAGE", "a name such as registry.example.com/plumbline:0.1.0", _image)
 
 
 @dataclass(frozen=True, slots=True)
 class PlannedRound:
-    """What is asked."""
+    """When and how often."""
 
-    at: At
-    interval: Interval
+    at: datetime | None = at_flag()
+    interval: timedelta = interval_flag()
 
 
 @dataclass(frozen=True, slots=True)
 class PlanSettings:
     """All that asking for the plan can be told."""
 
-    asking: PlannedRound
     selection: Selection
     showing: OutputFormat
     offline: Offline
+    demo: Demo
     cluster: ClusterAccess
+    asking: PlannedRound
     deciding: Deciding
     disruption: Disruption
     thresholds: Thresholds
     admission: AdmissionCheck
     scope: Scope
     logging: Logging
-    vpas: Annotated[
-        tuple[str, ...], Rest("[VPA...]", "names of VPAs; without any the pods of all are shown")
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class Circumstances:
-    """What is asked."""
-
-    at: At
-    max_cpu_boost: Annotated[
-        Quantity | None,
-        Flag(
-            "max-allowed-cpu-boost",
-            optional(QUANTITY),
-            "",
-            "most CPU that a container may request while it is boosted, as the webhook is told",
-        ),
-    ]
-    interval: Interval
+    vpas: tuple[str, ...] = rest("[VPA...]", "names of VPAs; without any the pods of all are shown")
 
 
 @dataclass(frozen=True, slots=True)
 class ExplainSettings:
     """All that explaining can be told; how the updater is started should be told alike."""
 
-    asking: Circumstances
     selection: Selection
     showing: OutputFormat
     offline: Offline
+    demo: Demo
     cluster: ClusterAccess
+    asking: Circumstances
     deciding: Deciding
     disruption: Disruption
     thresholds: Thresholds
     admission: AdmissionCheck
-    names: Annotated[
-        tuple[str, ...],
-        Rest(
-            "[POD|VPA...]",
-            "what to explain: names, or pod/NAME or vpa/NAME; without any the pods that --selector "
-            "chooses",
-        ),
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class AskedRecommender:
-    """A recommender to be asked instead of a cluster."""
-
-    url: Annotated[
-        str,
-        Flag("from", TEXT, "", "URL of a recommender, such as http://localhost:8942"),
-    ]
-    token_file: Annotated[
-        Path | None,
-        Flag("token-file", optional(PATH), "", "file with a bearer token for it"),
-    ]
-    ca_file: Annotated[
-        Path | None,
-        Flag("ca-file", optional(PATH), "", "file with the CAs that it is trusted by"),
-    ]
-    tokens_over_http: Annotated[
-        bool,
-        Flag(
-            "tokens-over-http",
-            SWITCH,
-            "false",
-            "send the token also over plain HTTP to another machine, where something else encrypts",
-        ),
-    ]
-
-
-@dataclass(frozen=True, slots=True)
-class RecommendationsSettings:
-    """All that listing recommendations can be told."""
-
-    selection: Selection
-    showing: OutputFormat
-    offline: Offline
-    asking: AskedRecommender
-    cluster: ClusterAccess
-    vpas: Annotated[tuple[str, ...], Rest("[VPA...]", "names of VPAs; without any all are shown")]
+    names: tuple[str, ...] = rest(
+        "[POD|VPA|WORKLOAD...]",
+        "what to explain: names of pods or VPAs, or pod/NAME, vpa/NAME, deploy/NAME, sts/NAME "
+        "and so on; without any the pods that --selector chooses",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Examining:
     """What is looked at."""
 
-    namespace: Annotated[
-        str,
-        Flag("namespace", TEXT, OWN_NAMESPACE, "namespace that the processes live in", short="n"),
-    ]
-    is_before: Annotated[
-        bool,
-        Flag("before", SWITCH, "false", "before an installation: what it will bring may be absent"),
-    ]
+    namespace: str = flag(
+        "namespace", TEXT, OWN_NAMESPACE, "namespace of the three components", short="n"
+    )
+    is_before: bool = flag(
+        "before",
+        SWITCH,
+        "false",
+        "before an installation: components that it will create may be missing",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class JudgedVpas:
+    """Which VPAs."""
+
+    everywhere: bool = flag(
+        "all-namespaces", SWITCH, "true", "VPAs of all namespaces, as always", short="A"
+    )
+    selector: Selector | None = flag(
+        "selector", optional(SELECTOR), "", "only VPAs that have such labels", short="l"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,50 +139,91 @@ class DoctorSettings:
     """All that the check can be told."""
 
     examining: Examining
+    judging: JudgedVpas
     showing: OutputFormat
+    demo: Demo
+    offline: Offline
     cluster: ClusterAccess
+
+
+@dataclass(frozen=True, slots=True)
+class InitSettings:
+    """All that making VPAs can be told."""
+
+    selection: Selection
+    showing: Printing
+    offline: Offline
+    cluster: ClusterAccess
+    workloads: tuple[str, ...] = rest(
+        "[WORKLOAD...]", "workloads such as deploy/web; without any all that have no VPA"
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Checking:
+    """How strict it is."""
+
+    strict: bool = flag("strict", SWITCH, "false", "end with 1 also if there are warnings alone")
+    gates: FeatureGates = gates_flag()
+
+
+@dataclass(frozen=True, slots=True)
+class ValidateSettings:
+    """All that checking files can be told."""
+
+    checking: Checking
+    showing: OutputFormat
+    offline: Offline
+    files: tuple[str, ...] = rest(
+        "FILE...",
+        "files and folders with the VPAs to check, and objects around them; - reads standard "
+        "input. Objects of --objects are compared with them, and not checked",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Printing:
     """How it is printed."""
 
-    output: AsYaml
+    output: Output = output_flag(Output.YAML)
+
+
+@dataclass(frozen=True, slots=True)
+class DeploymentImage:
+    """What is put into Deployments."""
+
+    image: str = flag(
+        "image",
+        IMAGE,
+        "",
+        "image of the Deployments, such as registry.example.com/plumbline:0.1.0",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class WebhookTrust:
-    """Whom API servers trust; as all below it is for the document `webhooks` alone."""
+    """CA in the document `webhooks`, which all flags below are for as well."""
 
-    namespace: Annotated[
-        str,
-        Flag(
-            "namespace",
-            TEXT,
-            OWN_NAMESPACE,
-            "namespace of the webhook and its service",
-            "NAMESPACE",
-            short="n",
-        ),
-    ]
-    ca_file: Annotated[
-        Path | None,
-        Flag(
-            "client-ca-file",
-            optional(PATH),
-            "",
-            "CA bundle that is put into the webhook configurations, PEM",
-        ),
-    ]
-    ca_from: Annotated[
-        str,
-        Flag(
-            "inject-ca-from",
-            CERTIFICATE,
-            "",
-            "Certificate whose CA cert-manager puts into them instead",
-        ),
-    ]
+    namespace: str = flag(
+        "namespace",
+        TEXT,
+        OWN_NAMESPACE,
+        "namespace of the webhook and its service",
+        "NAMESPACE",
+        short="n",
+    )
+    ca_file: Path | None = flag(
+        "client-ca-file",
+        optional(PATH),
+        "",
+        "CA bundle that is put into the webhook configurations, PEM",
+    )
+    ca_from: str = flag(
+        "inject-ca-from",
+        CERTIFICATE,
+        "",
+        "Certificate whose CA cert-manager puts into them instead",
+    )
 
     def __post_init__(self) -> None:
         if self.ca_file is not None and self.ca_from:
@@ -233,10 +235,11 @@ class ManifestsSettings:
     """All that printing documents can be told."""
 
     printing: Printing
+    deployments: DeploymentImage
     trust: WebhookTrust
     registration: RegistrationFlags
     scope: Scope
-    names: Annotated[tuple[str, ...], Rest("DOCUMENT", "which of them")]
+    names: tuple[str, ...] = rest("DOCUMENT", "which one; `all` is what an installation needs")
 
     @property
     def about_webhooks(self) -> tuple[object, ...]:
@@ -255,11 +258,9 @@ class VersionSettings:
 class AnswerFlags:
     """How answers are shown."""
 
-    explain: Annotated[
-        bool, Flag("explain", SWITCH, "false", "show every decision with its reason")
-    ]
-    decode: Annotated[bool, Flag("decode", SWITCH, "false", "show the patch as JSON, not base64")]
-    output: AsJson
+    explain: bool = flag("explain", SWITCH, "false", "show every decision with its reason")
+    decode: bool = flag("decode", SWITCH, "false", "show the patch as JSON, not base64")
+    output: Output = output_flag(Output.JSON)
 
 
 @dataclass(frozen=True, slots=True)
@@ -270,26 +271,21 @@ class AdmitSettings:
     decisions: Decisions
     offline: Offline
     logging: Logging
-    reviews: Annotated[
-        tuple[str, ...], Rest("REVIEW...", "files with AdmissionReviews; - reads standard input")
-    ]
+    reviews: tuple[str, ...] = rest(
+        "REVIEW...", "files with AdmissionReviews; - reads standard input"
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Making:
     """Certificates to be made."""
 
-    folder: Annotated[
-        Path,
-        Flag("certs-dir", PATH, "certs", "folder for the three files"),
-    ]
-    service: Annotated[
-        str, Flag("webhook-service", TEXT, "vpa-webhook", "service under whose names they are good")
-    ]
-    namespace: Annotated[
-        str, Flag("namespace", TEXT, OWN_NAMESPACE, "namespace of the service", "NAMESPACE")
-    ]
-    days: Annotated[int, Flag("days", whole(1, 3650), "365", "how long they are good")]
+    folder: Path = flag("certs-dir", PATH, "certs", "folder for CA, certificate and key")
+    service: str = flag(
+        "webhook-service", TEXT, "vpa-webhook", "Service whose names the certificate carries"
+    )
+    namespace: str = flag("namespace", TEXT, OWN_NAMESPACE, "namespace of the service", "NAMESPACE")
+    days: int = flag("days", whole(1, 3650), "365", "validity in days")
 
 
 @dataclass(frozen=True, slots=True)

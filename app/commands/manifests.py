@@ -8,7 +8,8 @@ from typing import Final
 
 from app.admission.registrar import registration_of
 from app.commands.flags import ManifestsSettings
-from app.kube.manifests.registration import webhook_configurations
+from app.kube.failures import cause_of
+from app.kube.manifests.documents import webhook_configurations
 from app.model.errors import BadSetting
 from app.model.fields import Json
 from app.model.kinds import group_of
@@ -50,7 +51,7 @@ def webhooks_report(settings: ManifestsSettings) -> Report:
         try:
             ca_pem = trust.ca_file.read_text("ascii")
         except (OSError, ValueError) as error:
-            raise BadSetting(f"--client-ca-file: {trust.ca_file}: {error}") from None
+            raise BadSetting(f"--client-ca-file: {trust.ca_file}: {cause_of(error)}") from None
         if _PEM not in ca_pem:
             raise BadSetting(f"--client-ca-file: {trust.ca_file}: holds no certificate")
     items = [item for _, item in webhook_configurations(registration, ca_pem)]

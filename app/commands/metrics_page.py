@@ -16,15 +16,15 @@ from app.recommender.metrics import (
     QualityMetrics,
     RecommenderMetrics,
 )
+from app.runtime.bounds import LimitReport
 from app.runtime.exposition import ProcessMetrics, exposed_name
-from app.runtime.limit_report import LimitReport
 from app.updater.metrics import UpdaterMetrics
 
 _HEADER: Final = """\
 # Metrics
 
 Generated from the code. Names and labels are those of the upstream autoscaler where it has them.
-Beside these each process tells of itself as Python programs do: `process_*`, `python_*`.
+Each process also exposes the usual metrics of Python programs: `process_*`, `python_*`.
 """
 _HEAD: Final = "| Metric | Kind | Labels | Meaning |\n|---|---|---|---|\n"
 _PARTS: Final[Mapping[str, tuple[Callable[[CollectorRegistry], object], ...]]] = {
@@ -59,7 +59,7 @@ def page() -> str:
         parts += _rows(makers)
     labels = ", ".join(f"`{name}`" for name in RECOMMENDATION_LABELS)
     parts.append(
-        "\nUnder `/metrics/recommendations`, for there may be very many:\n\n"
+        "\nUnder `/metrics/recommendations`, because there may be very many:\n\n"
         f"{_HEAD}| `{RECOMMENDATION}` | gauge | {labels} | {RECOMMENDATION_MEANING} |\n"
     )
     return "".join(parts)

@@ -4,51 +4,75 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
 from contextlib import AbstractContextManager, nullcontext, suppress
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from app.commands.flags import RecommendationsSettings
+from app.commands.recommendations_flags import RecommendationsSettings
+from app.commands.recommendations_table import ContainerRow, container_rows, containers_table
+from app.commands.watching import watched
+from app.commands.workload_names import VPA_WORDS, WorkloadName, full_name, some_of, workload_name
 from app.diagnosis.core.comparisons import (
     RequestComparison,
+    UsageAnswer,
     comparison_json,
     comparisons,
     histories,
 )
 from app.diagnosis.core.members import members
+from app.diagnosis.core.uncovered import TopWorkload, top_workloads
 from app.diagnosis.gathering import (
     GatheredObjects,
     GatherRequest,
     ask_with_lookups,
     chosen_namespace,
     gather_objects,
+    is_absent,
+    place,
 )
+from app.diagnosis.written_vpas import problems_of, sentences
 from app.kube.files import RecordedCluster
+from app.kube.splitting import STDIN
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import labels_at, object_at
-from app.model.quantity import Quantity
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot, object_identity
-from app.model.text import amount, nearest, percent, span
-from app.output import Piece, Report, Table, Tone
+from app.model.times import rfc3339
+from app.output import Report, Table, Text, Tone, line, table_lines
 from app.ports import CHECKPOINTS, VPAS, Clock
 from app.updater.flags import UNCHECKED
-from app.updater.webhook_lease import HEALTHY
+from app.updater.watches import HEALTHY
 
-_COLUMNS: Final = (
-    "WORKLOAD",
-    "CONTAINER",
-    "RESOURCE",
-    "REQUEST",
-    "TARGET",
-    "BOUNDS",
-    "DIFFERENCE",
-    "CONFIDENCE",
-    "AGE",
-)
-_NOTHING: Final = Piece("-", Tone.FAINT)
+if TYPE_CHECKING:
+    from app.diagnosis.recommendation_client import RecommendedVpas
+
+_INIT: Final = "plumbline init{} | kubectl apply -f -"
+_OR_RECORDED: Final = "for numbers from usage that Prometheus has: --prometheus-address=URL"
+_NO_USAGE: Final = "Prometheus has no usage of its pods"
 _NO_OBJECTS: Final = GatheredObjects(Snapshot(), RecordedCluster(()), HEALTHY)
-_CERTAIN: Final = 1.0  # days of history; with less a target may still move
+
+
+def recommendations_reports(settings: RecommendationsSettings, clock: Clock) -> Iterator[Report]:
+    """Yield what is recommended, and if it is watched again whenever that changes.
+
+    Raises:
+        BadSetting: what is watched can be read only once.
+    """
+    ask = partial(recommendations_report, settings, clock)
+    if not settings.listing.watch:
+        yield ask()
+        return
+    if any(str(path) == STDIN for path in settings.offline.objects):
+        raise BadSetting("--watch: standard input can be read only once; name a file")
+    for number, report in enumerate(watched(ask, clock)):
+        yield replace(report, body=_at(clock.now(), report.body)) if number else report
+
+
+def _at(now: datetime, body: Table | Text) -> Text:
+    """Return a body below the time at which it became so."""
+    lines = table_lines(body) if isinstance(body, Table) else body.lines
+    return Text([(), line(rfc3339(now), Tone.FAINT), *lines])
 
 
 def recommendations_report(settings: RecommendationsSettings, clock: Clock) -> Report:
@@ -59,31 +83,107 @@ def recommendations_report(settings: RecommendationsSettings, clock: Clock) -> R
         namespace = chosen_namespace(settings.selection, settings.offline, settings.cluster)
     elif settings.selection.selector is not None:
         raise BadSetting("--selector needs --kubeconfig or --objects beside --from")
-    asking, told = settings.asking, None
-    if asking.url:
-        # Only now, because httpx takes long to import.
-        from app.diagnosis.recommendation_client import RecommenderAccess, recommended_vpas
-
-        access = RecommenderAccess(
-            asking.url, asking.token_file, asking.ca_file, asking.tokens_over_http
-        )
-        told = recommended_vpas(access, namespace)
+    elif settings.recorded.address:
+        raise BadSetting("--prometheus-address needs --kubeconfig or --objects beside --from")
+    told = _answered(settings, namespace)
     with _gathered(settings, namespace, clock) if knows_pods else nullcontext(_NO_OBJECTS) as seen:
         if told is not None:
             seen = seen.with_answers(told.vpas, told.problems)
+        problems = problems_of(seen, clock)
+        bare = _bare(seen, settings, namespace, clock)
+        usage = _from_usage(seen, bare, settings, namespace, clock)
+        seen = seen.with_answers(usage.vpas, (), are_all=False)
         pods = ask_with_lookups(seen.owners, clock, partial(members, seen.snapshot))
     known = {**histories(seen.objects_of(CHECKPOINTS)), **(told.histories if told else {})}
     chosen = _selected(seen, settings.selection.selector)
+    added = {(vpa.namespace, vpa.name) for vpa in usage.vpas}
     all_of_them = [
-        one
-        for one in comparisons(seen.snapshot, pods, known)
+        _without_vpa(one, now) if (one.namespace, one.vpa) in added else one
+        for one in comparisons(seen.snapshot, pods, {**known, **usage.histories})
         if namespace in ("", one.namespace)
         and (chosen is None or (one.namespace, one.vpa) in chosen)
     ]
     wanted = _named(all_of_them, settings.vpas, namespace)
+    order = settings.listing.order
+    absence = _absence(seen.snapshot, wanted, settings, namespace)
     return comparisons_report(
-        wanted, now, is_wide=not namespace, notes=_notes(seen, wanted, namespace)
+        container_rows(wanted, order.by, is_reversed=order.is_reversed),
+        now,
+        has_namespaces=not namespace,
+        notes=[*seen.notes, *usage.notes, *absence, *_advice(bare, settings, namespace)],
+        problems=sentences(problems, {(one.namespace, one.vpa) for one in wanted}),
+        is_partial=bool(seen.unread),
     )
+
+
+def _answered(settings: RecommendationsSettings, namespace: str) -> RecommendedVpas | None:
+    """Return what a recommender says, None if none is asked."""
+    asking = settings.asking
+    if not asking.url:
+        return None
+    # Only now, because httpx takes long to import.
+    from app.diagnosis.recommendation_client import RecommenderAccess, recommended_vpas
+
+    access = RecommenderAccess(
+        asking.url, asking.token_file, asking.ca_file, asking.tokens_over_http
+    )
+    return recommended_vpas(access, namespace)
+
+
+# --- workloads without a VPA
+
+
+def _bare(
+    seen: GatheredObjects, settings: RecommendationsSettings, namespace: str, clock: Clock
+) -> Sequence[TopWorkload]:
+    """Return the workloads without a VPA that are asked about; labels choose VPAs alone."""
+    if settings.selection.selector is not None:
+        return ()
+    every = ask_with_lookups(seen.owners, clock, partial(top_workloads, seen.snapshot))
+    names = [name for text in settings.vpas if (name := _workload(text)) is not None]
+    return [
+        one
+        for one in every.found
+        if not one.is_covered and namespace in ("", one.namespace)
+        if any(name.means(one.key) for name in names) or not (settings.vpas or one.runs_once)
+    ]
+
+
+def _from_usage(
+    seen: GatheredObjects,
+    bare: Sequence[TopWorkload],
+    settings: RecommendationsSettings,
+    namespace: str,
+    clock: Clock,
+) -> UsageAnswer:
+    """Return what recorded usage says of workloads without a VPA, if it is asked for."""
+    if not settings.recorded.address or not bare:
+        return UsageAnswer()
+    # Only now, because the recommender takes long to import.
+    from app.diagnosis.usage_history import UsageSettings, recommended_from_usage
+
+    access = UsageSettings(settings.recorded, settings.recorded_access)
+    return recommended_from_usage(seen, bare, access, namespace, clock)
+
+
+def _without_vpa(one: RequestComparison, now: datetime) -> RequestComparison:
+    """Return a comparison with what no VPA says."""
+    problem = one.problem and _NO_USAGE
+    return replace(
+        one, has_vpa=False, problem=problem, as_of=None if problem else now.replace(microsecond=0)
+    )
+
+
+def _advice(
+    bare: Sequence[TopWorkload], settings: RecommendationsSettings, namespace: str
+) -> Iterator[str]:
+    """Say which workloads have no VPA, and what to do, unless they are shown."""
+    if settings.recorded.address or not bare:
+        return
+    at = f" -n {namespace}" if namespace else " -A"
+    count = "1 workload has" if len(bare) == 1 else f"{len(bare)} workloads have"
+    told = f"{count} no VPA ({some_of([one.key for one in bare])})"
+    yield f"{told}; to get recommendations: {_INIT.format(at)}; {_OR_RECORDED}"
 
 
 def _knows_pods(settings: RecommendationsSettings) -> bool:
@@ -95,8 +195,15 @@ def _knows_pods(settings: RecommendationsSettings) -> bool:
 def _gathered(
     settings: RecommendationsSettings, namespace: str, clock: Clock
 ) -> AbstractContextManager[GatheredObjects]:
-    keeps = (CHECKPOINTS, VPAS) if settings.selection.selector else (CHECKPOINTS,)
-    wanted = GatherRequest(settings.offline, settings.cluster, namespace, UNCHECKED, keeps)
+    keeps = (CHECKPOINTS, VPAS)
+    wanted = GatherRequest(
+        settings.offline,
+        settings.cluster,
+        namespace,
+        UNCHECKED,
+        keeps,
+        needs_vpas=not settings.recorded.address,
+    )
     return gather_objects(wanted, clock, clock.now())
 
 
@@ -116,91 +223,78 @@ def _selected(seen: GatheredObjects, selector: Selector | None) -> Set[tuple[str
 def _named(
     found: Sequence[RequestComparison], names: Sequence[str], namespace: str
 ) -> Sequence[RequestComparison]:
-    """Return those of some VPAs, all if none is named.
+    """Return those of some VPAs and workloads, all if none is named.
 
     Raises:
-        BadSetting: one of them is not there.
+        BadSetting: there is no VPA of a name, or none for a workload.
     """
-    known = {one.vpa for one in found}
+    known = {one.vpa for one in found if one.has_vpa}
+    chosen: list[RequestComparison] = []
     for name in names:
-        if name not in known:
-            where = f"in namespace {namespace}" if namespace else "anywhere"
-            raise BadSetting(f'there is no VPA "{name}" {where}{nearest(name, known)}')
-    return [one for one in found if not names or one.vpa in names]
+        workload = _workload(name)
+        if workload is None:
+            several = [one for one in found if one.has_vpa and one.vpa == name.rpartition("/")[2]]
+        else:
+            several = [one for one in found if one.target_key and workload.means(one.target_key)]
+        if not several and workload is None:
+            raise is_absent("VPA", name, namespace, known)
+        if not several:
+            at = f" -n {namespace}" if namespace else ""
+            told = f"no VPA {place(namespace)} targets {name}"
+            init = _INIT.format(f"{at} {name}")
+            raise BadSetting(f"{told}; create one: {init}; {_OR_RECORDED}")
+        chosen += several
+    return [one for one in found if one in chosen] if names else found
 
 
-def _notes(seen: GatheredObjects, found: Sequence[RequestComparison], namespace: str) -> list[str]:
-    notes = list(map(str, seen.problems))
-    if not found:
-        where = f"in namespace {namespace}; -A looks at all namespaces" if namespace else "anywhere"
-        notes.append(f"no VerticalPodAutoscaler was found {where}")
-    return notes
+def _workload(text: str) -> WorkloadName | None:
+    """Return the workload that a text names, None for a VPA."""
+    found = workload_name(text)
+    return None if found is None or found.word in VPA_WORDS else found
+
+
+def _absence(
+    snapshot: Snapshot,
+    found: Sequence[RequestComparison],
+    settings: RecommendationsSettings,
+    namespace: str,
+) -> Iterator[str]:
+    """Say what to do where there is nothing to show."""
+    selector = settings.selection.selector
+    if found:
+        return
+    there = f"in namespace {namespace}" if namespace else "anywhere"
+    if selector is not None and any(view.vpas for view in snapshot.namespaces.values()):
+        yield f"no VPA {f'{there} ' if namespace else ''}has the labels {selector}"
+        return
+    if namespace:
+        there += "; -A looks at all namespaces"
+    yield f"no VerticalPodAutoscaler was found {there}"
 
 
 def comparisons_report(
-    found: Sequence[RequestComparison], now: datetime, *, is_wide: bool, notes: Sequence[str] = ()
+    rows: Sequence[ContainerRow],
+    now: datetime,
+    *,
+    has_namespaces: bool,
+    notes: Sequence[str] = (),
+    problems: Sequence[str] = (),
+    is_partial: bool = False,
 ) -> Report:
-    """Return comparisons as a table with an object for each line."""
-    has_problems = any(one.problem for one in found)
-    columns = (
-        *(("NAMESPACE",) if is_wide else ()),
-        *_COLUMNS,
-        *(("NOTE",) if has_problems else ()),
+    """Return comparisons as a table with an object for each resource of a container."""
+    found = [one for row in rows for one in row.comparisons]
+    body, wide = (
+        containers_table(rows, now, has_namespaces=has_namespaces, is_wide=is_wide)
+        for is_wide in (False, True)
     )
-    rows = [
-        (
-            *((Piece(one.namespace),) if is_wide else ()),
-            *_row(one, now),
-            *((Piece(one.problem, Tone.CAREFUL),) if has_problems else ()),
-        )
-        for one in found
-    ]
-    names = [f"verticalpodautoscaler.{VPAS.group}/{one.vpa}" for one in found]
-    return Report(Table(columns, rows), list(map(comparison_json, found)), names, notes)
+    names = list(map(_name, found))
+    items = list(map(comparison_json, found))
+    return Report(body, items, names, notes, problems, wide=wide, is_partial=is_partial)
 
 
-def _row(one: RequestComparison, now: datetime) -> Iterator[Piece]:
-    yield _workload(one)
-    yield Piece(one.container) if one.container else _NOTHING
-    yield Piece(one.resource) if one.resource else _NOTHING
-    yield _range(one.resource, one.lowest, one.highest)
-    yield _amount(one.resource, one.target)
-    yield _range(one.resource, one.lower, one.upper)
-    yield _difference(one)
-    yield _confidence(one.confidence)
-    yield Piece(span(now - one.as_of)) if one.as_of else _NOTHING
-
-
-def _workload(one: RequestComparison) -> Piece:
-    """Return what a VPA is for; where its name says something else, that as well."""
-    kind, _, name = one.workload.partition("/")
-    shown = f"{kind.lower()}/{name}" if name else "-"
-    return Piece(shown if name == one.vpa else f"{shown} ({one.vpa})")
-
-
-def _amount(resource: str, quantity: Quantity | None) -> Piece:
-    return _NOTHING if quantity is None else Piece(amount(resource, quantity))
-
-
-def _range(resource: str, low: Quantity | None, high: Quantity | None) -> Piece:
-    if high is None:
-        return _NOTHING if low is None else Piece(f"{amount(resource, low)}-")
-    least = "none" if low is None else amount(resource, low)
-    most = amount(resource, high)
-    return Piece(most if least == most else f"{least}-{most}")
-
-
-def _difference(one: RequestComparison) -> Piece:
-    if one.gap is None or one.gap.amount.is_zero:
-        return _NOTHING
-    told, share = amount(one.resource, one.gap.size), one.gap.share
-    told += f" ({percent(abs(share))})" if share is not None else ""
-    if one.is_short:
-        return Piece(f"short {told}", Tone.BAD if one.is_outside else Tone.CAREFUL)
-    return Piece(f"saves {told}", Tone.GOOD)
-
-
-def _confidence(days: float | None) -> Piece:
-    if days is None:
-        return _NOTHING
-    return Piece(percent(min(days, _CERTAIN)), Tone.PLAIN if days >= _CERTAIN else Tone.CAREFUL)
+def _name(one: RequestComparison) -> str:
+    """Return how other commands call what is compared."""
+    key = one.target_key
+    if one.has_vpa or key is None:
+        return f"verticalpodautoscaler.{VPAS.group}/{one.vpa}"
+    return full_name(key)

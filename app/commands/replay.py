@@ -9,7 +9,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -19,9 +18,9 @@ from app.commands.replay_flags import ReplaySettings
 from app.commands.replaying.changes import read_change
 from app.commands.replaying.playback import Replay, ReplayLook, ReplaySchedule
 from app.commands.replaying.printing import CSV_HEADER, Bar, csv_lines, json_lines
+from app.commands.replaying.recorded_history import RecordedHistory, read_history
 from app.commands.replaying.recorded_objects import RecordedObjects
-from app.commands.replaying.recording import RecordedHistory, read_history
-from app.kube.files import Unreadable, documents
+from app.kube.files import Unreadable, given_objects
 from app.kube.splitting import STDIN, lines
 from app.model.errors import BadObject, BadSetting
 from app.model.fields import Json
@@ -29,7 +28,7 @@ from app.model.text import amount
 from app.model.times import rfc3339
 from app.output import Line, Piece, Report, Table
 from app.ports import VPAS
-from app.recommender.configuration import RoundRules, round_rules
+from app.recommender.configuration import round_rules
 from app.recommender.core.moments import nanoseconds, span
 
 _MOST_TOLD: Final = 20  # sentences about objects, and as many about events
@@ -38,10 +37,10 @@ _LEAPS: Final = "correct it, or say with --until or --at when to end"
 _COLUMNS: Final = ("TIME", "NAMESPACE", "VPA", "CONTAINER", "CPU", "MEMORY")
 _RESOURCES: Final = ("cpu", "memory")
 _COMPLAINTS: Final = {
-    "unknown": "samples are of containers that no pod had at the time",
-    "misdated": "samples are dated far from the time when they were seen",
-    "kills_unknown": "kills are of containers that no pod had at the time",
-    "kills_late": "kills are dated far from the time when they were heard of",
+    "unknown": ("usage sample", "no such container at that time"),
+    "misdated": ("usage sample", "dated far from the time of the event"),
+    "kills_unknown": ("OOM kill", "no such container at that time"),
+    "kills_late": ("OOM kill", "dated far from the time of the event"),
 }
 
 
@@ -49,16 +48,19 @@ def played(settings: ReplaySettings) -> Iterator[bytes]:
     """Yield what a replay prints for programs, as it goes.
 
     Raises:
-        BadSetting: there is nothing to play, or no time to play it in.
+        BadSetting: there is nothing to play, or no time to play it in; in the end, that of a
+            folder not all could be read.
     """
-    showing = settings.showing
+    showing, unread = settings.showing, list[Unreadable]()
     if showing.wants_csv:
         yield CSV_HEADER
-    for look in _looks(settings):
+    for look in _looks(settings, unread):
         if showing.wants_csv:
             yield from csv_lines(look)
         else:
             yield from json_lines(look, checkpoints=showing.checkpoints)
+    if unread:
+        raise BadSetting(f"without what cannot be read at {', '.join(one.place for one in unread)}")
 
 
 def summed_up(settings: ReplaySettings) -> Report:
@@ -69,12 +71,13 @@ def summed_up(settings: ReplaySettings) -> Report:
     """
     rows: list[Line] = []
     items: list[Json] = []
-    for look in _looks(settings):
+    unread: list[Unreadable] = []
+    for look in _looks(settings, unread):
         rows += _rows(look)
         lines = json_lines(look, checkpoints=settings.showing.checkpoints)
         items += map(orjson.loads, lines)
     names = [f"verticalpodautoscaler.{VPAS.group}/{one['name']}" for one in items if "name" in one]
-    return Report(Table(_COLUMNS, rows), items, names)
+    return Report(Table(_COLUMNS, rows), items, names, is_partial=bool(unread))
 
 
 def _rows(look: ReplayLook) -> Iterator[Line]:
@@ -87,12 +90,12 @@ def _rows(look: ReplayLook) -> Iterator[Line]:
             yield tuple(map(Piece, (*cells, *amounts)))
 
 
-def _looks(settings: ReplaySettings) -> Iterator[ReplayLook]:
+def _looks(settings: ReplaySettings, unread: list[Unreadable]) -> Iterator[ReplayLook]:
     """Play, and tell in the end what could not be used."""
     bar = Bar(sys.stderr)
-    objects = _objects(settings.offline.objects)
+    objects = read_objects(settings.offline.objects, unread)
     rules = round_rules(settings.recommender)
-    history = _history(settings.playing.events, rules, bar)
+    history = read_events(settings.playing.events, rules.variant.most_usage, bar)
     schedule = _schedule(settings, history)
     replay = Replay(history, objects, rules, schedule, partial(bar.show, "playing"))
     for look in replay.play():
@@ -100,18 +103,15 @@ def _looks(settings: ReplaySettings) -> Iterator[ReplayLook]:
         yield look
     bar.clear()
     _tell(replay.problems)
-    for count, complaint in _COMPLAINTS.items():
+    for count, (what, why) in _COMPLAINTS.items():
         if number := replay.tally[count]:
-            _say(f"{number} {complaint}")
+            _say(f"{number} {what}{'s' if number > 1 else ''} ignored: {why}")
 
 
-def _objects(paths: Iterable[Path]) -> RecordedObjects:
+def read_objects(paths: Iterable[Path], unread: list[Unreadable]) -> RecordedObjects:
     """Return the objects that files describe."""
     objects, problems = RecordedObjects(), list[str]()
-    for found in chain.from_iterable(documents(str(path)) for path in paths):
-        if isinstance(found, Unreadable):
-            problems.append(f"{found.place}: {found.message}")
-            continue
+    for found in given_objects(paths, unread):
         try:
             change, left_out = read_change(found.item)
         except BadObject as error:
@@ -121,16 +121,21 @@ def _objects(paths: Iterable[Path]) -> RecordedObjects:
             problems.append(f"{found.place}: {left_out}")
         if change is not None:
             objects.take(change, None)
-    _tell(problems)
+    _tell([*map(str, unread), *problems])
     return objects
 
 
-def _history(path: Path | None, rules: RoundRules, bar: Bar) -> RecordedHistory:
+def read_events(path: Path | None, most: float, bar: Bar) -> RecordedHistory:
+    """Return what a file tells, and say what cannot be read.
+
+    Raises:
+        BadSetting: none is named, or nothing can be read.
+    """
     if path is None:
         raise BadSetting("no events given: name a file with --events, or - to read them")
     shown = _shown(path)
     read = lines(str(path), partial(bar.show, "reading"))
-    history = read_history(read, shown, rules.variant.most_usage)
+    history = read_history(read, shown, most)
     bar.clear()
     _tell(history.problems)
     if history.problems and history.skipped == history.lines:

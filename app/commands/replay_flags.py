@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Final
 
 from app.flags.flags import (
     DURATION_ABOVE_ZERO,
     PATH,
     SWITCH,
-    Flag,
     FlagKind,
+    flag,
     optional,
 )
-from app.flags.shared import AsJson, ClusterAccess, Logging, Offline, PortAccess, Profiling, Scope
+from app.flags.shared import (
+    ClusterAccess,
+    Logging,
+    Offline,
+    PortAccess,
+    Profiling,
+    Scope,
+    output_flag,
+)
 from app.model.errors import BadSetting
 from app.model.fields import time_at
 from app.output import Output
@@ -32,6 +40,7 @@ from app.recommender.flags import (
 )
 from app.recommender.source_flags import (
     ExternalMetricsFlags,
+    PastFlags,
     PrometheusAccessFlags,
     PrometheusFlags,
 )
@@ -56,29 +65,21 @@ _TIMES: Final = FlagKind(
 class Playing:
     """What is played."""
 
-    events: Annotated[
-        Path | None,
-        Flag(
-            "events", optional(PATH), "", "file with events, one JSON object a line; - reads stdin"
-        ),
-    ]
-    start: Annotated[
-        datetime | None,
-        Flag("start", optional(_TIME), "", "when the recommender begins; empty: the first event"),
-    ]
-    until: Annotated[
-        datetime | None,
-        Flag("until", optional(_TIME), "", "when it ends; empty: when all events were seen"),
-    ]
-    interval: Annotated[
-        timedelta | None,
-        Flag(
-            "interval",
-            optional(DURATION_ABOVE_ZERO),
-            "",
-            "between two recommendations; empty: that of --recommender-interval",
-        ),
-    ]
+    events: Path | None = flag(
+        "events", optional(PATH), "", "file with events, one JSON object a line; - reads stdin"
+    )
+    start: datetime | None = flag(
+        "start", optional(_TIME), "", "when the recommender begins; empty: the first event"
+    )
+    until: datetime | None = flag(
+        "until", optional(_TIME), "", "when it ends; empty: when all events were seen"
+    )
+    interval: timedelta | None = flag(
+        "interval",
+        optional(DURATION_ABOVE_ZERO),
+        "",
+        "time between two rounds; empty: that of --recommender-interval",
+    )
 
     def __post_init__(self) -> None:
         if self.start is not None and self.until is not None and self.until < self.start:
@@ -89,17 +90,14 @@ class Playing:
 class ReplayOutput:
     """What is shown."""
 
-    at: Annotated[
-        tuple[datetime, ...],
-        Flag("at", _TIMES, "", "when to print; may be repeated; none: at the end"),
-    ]
-    checkpoints: Annotated[
-        bool, Flag("checkpoints", SWITCH, "false", "print the checkpoints that were written, too")
-    ]
-    csv: Annotated[
-        bool, Flag("csv", SWITCH, "false", "print times and targets as CSV, as --output=csv does")
-    ]
-    output: AsJson
+    at: tuple[datetime, ...] = flag(
+        "at", _TIMES, "", "when to print; may be repeated; none: at the end"
+    )
+    checkpoints: bool = flag(
+        "checkpoints", SWITCH, "false", "print the checkpoints that were written, too"
+    )
+    csv: bool = flag("csv", SWITCH, "false", "print times and targets as CSV, as --output=csv does")
+    output: Output = output_flag(Output.JSON)
 
     @property
     def wants_csv(self) -> bool:
@@ -129,6 +127,7 @@ class ReplaySettings:
     post_processing: PostProcessingFlags
     prometheus: PrometheusFlags
     prometheus_access: PrometheusAccessFlags
+    past: PastFlags
     external_metrics: ExternalMetricsFlags
     election: RecommenderElection
     scope: Scope

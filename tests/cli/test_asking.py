@@ -20,7 +20,8 @@ import pytest
 import yaml
 
 from app.cli import main
-from app.cli.verbs import PLUGIN, VERBS, show
+from app.cli.showing import show
+from app.cli.verbs import PLUGIN, VERBS
 from app.output import Output, Report, Text, line
 from tests import make
 from tests.kube.connecting import kubeconfig, write
@@ -28,7 +29,8 @@ from tests.logging_state import kept
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 60
-PORTS = [f"--{name}port=0" for name in ("", "admission-", "recommender-", "updater-")]
+RUN_PORTS = ("", "admission-", "recommender-", "updater-", "page-")
+PORTS = [f"--{name}port=0" for name in RUN_PORTS]
 OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json(), make.pod_json(cpu="100m")]
 
 
@@ -68,7 +70,7 @@ def objects(tmp_path: Path) -> str:
         (["explain", "web-0", "-o=yaml"], "---\nkind: Pod\nnamespace: default\n"),
         (["explain", "vpa/web"], "VPA default/web\n"),
         (["plan", "-o", "name"], "pod/web-0\n"),
-        (["plan", "-A"], "NAMESPACE  POD    VPA  ACTION  REASON\n"),
+        (["plan", "-A"], "NAMESPACE  POD    VPA  ACTION  REASON  "),
     ],
 )
 def test_formats(objects: str, words: list[str], start: str) -> None:
@@ -83,8 +85,8 @@ def test_formats_of_verbs_without_a_cluster(tmp_path: Path) -> None:
     assert plumbline("version", "-o", "name") == (0, "plumbline\n", "")
     assert orjson.loads(plumbline("version", "-ojson")[1])["name"] == "plumbline"
     paths = plumbline("certs", f"--certs-dir={tmp_path}", "-o", "csv")[1].splitlines()
-    assert paths[0] == "path"
-    assert all(Path(path).is_file() for path in paths[1:])
+    assert paths[0] == "path,made,validUntil"
+    assert all(Path(path.partition(",")[0]).is_file() for path in paths[1:])
 
 
 def test_webhook_configurations() -> None:
@@ -111,15 +113,15 @@ def test_formats_of_documents(output: str, start: str) -> None:
     assert text.startswith(start)
 
 
-def on_terminal(*words: str, **environment: str) -> bytes:
-    """Return what the program shows on a terminal."""
+def on_terminal(*words: str, stream: str = "stdout", **environment: str) -> bytes:
+    """Return what the program shows on a terminal to which one of its streams leads."""
     ours, theirs = pty.openpty()
     with subprocess.Popen(
         [sys.executable, "-m", "app", *words],
         cwd=ROOT,
         env=os.environ | {"TERM": "xterm"} | environment,
-        stdout=theirs,
-        stderr=subprocess.DEVNULL,
+        stdout=theirs if stream == "stdout" else subprocess.DEVNULL,
+        stderr=theirs if stream == "stderr" else subprocess.DEVNULL,
     ) as process:
         os.close(theirs)
         shown = b""
@@ -152,27 +154,38 @@ def test_colours(objects: str, environment: Mapping[str, str], is_coloured: bool
     assert b"\033" not in plumbline("recommendations", "--objects", objects)[1].encode()
 
 
+def test_problems_on_a_terminal() -> None:
+    """Their sentences are wrapped at words, and commands stand whole below them."""
+    words = ["plan", "--objects", "docs/examples/with-hpa.yaml"]
+    shown = on_terminal(*words, stream="stderr", COLUMNS="80").decode().splitlines()
+    assert shown[0].startswith("plumbline: warning: vpa/web -n shop: HorizontalPodAutoscaler/web ")
+    commands = [one for one in shown if one.startswith("  $ kubectl ")]
+    assert len(commands) == 2
+    assert all(one.endswith("]'") for one in commands)
+    assert max(len(one) for one in shown if one not in commands) <= 80
+
+
 def test_a_cluster_that_cannot_be_reached(tmp_path: Path) -> None:
     """Exit code 3 and a sentence that says what to look at; KUBECONFIG names the cluster."""
-    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
-        port = taken.getsockname()[1]
-    path = write(tmp_path / "config", kubeconfig(f"http://127.0.0.1:{port}"))
-    for words in (
-        ["recommendations", "-A"],
-        ["plan", "-A"],
-        ["explain", "web-0"],
-        ["doctor"],
-        ["run", "--dry-run", "-n", "shop", *PORTS],
-    ):
-        code, output, errors = plumbline(*words, KUBECONFIG=str(path))
-        assert (code, output) == (3, "")
-        assert errors.startswith("plumbline: the cluster cannot be reached: ")
-        assert errors.endswith("or choose another --kubeconfig or --context\n")
-        assert errors.count("\n") == 1
+    with closing(socket.socket()) as held:  # bound and not listening: nothing else answers there
+        held.bind(("127.0.0.1", 0))
+        path = write(tmp_path / "config", kubeconfig(f"http://127.0.0.1:{held.getsockname()[1]}"))
+        for words in (
+            ["recommendations", "-A"],
+            ["plan", "-A"],
+            ["explain", "web-0"],
+            ["doctor"],
+            ["run", "--dry-run", "-n", "shop", *PORTS],
+        ):
+            code, output, errors = plumbline(*words, KUBECONFIG=str(path))
+            assert (code, output) == (3, "")
+            assert errors.startswith("plumbline: the cluster cannot be reached: ")
+            assert errors.endswith("or choose another --kubeconfig or --context\n")
+            assert errors.count("\n") == 1
 
 
 def test_a_user_who_is_not_logged_in(tmp_path: Path) -> None:
-    """A plugin that gives no credentials is told in one sentence, by `run` as well."""
+    """A plugin that gives no credentials is told in sentences, by `run` as well."""
     version = "client.authentication.k8s.io/v1"
     failing = {"apiVersion": version, "command": "false", "interactiveMode": "Never"}
     user = {"exec": failing}
@@ -180,9 +193,12 @@ def test_a_user_who_is_not_logged_in(tmp_path: Path) -> None:
     for words in (["doctor"], ["run", "--dry-run", *PORTS]):
         code, output, errors = plumbline(*words, f"--kubeconfig={path}")
         assert (code, output) == (3, "")
-        assert errors == (
-            f"plumbline: the cluster does not know us: kubeconfig {path}: the exec plugin of user "
-            '"me" gave no credentials; log in, or choose another --context\n'
+        *said, sentence = errors.splitlines()
+        # What the plugin's runner says comes first, as a sentence as well.
+        assert said in ([], ["plumbline: exec: process returned 1"])
+        assert sentence == (
+            f'plumbline: authentication failed: kubeconfig {path}: the exec plugin "false" of user '
+            '"me" gave no credentials; log in, or choose another --context'
         )
 
 
@@ -190,7 +206,7 @@ def test_a_user_who_is_not_logged_in(tmp_path: Path) -> None:
     ("words", "sentence"),
     [
         (["--kubeconfig=/none"], "kubeconfig /none: no such file"),
-        (["--kubeconfig={0}/garbage"], "kubeconfig {0}/garbage: while parsing"),
+        (["--kubeconfig={0}/garbage"], "kubeconfig {0}/garbage: invalid YAML: "),
         (["--kubeconfig={0}/config", "--context=none"], "kubeconfig {0}/config: there is no "),
         ([], "kubeconfig {0}/.kube/config: no such file; give one with --kubeconfig"),
     ],
@@ -216,10 +232,13 @@ def test_a_cluster_that_is_not_named(
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (["explain"], "say what to explain: the name of a pod or of a VPA, or --selector"),
+        (
+            ["explain"],
+            "say what to explain: a pod, a VPA, a workload such as deploy/web, or --selector",
+        ),
         (
             ["recommendations", "-o", "xml"],
-            '--output takes table, json, yaml, csv or name, not "xml"',
+            '--output takes table, wide, json, yaml, csv or name, not "xml"',
         ),
         (["recommendations", "-l", "a b"], "--selector takes a label selector such as"),
         (["recommendations", "-x"], "unknown flag -x"),
@@ -244,7 +263,7 @@ def test_a_mistake_of_the_program(
 
     monkeypatch.setitem(VERBS, "version", broken)
     assert main(["version"]) == 1
-    told = "this is a mistake of the program: RuntimeError: a defect"
+    told = "this is a bug of Plumbline: RuntimeError: a defect"
     assert capsys.readouterr().err.startswith(f"plumbline: {told}")
     monkeypatch.setenv("PLUMBLINE_TRACE", "1")
     with pytest.raises(RuntimeError):
@@ -267,13 +286,20 @@ def test_a_plugin_of_kubectl(
 
 
 PAGE = ROOT / "docs" / "commands.md"
-SHOWN = re.findall(r"^```console\n\$ plumbline (.*)\n((?s:.*?))```$", PAGE.read_text("utf-8"), re.M)
+CONSOLE = re.compile(r"^```console\n\$ plumbline (.*)\n((?s:.*?))```$", re.M)
+SHOWN = [
+    found
+    for page in (PAGE, PAGE.with_name("with-hpa.md"))
+    for found in CONSOLE.findall(page.read_text("utf-8"))
+]
 
 
 @pytest.mark.parametrize(("command", "shown"), SHOWN, ids=[one[0].split()[0] for one in SHOWN])
-def test_the_page_shows_what_one_gets(command: str, shown: str) -> None:
-    """What the documentation shows is what the program prints."""
-    assert plumbline(*command.split()) == (0, shown, "")
+def test_the_pages_show_what_one_gets(command: str, shown: str) -> None:
+    """What the documentation shows is what the program prints, with 1 if that has errors."""
+    code, output, errors = plumbline(*command.split())
+    assert (code, output) == (int(" error: " in shown), shown)
+    assert all(" warning: " in one or one.startswith("  $ ") for one in errors.splitlines())
 
 
 def test_the_page_names_every_verb() -> None:

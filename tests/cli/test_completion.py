@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from app.cli import main
-from app.cli.completion import Shell
+from app.cli.completion import Shell, for_kubectl
 from app.cli.pages import PURPOSES
-from app.cli.verbs import VERBS
+from app.cli.verbs import VERBS, completed_verbs
 from app.flags.command_line import schema
 
 ROOT = Path(__file__).parents[2]
@@ -47,25 +47,46 @@ def completed(*words: str) -> list[str]:
 @pytest.mark.parametrize(
     ("words", "offered"),
     [
-        (["rec"], ["recommender", "recommendations"]),
+        (["recom"], ["recommender", "recommendations"]),
         (["ad"], ["admission", "admit"]),
         (["--"], ["--help"]),
         (["plan", "--all"], ["--all-namespaces"]),
-        (["plan", "-o", ""], ["table", "json", "yaml", "csv", "name"]),
+        (["plan", "-o", ""], ["table", "wide", "json", "yaml", "csv", "name"]),
         (["plan", "-o", "y"], ["yaml"]),
         (["plan", "--output", "=", "js"], ["json"]),
-        (["plan", "--output", "="], ["table", "json", "yaml", "csv", "name"]),
+        (["plan", "--output", "="], ["table", "wide", "json", "yaml", "csv", "name"]),
         (["admission", "--objects", "pyproj"], ["pyproject.toml"]),
         (["admit", "pyproj"], ["pyproject.toml"]),
         (["manifests", "cr"], ["crd"]),
         (["explain", "v"], ["vpa/"]),
         (["completion", ""], [*Shell, "--help"]),
+        (["run", "--speed", ""], ["max"]),
         (["plan", "--nothing"], []),
     ],
 )
 def test_bash_offers_what_fits(words: list[str], offered: list[str]) -> None:
     """Verbs, flags, the words that a flag takes, and files, each where they belong."""
     assert completed("plumbline", *words) == offered
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["recom"], ["recommender", "recommendations", ":4"]),
+        (["plan", "--all"], ["--all-namespaces", ":4"]),
+        (["plan", "-o", "y"], ["yaml", ":4"]),
+        (["plan", "-o", "z"], [":4"]),
+        (["plan", "--namespace", ""], [":4"]),
+        (["run", "--speed", ""], ["max", ":4"]),
+        (["manifests", "cr"], ["crd", ":4"]),
+        (["plan", "--objects", "a"], [":0"]),
+        (["admit", "review"], [":0"]),
+        (["nothing", "x"], [":4"]),
+    ],
+)
+def test_kubectl_is_offered_what_fits(words: list[str], offered: list[str]) -> None:
+    """Kubectl asks a program of its own, and is told whether files fit as well."""
+    assert list(for_kubectl(words, completed_verbs())) == offered
 
 
 def test_bash_knows_every_verb_and_flag() -> None:
@@ -106,6 +127,8 @@ def test_fish_offers_what_fits(tmp_path: Path) -> None:
 
 
 def test_unknown_shells(capsys: pytest.CaptureFixture[str]) -> None:
-    """An unknown shell is refused with those that are known."""
-    assert main(["completion", "tcsh"]) == 2
-    assert capsys.readouterr().err == "plumbline: usage: plumbline completion bash|zsh|fish\n"
+    """No shell and an unknown one are refused with those that are known."""
+    usage = "usage: plumbline completion bash|zsh|fish\n"
+    assert main(["completion"]) == main(["completion", "nu"]) == 2
+    told = f'plumbline: {usage}plumbline: unknown shell "nu"; {usage}'
+    assert capsys.readouterr().err == told

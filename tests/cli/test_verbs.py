@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import os
+import re
 import shutil
 import signal
 import socket
@@ -12,27 +13,31 @@ import sys
 from base64 import b64decode
 from collections.abc import Sequence
 from contextlib import closing
-from itertools import dropwhile, takewhile
 from pathlib import Path
 
 import orjson
 import pytest
 import yaml
 
+from app.cli import main
 from app.cli.verbs import VERBS
 from app.kube.manifests import documents
 from app.model.fields import Json
 from tests import make
 from tests.cases import cases
 from tests.kube.connecting import kubeconfig, write
+from tests.logging_state import kept
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 60
-RUN_PORTS = ["port", "admission-port", "recommender-port", "updater-port"]
+RUN_PORTS = ["port", "admission-port", "recommender-port", "updater-port", "page-port"]
 FREE_PORTS = [f"--{flag}=0" for flag in RUN_PORTS]  # whichever
 NO_REVIEW = "no review given: name files with AdmissionReviews, or - to read them"
 DOCUMENTS = "usage: plumbline manifests " + "|".join(documents.PRINTED)
-WORD = 'unexpected word "x"; flags begin with --, and a switch is turned off with --switch=false'
+WORD = (
+    'unexpected word "x"; flags begin with --, take one value and may be repeated where they say '
+    "so, and a switch is turned off with --switch=false"
+)
 OBJECTS = [make.vpa_json(cpu="250m"), make.workload_json()]
 # By uid; the second one has a VPA with mistakes, the third one is no business of anybody.
 REVIEWS = {
@@ -83,8 +88,7 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "a.json").write_bytes(A)
     (tmp_path / "b.yaml").write_text(yaml.safe_dump(REVIEWS["b"]))
     (tmp_path / "abc.jsonl").write_bytes(b"\n".join((A, B, C)))
-    (tmp_path / "broken.jsonl").write_bytes(b"\n".join((A, b"{", B, b"null", C, b"{}")))
-    (tmp_path / "garbage.json").write_bytes(b"{")
+    (tmp_path / "c.json").write_bytes(C)
     return tmp_path
 
 
@@ -94,19 +98,16 @@ def folder(tmp_path: Path) -> Path:
         "parted by dashes": ("--objects {objects} -- {a} {b}", "ab"),
         "after the objects": ("--objects {objects} {a} {b}", "ab"),
         "before the objects": ("{b} {a} --objects {objects}", "ba"),
-        "after another flag": ("--objects {objects} {more} --decode {abc}", "abc"),
+        "after another flag": ("--objects {objects} --objects {more} --decode {abc}", "abc"),
         "in several files": ("--objects={objects} --objects={more} {abc} {a}", "abca"),
         "from standard input, in its place": ("--objects {objects} - {b}", "cb"),
         "from standard input at the end": ("{a} - --objects {objects}", "ac"),
-        "beside broken ones": ("--objects {objects} {broken}", "a.b.c."),
-        "beside broken files": ("{broken} {garbage} {a} --objects {objects}", "a.b.c..a"),
-        "beside broken files, after the objects": ("--objects {objects} {a} {garbage} {b}", "a.b"),
-        "nothing but a broken file": ("--objects {objects} {garbage}", "."),
+        "in the order of their names": ("--objects {objects} {c} {b} {a}", "cba"),
         "without objects": ("{a}", "a"),
     },
 )
 def test_reviews_are_answered_in_their_order(folder: Path, words: str, uids: str) -> None:
-    """Every review has one line, in the order in which they were named; a dot has no uid."""
+    """Every review has one line, in the order in which they were named."""
     paths = {path.name.partition(".")[0]: path for path in folder.iterdir()}
     responses = answered(*words.format_map(paths).split(), stdin=C)
     assert "".join(response["uid"] or "." for response in responses) == uids
@@ -134,38 +135,91 @@ def test_answers_are_those_of_the_wire(folder: Path) -> None:
 
 def test_what_is_wrong_with_objects_is_told(folder: Path) -> None:
     """An object that cannot be used is named on standard error, and the others are used."""
-    (folder / "wrong.yaml").write_text("kind: Pod\napiVersion: v1\nmetadata: 7\n---\n{\n")
-    code, output, errors = plumbline(
-        "admit",
-        "--objects",
-        folder / "wrong.yaml",
-        folder / "objects.yaml",
-        "--",
-        folder / "a.json",
-    )
+    (folder / "wrong.yaml").write_text("kind: Pod\napiVersion: v1\nmetadata: 7\n")
+    objects = [f"--objects={folder}/{name}.yaml" for name in ("wrong", "objects")]
+    code, output, errors = plumbline("admit", *objects, folder / "a.json")
     assert (code, b'"patch"' in output) == (0, True)
-    lines = [orjson.loads(line) for line in errors.splitlines()]
-    assert [line["place"] for line in lines] == [f"{folder}/wrong.yaml:1", f"{folder}/wrong.yaml:4"]
+    told = "an object: metadata: expected an object, found the number 7"
+    assert errors == f"plumbline: {folder}/wrong.yaml:1: {told}\n"
 
 
-def test_decisions_are_not_told_twice(folder: Path) -> None:
-    """What the answers tell is not on standard error as well; what they cannot tell is."""
-    unowned = make.review_json(make.pod_json(owner="Job/unknown"))
-    (folder / "unowned.json").write_bytes(orjson.dumps(unowned))
-    files = [folder / name for name in ("abc.jsonl", "unowned.json", "broken.jsonl")]
-    _, _, errors = plumbline("admit", "--objects", folder / "objects.yaml", "--", *files)
-    lines = [orjson.loads(line) for line in errors.splitlines()]
-    assert {line["message"] for line in lines} == {"review not readable"}
-    assert [line["place"] for line in lines] == [f"{files[2]}:{number}" for number in (2, 4, 6)]
-    assert lines[2]["problem"] == "request: is missing"
+BROKEN = {
+    "broken.yaml": "kind: Pod\n\tmetadata: {}\n",
+    "template.yaml": "kind: {{ .Values.kind }}\n",
+    "broken.json": '{"kind":',
+    "binary": "\0\1\2",
+    "text.yaml": "just text\n",
+    "kindless.yaml": "metadata: {name: web}\n",
+}
+READERS = {
+    "admit": "--objects={} {a}",
+    "explain": "web --objects={}",
+    "plan": "--objects={}",
+    "recommendations": "--objects={}",
+    "replay": "--objects={} --events={a}",
+    "run": "--objects={} " + " ".join(f"--{name}=0" for name in RUN_PORTS),
+    "admission": "--objects={} --port=0",
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_file_that_cannot_be_read(
+    folder: Path, name: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It ends every command at once, with its name and exit code 2, before anything is printed."""
+    (folder / name).write_text(BROKEN[name])
+    for command, words in READERS.items():
+        told = words.format(folder / name, a=folder / "a.json").split()
+        with kept():
+            code = main([command, *told])
+        found = capsys.readouterr()
+        assert (command, code, found.out) == (command, 2, "")
+        assert found.err.startswith(f"plumbline: {folder / name}:")
+        assert found.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("command", ["admit", "explain", "plan", "recommendations", "replay"])
+def test_a_folder_that_cannot_be_read_whole(
+    folder: Path, command: str, capsysbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    """The rest of a folder is used; the exit code says that something is missing."""
+    whole, broken = folder / "whole", folder / "broken"
+    for each in (whole, broken):
+        each.mkdir()
+        (each / "objects.yaml").write_text(yaml.safe_dump_all([*OBJECTS, make.pod_json()]))
+    (broken / "again.yaml").write_text("{")
+    is_replay = command == "replay"
+    words = READERS[command].replace("{a}", "/dev/null" if is_replay else str(folder / "a.json"))
+    words += " --start=2026-01-05T00:00:00Z" if is_replay else ""
+    found = []
+    for each in (whole, broken):
+        with kept():
+            code = main([command, *words.format(each).split()])
+        found.append((code, capsysbinary.readouterr()))
+    (fine, before), (code, after) = found
+    assert (fine, code, after.out) == (0, 2, before.out)
+    assert b"again.yaml" in after.err
+
+
+def test_what_is_no_review(folder: Path) -> None:
+    """It is named, with what would answer for it, before anything is answered."""
+    files = [folder / name for name in ("a.json", "objects.yaml")]
+    code, output, errors = plumbline("admit", f"--objects={folder}/objects.yaml", *files)
+    assert (code, output) == (2, b"")
+    assert errors == (
+        f"plumbline: {folder}/objects.yaml:1: this is a VerticalPodAutoscaler, not an "
+        "AdmissionReview; to see what its pods would get: plumbline explain vpa/web --objects "
+        f"{folder}/objects.yaml\n"
+    )
 
 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
         (["admitt"], 'unknown command "admitt"; did you mean "admit"?'),
-        (["--objects"], 'unknown command "--objects"'),
-        (["admit", "--object", "x"], 'unknown flag --object; did you mean "objects"?'),
+        (["--objects"], 'unknown command "--objects"; plumbline --help lists all'),
+        (["-n", "shop", "plan"], "flags come after the command: plumbline plan -n shop"),
+        (["admit", "--object", "x"], "unknown flag --object; did you mean --objects?"),
         (
             ["admission", "--feature-gates=InPlac=true"],
             '--feature-gates: unknown feature gate "InPlac"; did you mean "InPlace"?',
@@ -184,12 +238,12 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
         (["admit", "--objects=/no/object", "{empty}"], "/no/object: No such file or directory"),
         (["admission", "--objects=/no/object"], "/no/object: No such file or directory"),
         (
-            ["run", "--objects", "/dev/null"],
+            ["run", *FREE_PORTS, "--objects", "/dev/null"],
             "--objects: there are no objects to apply in /dev/null",
         ),
         (
             ["run", "--kubeconfig=config"],
-            "--kubeconfig: on a real cluster run only looks on; add --dry-run, "
+            "--kubeconfig: run only reads a real cluster; add --dry-run, "
             "or start admission, recommender and updater",
         ),
         (
@@ -199,7 +253,8 @@ def test_decisions_are_not_told_twice(folder: Path) -> None:
         (["run", "--speed=0"], '--speed takes a number above zero, or max, not "0"'),
         (["admit", "/proc/self/mem"], "/proc/self/mem: Input/output error"),
         (["manifests"], DOCUMENTS),
-        (["manifests", "crds"], DOCUMENTS),
+        (["manifests", "crd", "all"], DOCUMENTS),
+        (["manifests", "crds"], f'unknown document "crds"; did you mean "crd"? {DOCUMENTS}'),
         (
             ["manifests", "all", "--register-by-url"],
             "only the document webhooks is made by such flags",
@@ -227,6 +282,29 @@ def test_help() -> None:
         assert output.startswith(f"usage: plumbline {verb}".encode())
 
 
+def test_images_of_documents() -> None:
+    """Each Deployment gets the image that is given; that one is missing, or not wanted, is told."""
+    image = "registry.example.com:5000/team/plumbline:0.1.0"
+    code, output, errors = plumbline("manifests", "all", "--image", image)
+    assert (code, errors) == (0, "")
+    specs = [
+        item["spec"]["template"]["spec"]
+        for item in yaml.safe_load_all(output)
+        if item["kind"] == "Deployment"
+    ]
+    assert [spec["containers"][0]["image"] for spec in specs] == [image] * 3
+    code, _, errors = plumbline("manifests", "updater")
+    told = "no registry has the image of these Deployments; name yours with --image"
+    assert (code, errors) == (0, f"plumbline: {told}\n")
+    assert plumbline("manifests", "crd", f"--image={image}") == (
+        2,
+        b"",
+        "plumbline: --image is for the documents admission, recommender, updater, page, all\n",
+    )
+    code, _, errors = plumbline("manifests", "all", "--image", "a b")
+    assert (code, errors.startswith("plumbline: --image takes a name such as ")) == (2, True)
+
+
 def test_documents() -> None:
     """What is printed for machines is complete, and the version is one line."""
     code, output, _ = plumbline("manifests", "crd")
@@ -241,8 +319,21 @@ def test_a_taken_port_of_run(flag: str) -> None:
     with closing(socket.create_server(("127.0.0.1", 0))) as taken:
         port = taken.getsockname()[1]
         code, output, errors = plumbline("run", *FREE_PORTS, f"--{flag}={port}")
-    sentence = f"plumbline: --{flag}: cannot listen on localhost:{port}: Address already in use\n"
+    why = f"cannot listen on localhost:{port}: Address already in use"
+    sentence = f"plumbline: --{flag}: {why}; to take any free port: --{flag}=0\n"
     assert (code, output, errors) == (2, b"", sentence)
+
+
+def test_all_taken_ports_of_run() -> None:
+    """They are told at once, with the flags that choose others; so is an address that is none."""
+    with closing(socket.create_server(("127.0.0.1", 0))) as taken:
+        flags = [f"--{flag}={taken.getsockname()[1]}" for flag in RUN_PORTS]
+        code, output, errors = plumbline("run", *flags)
+    assert (code, output, errors.count("cannot listen")) == (2, b"", len(RUN_PORTS))
+    free = " ".join(f"--{flag}=0" for flag in RUN_PORTS)
+    assert errors.endswith(f"; to take any free port: {free}\n")
+    nowhere = plumbline("run", "--host=192.0.2.1")[2]
+    assert nowhere.startswith("plumbline: --host: cannot listen on 192.0.2.1:0: ")
 
 
 @cases(
@@ -270,18 +361,40 @@ def test_a_folder_that_is_none(tmp_path: Path) -> None:
     code, output, errors = plumbline("certs", f"--certs-dir={tmp_path}/file/certs")
     assert (code, output) == (2, b"")
     assert errors.startswith(f"plumbline: {tmp_path}/file/certs")
-    assert "Not a directory" in errors
+    assert "not a directory" in errors
     assert errors.count("\n") == 1
 
 
 def test_certificates(tmp_path: Path) -> None:
-    """Certificates are made once; where they lie is told every time."""
+    """Certificates are made once; where they lie, and until when they are valid, is told always."""
     first = plumbline("certs", f"--certs-dir={tmp_path}/certs")
     made = {path: path.read_bytes() for path in (tmp_path / "certs").iterdir()}
-    assert first == plumbline("certs", f"--certs-dir={tmp_path}/certs")
+    again = plumbline("certs", f"--certs-dir={tmp_path}/certs")
     assert {path: path.read_bytes() for path in (tmp_path / "certs").iterdir()} == made
+    assert first[:2] == again[:2]
     assert first[0] == 0
     assert set(map(Path, first[1].decode().split())) <= set(made)
+    for (_, _, note), done in ((first, "made a CA and a certificate"), (again, "kept the cert")):
+        assert note.startswith(f"plumbline: {done}")
+        assert re.search(r" for vpa-webhook\.kube-system\.svc, valid until 2\d{3}-\S+Z\n$", note)
+
+
+@cases(
+    "commit shown",
+    {
+        "of an image": ("0123456789abcdef0123", "plumbline 0.1.0 (0123456789ab)\n"),
+        "of a checkout": ("", None),
+    },
+)
+def test_version(commit: str, shown: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The version names the commit, where that is known."""
+    monkeypatch.setenv("PLUMBLINE_COMMIT", commit)
+    code, output, errors = plumbline("version")
+    assert (code, errors) == (0, "")
+    if shown is None:
+        assert re.fullmatch(rb"plumbline 0\.1\.0( \([0-9a-f]{12}\))?\n", output)
+    else:
+        assert output.decode() == shown
 
 
 @pytest.mark.parametrize("lines", [1, 2_000])
@@ -327,7 +440,7 @@ def in_shell(command: str) -> tuple[int, bytes, bytes]:
 
 def test_closed_streams(tmp_path: Path) -> None:
     """A program without standard streams does its work all the same."""
-    (tmp_path / "a.json").write_bytes(b"{")
+    (tmp_path / "a.json").write_bytes(A)
     code, output, _ = in_shell(f"{{}} admit {tmp_path}/a.json <&- 2>&-")
     assert (code, output.count(b"\n")) == (0, 1)
     sentence = b"plumbline: standard input is closed\n"
@@ -341,41 +454,30 @@ def test_a_full_disk() -> None:
     assert in_shell("{} version >/dev/full") == (1, b"", sentence)
 
 
-def commands(process: subprocess.Popen[bytes]) -> dict[str, str]:
-    """Return the commands that a process prints, by the comment above each."""
-    assert process.stdout is not None
-    lines = (line.decode() for line in iter(process.stdout.readline, b""))
-    found: dict[str, str] = {}
-    comment = ""
-    for line in takewhile(str.strip, dropwhile(lambda line: not line.startswith("# "), lines)):
-        if line.startswith("# "):
-            comment = line
-        else:
-            found[comment] = found.get(comment, "") + line
-    return found
-
-
 @pytest.mark.skipif(shutil.which("curl") is None, reason="there is no curl")
-def test_what_run_says_can_be_pasted() -> None:
-    """Every command that is printed works in a shell as it is printed, and shows what it says."""
+def test_the_scripts_of_run_work() -> None:
+    """Every script that is named runs in a shell, and shows what its name says."""
     with start("run", *FREE_PORTS) as process:
         try:
-            shown = {
-                comment: subprocess.run(
-                    ["sh", "-c", command], capture_output=True, timeout=SECONDS, check=True
+            assert process.stdout is not None
+            page, opening = (process.stdout.readline().decode() for _ in range(2))
+            assert page.startswith("Page: http://")
+            first, *others = opening.partition(" sh ")[2].strip().split(" · ")
+            folder = Path(first).parent
+            told = {
+                name: subprocess.run(
+                    ["sh", folder / name], capture_output=True, timeout=SECONDS, check=True
                 ).stdout
-                for comment, command in commands(process).items()
+                for name in (Path(first).name, *others)
             }
             process.send_signal(signal.SIGINT)
             output, errors = process.communicate(timeout=SECONDS)
         finally:
             process.terminate()
-    names = ("new pod", "why", "recommended", "mistakes", "decided")
-    told = dict(zip(names, shown.values(), strict=True))
-    assert b'"path": "/metadata/annotations/vpaObservedContainers"' in told["new pod"]
-    assert orjson.loads(told["why"])["explanation"]["vpa"]["name"] == "billing"
-    assert b"spec.updatePolicy.updateMode: Unsupported value" in told["mistakes"]
-    assert orjson.loads(told["recommended"])["name"] == "billing"
-    assert "decisions" in orjson.loads(told["decided"])
+    assert b'"path": "/metadata/annotations/vpaObservedContainers"' in told.pop("1-new-pod")
+    assert orjson.loads(told.pop("2-why"))["vpa"]["name"] == "checkout"
+    assert b"spec.updatePolicy.updateMode: Unsupported value" in told.pop("3-bad-vpa")
+    assert set(told) == {"4-decisions"}
+    assert not folder.exists()
     assert (process.returncode, errors) == (0, b"")
     assert b"of the cluster's time:" in output

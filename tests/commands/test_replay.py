@@ -167,12 +167,12 @@ def test_what_cannot_be_read(run: Run) -> None:
     assert (found.code, len(found.lines)) == (0, 1)
     assert found.said.splitlines() == [
         "plumbline: objects.json:1.items[4]: metadata.name: is missing",
-        "plumbline: events:1: no JSON: unexpected end of data (column 1)",
+        "plumbline: events:1: invalid JSON: unexpected end of data (column 1)",
         'plumbline: events:32: time: "noon" is no RFC 3339 time',
         "plumbline: 2 of 35 events cannot be read and were skipped",
-        "plumbline: 1 samples are of containers that no pod had at the time",
-        "plumbline: 1 kills are of containers that no pod had at the time",
-        "plumbline: 1 kills are dated far from the time when they were heard of",
+        "plumbline: 1 usage sample ignored: no such container at that time",
+        "plumbline: 1 OOM kill ignored: no such container at that time",
+        "plumbline: 1 OOM kill ignored: dated far from the time of the event",
     ]
 
 
@@ -184,15 +184,17 @@ def test_many_problems(run: Run) -> None:
 
 
 def test_objects_that_are_no_objects(run: Run) -> None:
-    """What stands among the objects and is none is told, and so is half a VPA."""
+    """Half a VPA is told; what is no object at all ends the replay before it begins."""
     vpa = make.vpa_json("web", target="Deployment/web", status={"conditions": 1})
-    found = run(events=story().lines, objects=[*WEB[:2], vpa, WEB[3], 7])
+    found = run(events=story().lines, objects=[*WEB[:2], vpa, WEB[3]])
     assert found.lines[0]["recommendation"]
     assert found.said.splitlines() == [
         "plumbline: objects.json:1[2]: status.conditions: expected a list, found the number 1; "
         "status left out",
-        "plumbline: objects.json:1[4]: holds no object",
     ]
+    broken = run(events=story().lines, objects=[*WEB, 7])
+    assert (broken.code, broken.out) == (2, [])
+    assert broken.said == "plumbline: objects.json:1[4]: not a Kubernetes object\n"
 
 
 @pytest.mark.parametrize(

@@ -18,8 +18,8 @@ from typing import Final
 import numpy as np
 
 from app.commands.replaying.changes import RecordedChange
+from app.commands.replaying.recorded_history import RecordedHistory
 from app.commands.replaying.recorded_objects import RecordedObjects
-from app.commands.replaying.recording import RecordedHistory
 from app.commands.replaying.replayed_recommender import ReplayedRecommender
 from app.model.vpa import Vpa
 from app.recommender.configuration import RoundRules
@@ -70,7 +70,7 @@ class Replay:
         self._progress = progress
         self._recommender: ReplayedRecommender | None = None
         self._early: list[OomRecord] = []  # kills that were not handed on yet
-        self._next = 0  # of the happenings
+        self._next = 0  # of the events
         self._sample = 0  # the first that was not read yet
         self._restart_index = 0
         self._look_index = 0
@@ -95,11 +95,11 @@ class Replay:
 
     def _steps(self) -> tuple[tuple[int, Callable[[int], ReplayLook | None]], ...]:
         """Return what comes next of each kind; of the same moment the first goes first."""
-        happenings = self._history.happenings[self._next : self._next + 1]
+        events = self._history.events[self._next : self._next + 1]
         restarts = self._history.restarts[self._restart_index : self._restart_index + 1]
         looks = self._schedule.looks[self._look_index : self._look_index + 1]
         return (
-            (happenings[0].time_ns if happenings else _NEVER, self._happen),
+            (events[0].time_ns if events else _NEVER, self._happen),
             (self._schedule.start if self._recommender is None else _NEVER, self._begin),
             (self._tick_ns, self._tick),
             (restarts[0] if restarts else _NEVER, self._restart),
@@ -115,7 +115,7 @@ class Replay:
         return self._ticked_ns >= self._last_ns
 
     def _happen(self, time_ns: int) -> ReplayLook | None:
-        what, now = self._history.happenings[self._next].what, moment(time_ns)
+        what, now = self._history.events[self._next].what, moment(time_ns)
         self._next += 1
         if isinstance(what, RecordedChange):
             is_new = self._objects.take(what, now)

@@ -64,20 +64,22 @@ class Bar:
 
     def __init__(self, screen: TextIO | None) -> None:
         self._screen = screen if screen is not None and screen.isatty() else None
-        self._shown = -1
+        self._shown = ""
 
-    def show(self, what: str, share: float) -> None:
-        """Show a share between 0 and 1."""
+    def show(self, what: str, share: float, left: str = "") -> None:
+        """Show a share between 0 and 1, and what is left."""
         percent = int(min(max(share, 0.0), 1.0) * 100)
-        if percent != self._shown:
-            self._shown = percent
-            bar = "#" * (percent * _WIDTH // 100)
-            self._write(f"\r{what:<8} [{bar:<{_WIDTH}}] {percent:3} %")
+        bar = "#" * (percent * _WIDTH // 100)
+        found = f"{what:<8} [{bar:<{_WIDTH}}] {percent:3}%{f'  {left}' if left else ''}"
+        if found != self._shown:
+            gap = " " * max(len(self._shown) - len(found), 0)
+            self._shown = found
+            self._write(f"\r{found}{gap}")
 
     def clear(self) -> None:
         """Leave an empty line."""
-        if self._shown >= 0:
-            self._shown = -1
+        if self._shown:
+            self._shown = ""
             self._write("\r\x1b[K")
 
     def _write(self, text: str) -> None:

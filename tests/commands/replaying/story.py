@@ -17,8 +17,8 @@ import orjson
 from app.commands.replaying.changes import read_change
 from app.commands.replaying.playback import Replay, ReplaySchedule
 from app.commands.replaying.printing import json_lines
+from app.commands.replaying.recorded_history import RecordedHistory, read_history
 from app.commands.replaying.recorded_objects import RecordedObjects
-from app.commands.replaying.recording import RecordedHistory, read_history
 from app.model.fields import Json
 from app.recommender.configuration import RoundRules
 from app.recommender.core.moments import nanoseconds

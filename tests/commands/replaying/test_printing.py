@@ -76,8 +76,8 @@ def test_bar() -> None:
     bar.clear()
     empty, half, full, gone = screen.getvalue().split("\r")
     assert (empty, gone) == ("", "\x1b[K")
-    assert half == f"playing  [{'#' * 20}{' ' * 20}]  50 %"
-    assert full == f"playing  [{'#' * 40}] 100 %"
+    assert half == f"playing  [{'#' * 20}{' ' * 20}]  50%"
+    assert full == f"playing  [{'#' * 40}] 100%"
 
 
 def test_no_bar_where_nobody_looks() -> None:

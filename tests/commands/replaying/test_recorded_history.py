@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from app.commands.replaying.changes import RecordedChange, RecordedKind
 from app.commands.replaying.playback import Replay, ReplaySchedule
 from app.commands.replaying.printing import json_lines
-from app.commands.replaying.recording import read_history
+from app.commands.replaying.recorded_history import read_history
 from app.model.errors import BadObject
 from app.model.fields import Json
 from app.recommender.configuration import RoundRules
@@ -105,7 +105,7 @@ def test_times(told: Json, stamp_ns: int, window_ns: int) -> None:
 )
 def test_other_events(told: bytes, expected: object) -> None:
     """Kills and deletions are kept with their time."""
-    (found,) = read_history([told], "x").happenings
+    (found,) = read_history([told], "x").events
     assert (found.time_ns, found.what) == (TIME_NS, expected)
 
 
@@ -113,13 +113,13 @@ def test_restarts() -> None:
     """The moments of restarts are kept in order."""
     lines = [line("restart", time="2026-01-05T10:00:01Z"), line("restart"), line("restart")]
     found = read_history(lines, "x")
-    assert (found.restarts, found.happenings) == ([TIME_NS, TIME_NS, TIME_NS + 10**9], [])
+    assert (found.restarts, found.events) == ([TIME_NS, TIME_NS, TIME_NS + 10**9], [])
 
 
 def test_objects_are_created_when_they_come() -> None:
     """An object that does not say since when it is there is new."""
     vpa = make.vpa_json("web", created=None)
-    (found,) = read_history([line("apply", object=vpa)], "x").happenings
+    (found,) = read_history([line("apply", object=vpa)], "x").events
     assert isinstance(found.what, RecordedChange)
     assert found.what.value.created.isoformat() == "2026-01-05T10:00:00+00:00"
 
@@ -127,7 +127,7 @@ def test_objects_are_created_when_they_come() -> None:
 @cases(
     "told sentence",
     {
-        "no JSON": (b"{", "no JSON: "),
+        "no JSON": (b"{", "invalid JSON: "),
         "no object": (b"[]", "event: expected an object, found a list"),
         "no time": (line(time=None), "time: is missing"),
         "no text": (line(time=1), "time: expected a time, found the number 1"),
@@ -192,7 +192,7 @@ def test_a_broken_status_costs_itself_alone() -> None:
     assert found.problems == [
         "x:1: object.status.conditions: expected a list, found the number 7; status left out"
     ]
-    assert (found.skipped, len(found.happenings)) == (0, 1)
+    assert (found.skipped, len(found.events)) == (0, 1)
 
 
 def test_a_file_that_ends_too_soon() -> None:

@@ -10,13 +10,14 @@ import orjson
 import pytest
 
 from app.commands.flags import PlanSettings
-from app.commands.plan import plan_report
+from app.commands.plan_report import plan_report
 from app.flags.command_line import parse
 from app.model.errors import BadSetting, ClusterError
 from app.model.fields import Json
 from app.output import Output, Report, shown
 from app.ports import (
     LIMIT_RANGES,
+    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -91,21 +92,34 @@ def test_a_line_of_json_tells_all_of_a_pod(tmp_path: Path) -> None:
         "pod": "web-0",
         "vpa": "web",
         "action": "Evict",
-        "reason": "Evicted",
+        "reason": "OutsideBounds",
     }
     assert (second["action"], second["reason"]) == ("Wait", "ProofPending")
 
 
 def test_a_table_is_for_people(tmp_path: Path) -> None:
-    """A row for each pod in columns, below it what changes and why, and a count at the end."""
-    assert lines(tmp_path, cluster()) == [
-        "NAMESPACE  POD    VPA  ACTION  REASON",
-        "default    web-0  web  Evict   Evicted",
-        "    cpu 100m -> 200m, memory 100Mi -> 200Mi: outside of its bounds; differs by 200 %",
-        "default    web-1  web  Wait    ProofPending",
-        "    cpu 100m -> 200m, memory 100Mi -> 200Mi: another pod goes first, to see that it helps",
-        "2 pods: Evict 1, Wait 1",
+    """A row for each pod with why, and once what changes, and a count at the end."""
+    assert lines(tmp_path, cluster(), "-ndefault") == [
+        "POD    VPA  ACTION  REASON         WHY",
+        "web-0  web  Evict   OutsideBounds  "
+        "cpu 100m is below its lower bound 200m: 100m -> 200m; memory 100Mi -> 200Mi",
+        "web-1  web  Wait    ProofPending   waiting for the canary: web-0 is evicted first "
+        "(cpu 100m -> 200m; memory 100Mi -> 200Mi)",
+        "2 pods: would evict 1, waiting 1 (ProofPending)",
     ]
+    assert lines(tmp_path, cluster())[0].startswith("NAMESPACE  POD    VPA")
+
+
+def test_a_terminal_wraps_why(tmp_path: Path) -> None:
+    """On a narrow terminal the reason stands whole below its pod; wide rows stay as they are."""
+    report = about(tmp_path, cluster(), "-ndefault")
+    assert list(shown(report, Output.TABLE, width=60))[:4] == [
+        "POD    VPA  ACTION  REASON",
+        "web-0  web  Evict   OutsideBounds",
+        "    cpu 100m is below its lower bound 200m: 100m -> 200m;",
+        "    memory 100Mi -> 200Mi",
+    ]
+    assert list(shown(report, Output.WIDE, width=60)) == lines(tmp_path, cluster(), "-ndefault")
 
 
 def test_containers_are_named_where_there_are_several(tmp_path: Path) -> None:
@@ -114,37 +128,38 @@ def test_containers_are_named_where_there_are_several(tmp_path: Path) -> None:
     vpa = make.vpa_json(
         recommendations=[recommended("600m/2Gi = =", "a"), recommended("50m/1Gi = =", "b")]
     )
-    found = lines(tmp_path, [*pods, make.workload_json(replicas=1), vpa])
-    assert found[2:] == [
-        "    a cpu 500m -> 600m, memory 1Gi -> 2Gi; b cpu none -> 50m: "
-        "StatefulSet/web has 1 pod, and at",
-        "    least 2 are required",
-        "1 pod: Wait 1",
-    ]
+    row = lines(tmp_path, [*pods, make.workload_json(replicas=1), vpa])[1]
+    assert row.split("TooFewReplicas  ")[1] == (
+        "StatefulSet/web has 1 pod, and at least 2 are required "
+        "(a cpu 500m -> 600m; a memory 1Gi -> 2Gi; b cpu none -> 50m)"
+    )
 
 
-def test_the_example_fits_a_hundred_columns() -> None:
+def test_the_example_is_a_line_a_pod() -> None:
     """The cluster of the operators' page, in the order of its pods."""
     words = ["--objects=docs/examples/shop.yaml", "--at=2026-01-05T10:00:00Z"]
     found = plan_report(parse(PlanSettings, words, {}), SteppedClock())
-    shown_lines = list(shown(found, Output.TABLE))
-    assert max(map(len, shown_lines)) <= 100
-    assert shown_lines[-1] == "9 pods: Evict 1, Resize 1, Wait 5, None 2"
+    _, *rows, last = shown(found, Output.TABLE)
+    assert [row.split()[1] for row in rows] == [item["pod"] for item in found.items]
+    assert last == (
+        "9 pods: would evict 1, would resize 1, waiting 5 (3 ProofPending, 1 BudgetExhausted, "
+        "1 TooFewReplicas), unchanged 2 (InRangeTooYoung)"
+    )
     assert found.notes == []
 
 
 @cases(
     "others flags reason",
     {
-        "no Lease among the files": ([], [], "Evicted"),
+        "no Lease among the files": ([], [], "OutsideBounds"),
         "stale": ([lease(STALE)], [], "LeaseStale"),
-        "fresh": ([lease(NOW or "")], [], "Evicted"),
+        "fresh": ([lease(NOW or "")], [], "OutsideBounds"),
         "unreadable": ([lease("soon")], [], "LeaseStale"),
-        "not asked": ([lease(STALE)], ["--use-admission-controller-status=false"], "Evicted"),
+        "not asked": ([lease(STALE)], ["--use-admission-controller-status=false"], "OutsideBounds"),
         "another one": (
             [lease(STALE)],
             ["--admission-controller-status-lease-name=other"],
-            "Evicted",
+            "OutsideBounds",
         ),
     },
 )
@@ -162,19 +177,19 @@ def test_the_time_is_the_one_asked_about(tmp_path: Path) -> None:
     young["status"]["startTime"] = "2026-01-05T00:00:00Z"
     items = [*several(young, 2), make.workload_json(replicas=2), vpa]
     assert reasons(tmp_path, items)[0] == "InRangeTooYoung"
-    assert reasons(tmp_path, items, "--at=2026-01-05T12:00:00Z")[0] == "Evicted"
+    assert reasons(tmp_path, items, "--at=2026-01-05T12:00:00Z")[0] == "OutdatedInBounds"
 
 
 @pytest.mark.parametrize(
     ("flags", "reason"),
     [
         (["--min-replicas=3"], "TooFewReplicas"),
-        (["--eviction-tolerance=0"], "Evicted"),
+        (["--eviction-tolerance=0"], "OutsideBounds"),
         (["--eviction-rate-limit=1", "--eviction-rate-burst=0"], "RateLimited"),
-        (["--eviction-rate-limit=0.001"], "Evicted"),
+        (["--eviction-rate-limit=0.001"], "OutsideBounds"),
         (["--ignored-vpa-object-namespaces=default"], None),
         (["--vpa-object-namespace=other"], None),
-        (["-n", "default", "web"], "Evicted"),
+        (["-n", "default", "web"], "OutsideBounds"),
     ],
 )
 def test_flags_decide(tmp_path: Path, flags: list[str], reason: str | None) -> None:
@@ -188,7 +203,7 @@ def test_gates_decide(tmp_path: Path) -> None:
     vpa = make.vpa_json(mode="InPlace", recommendations=[recommended("200m/200Mi = =")])
     items = cluster(vpa=vpa)
     assert reasons(tmp_path, items)[0] == "GateDisabled"
-    assert reasons(tmp_path, items, "--feature-gates=InPlace=true")[0] == "Updated"
+    assert reasons(tmp_path, items, "--feature-gates=InPlace=true")[0] == "OutsideBounds"
 
 
 def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> None:
@@ -204,7 +219,10 @@ def test_owners_of_custom_kinds_are_found_among_the_objects(tmp_path: Path) -> N
     vpa = make.vpa_json(
         target="example.com/v1/Gadget/web", recommendations=[recommended("200m/200Mi = =")]
     )
-    assert reasons(tmp_path, [*pods, make.definition_json("Gadget"), gadget, vpa])[0] == "Evicted"
+    assert (
+        reasons(tmp_path, [*pods, make.definition_json("Gadget"), gadget, vpa])[0]
+        == "OutsideBounds"
+    )
 
 
 @pytest.mark.parametrize(
@@ -220,6 +238,9 @@ def test_pods_are_chosen_as_kubectl_has_it(tmp_path: Path, flags: list[str], cou
     ("flags", "sentence"),
     [
         (["wbe"], 'there is no VPA "wbe"'),
+        (["vpa/wbe"], 'there is no VPA "wbe"'),
+        (["web-0"], '"web-0" is a pod; ask: plumbline explain pod/web-0'),
+        (["sts/web"], '"sts/web" is not a VPA; ask: plumbline explain sts/web'),
         (["-n=shop", "web"], 'there is no VPA "web" in namespace shop'),
         (["--at=yesterday"], "--at takes a time such as 2026-01-05T10:00:00Z, or nothing"),
     ],
@@ -230,11 +251,18 @@ def test_wrong_questions(tmp_path: Path, flags: list[str], sentence: str) -> Non
         lines(tmp_path, cluster(), *flags)
 
 
+def test_a_vpa_is_named_with_or_without_its_kind(tmp_path: Path) -> None:
+    """Both ways name the same pods, and other VPAs are left out."""
+    objects = cluster(make.vpa_json("other", target="StatefulSet/other"))
+    assert len(lines(tmp_path, objects, "vpa/web")) == len(lines(tmp_path, objects, "web")) == 4
+    assert lines(tmp_path, objects, "vpa/other") == []
+
+
 def test_a_bad_object_is_told_and_stops_nothing(tmp_path: Path) -> None:
     """What cannot be read is told with its place; the rest is decided."""
     broken = make.with_value(make.vpa_json("broken"), "spec.targetRef", "web")
-    found = about(tmp_path, cluster(broken, {"kind": []}))
-    assert found.items[0]["reason"] == "Evicted"
+    found = about(tmp_path, cluster(broken, {"apiVersion": "v1", "kind": "Pod", "metadata": 7}))
+    assert found.items[0]["reason"] == "OutsideBounds"
     first, second = found.notes
     assert first.startswith(f"{tmp_path}/objects.jsonl:5: ")
     assert second.startswith(f"{tmp_path}/objects.jsonl:6: ")
@@ -257,7 +285,7 @@ def test_what_is_missing_is_told(tmp_path: Path) -> None:
 @pytest.fixture
 def server() -> Iterator[ApiServer]:
     """An API server with a StatefulSet whose pods should be bigger."""
-    served = [*WORKLOADS, VPAS, PODS, LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES]
+    served = [*WORKLOADS, VPAS, PODS, LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES, NAMESPACES]
     kinds = {"Pod": PODS, "StatefulSet": STATEFUL_SETS, "VerticalPodAutoscaler": VPAS}
     with serving(*served) as found:
         for item in cluster():
@@ -275,7 +303,7 @@ def of_server(server: ApiServer, folder: Path, *flags: str) -> Report:
 def test_a_cluster_is_only_read(server: ApiServer, tmp_path: Path) -> None:
     """A live cluster is listed once, and nothing is written."""
     found = of_server(server, tmp_path, "--use-admission-controller-status=false")
-    assert [item["reason"] for item in found.items] == ["Evicted", "ProofPending"]
+    assert [item["reason"] for item in found.items] == ["OutsideBounds", "ProofPending"]
     assert {request.method for request in server.requests} == {"GET"}
     assert not any(request.watching for request in server.requests)
 
@@ -289,8 +317,28 @@ def test_what_only_helps_may_be_refused(server: ApiServer, tmp_path: Path) -> No
     """Without the right to list budgets the plan is made without them, and that is told."""
     server.fail("poddisruptionbudgets", 403)
     found = of_server(server, tmp_path, "--use-admission-controller-status=false")
-    assert found.items[0]["reason"] == "Evicted"
+    assert found.items[0]["reason"] == "OutsideBounds"
     assert "poddisruptionbudgets" in found.notes[0]
+
+
+PAUSED = make.namespace_json(paused="true")
+
+
+def test_a_paused_namespace_of_a_cluster(server: ApiServer, tmp_path: Path) -> None:
+    """The plan says which pods are held; of namespaces only that in question is asked for."""
+    server.store(NAMESPACES, PAUSED)
+    flags = ("--use-admission-controller-status=false", "--namespace=default")
+    found = of_server(server, tmp_path, *flags)
+    assert [item["reason"] for item in found.items] == ["Paused", "Paused"]
+    (asked,) = [request for request in server.requests if request.path.endswith("/namespaces")]
+    assert "metadata.name" in str(asked)
+
+
+def test_a_paused_namespace_in_files(tmp_path: Path) -> None:
+    """An annotated Namespace among the files counts as it does in a cluster."""
+    found = about(tmp_path, [*cluster(), PAUSED])
+    assert [item["reason"] for item in found.items] == ["Paused", "Paused"]
+    assert 'namespace default has the annotation plumbline/paused: "true"' in str(found.items[0])
 
 
 def test_what_is_needed_may_not_be_refused(server: ApiServer, tmp_path: Path) -> None:
@@ -311,3 +359,26 @@ def test_sidecars(tmp_path: Path, flags: Sequence[str], action: str) -> None:
     vpa = make.vpa_json(mode="InPlaceOrRecreate", recommendations=advice)
     found = about(tmp_path, [*pods, make.workload_json(replicas=2), vpa], *flags)
     assert found.items[0]["action"] == action
+
+
+def test_the_end_of_a_boost_shows_what_it_changes(tmp_path: Path) -> None:
+    """CPU goes back, also that of a native sidecar; that memory differs is not its concern."""
+    marks = ("app", "proxy")
+    pod = running(
+        container("app", "900m/100Mi"),
+        init=[sidecar("proxy", "300m/100Mi")],
+        annotations={f"vpaCpuStartupBoost/{name}": '{"requests":{}}' for name in marks},
+    )
+    advice = [recommended("300m/200Mi"), recommended("50m/200Mi", "proxy")]
+    boost = make.boost_json(factor=3)
+    vpa = make.vpa_json(mode="InPlaceOrRecreate", boost=boost, recommendations=advice)
+    found = lines(
+        tmp_path,
+        [pod, make.workload_json(replicas=1), vpa],
+        "--feature-gates=CPUStartupBoost=true",
+    )
+    assert found[1:] == [
+        "default    web-0  web  Unboost  BoostOver  "
+        "boost of app and proxy is over: app cpu 900m -> 300m; proxy cpu 300m -> 50m",
+        "1 pod: would end the boost of 1",
+    ]

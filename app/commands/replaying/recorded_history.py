@@ -19,10 +19,11 @@ import numpy as np
 import orjson
 
 from app.commands.replaying.changes import RecordedChange, read_change, removal_of
-from app.model.durations import parse_duration
+from app.kube.failures import not_json
 from app.model.errors import BadObject
 from app.model.fields import Object, optional_object, text_at, time_at, wrong_type
 from app.model.quantity import Quantity
+from app.model.times import parse_duration
 from app.recommender.core.estimation import MOST
 from app.recommender.core.histograms import Amounts, Indexes, Spans, Times
 from app.recommender.core.moments import DAY, moment, nanoseconds, span
@@ -42,7 +43,7 @@ _TYPES: Final = "usage, oom, apply, delete or restart"
 
 
 @dataclass(frozen=True, slots=True)
-class Happening:
+class RecordedEvent:
     """Something that happened in the cluster, other than usage."""
 
     time_ns: int
@@ -78,7 +79,7 @@ class RecordedHistory:
     """All that was recorded."""
 
     usage: RecordedUsage
-    happenings: list[Happening]
+    events: list[RecordedEvent]
     restarts: list[int]  # when a recommender ended and another one began, in nanoseconds
     problems: list[str]  # sentences that name file, line and field
     lines: int  # that are not empty
@@ -97,7 +98,7 @@ class RecordedHistory:
     @property
     def bounds(self) -> tuple[int, int] | None:
         """The times of the first and the last event, None if there are none."""
-        ends = [one.time_ns for one in self.happenings[:1] + self.happenings[-1:]]
+        ends = [one.time_ns for one in self.events[:1] + self.events[-1:]]
         ends += self.restarts[:1] + self.restarts[-1:]
         ends += self.usage.seen[:1].tolist() + self.usage.seen[-1:].tolist()
         return (min(ends), max(ends)) if ends else None
@@ -123,7 +124,7 @@ class _Reader:
     number: int = 0  # of the line at hand
     names: dict[Name, int] = field(default_factory=dict)
     table: array[int] = field(default_factory=lambda: array("q"))  # six numbers a sample
-    happenings: list[Happening] = field(default_factory=list)
+    events: list[RecordedEvent] = field(default_factory=list)
     restarts: list[int] = field(default_factory=list)
     days: dict[int, int] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
@@ -139,7 +140,7 @@ class _Reader:
                 raise wrong_type("event", event, "an object")
             self._event(event)
         except orjson.JSONDecodeError as error:
-            self._skip(f"no JSON: {error.msg} (column {error.colno})")
+            self._skip(f"invalid JSON: {not_json(error)} (column {error.colno})")
         except BadObject as error:
             self._skip(str(error))
 
@@ -148,10 +149,10 @@ class _Reader:
         table = np.frombuffer(self.table, dtype=np.int64).reshape(-1, 6)
         order = np.argsort(table[:, 0], kind="stable")
         usage = RecordedUsage(list(self.names), *(table[order, column] for column in range(6)))
-        happenings = sorted(self.happenings, key=lambda one: one.time_ns)
+        events = sorted(self.events, key=lambda one: one.time_ns)
         return RecordedHistory(
             usage,
-            happenings,
+            events,
             sorted(self.restarts),
             self.problems,
             self.lines,
@@ -165,7 +166,7 @@ class _Reader:
             case "usage":
                 self._usage(event, time_ns)
             case "oom":
-                self.happenings.append(Happening(time_ns, self._kill(event, time_ns)))
+                self.events.append(RecordedEvent(time_ns, self._kill(event, time_ns)))
             case "apply":
                 self._change(self._applied(event, time_ns), time_ns)
             case "delete":
@@ -221,7 +222,7 @@ class _Reader:
 
     def _change(self, change: RecordedChange | None, time_ns: int) -> None:
         if change is not None:
-            self.happenings.append(Happening(time_ns, change))
+            self.events.append(RecordedEvent(time_ns, change))
 
     def _skip(self, message: str) -> None:
         self.skipped += 1

@@ -1,0 +1,251 @@
+"""What a back-test found, for people and for programs: the sentence, the table, and the notes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from importlib.resources import files
+from typing import Final
+
+from app.backtest.core.setting_outcomes import (
+    HistoryQuality,
+    Interval,
+    ResourceOutcome,
+    SettingOutcome,
+)
+from app.backtest.core.settings import AS_IT_WAS
+from app.model.fields import Json
+from app.model.text import percent
+from app.output import Line, Piece, Table, Text, Tone, line, table_lines
+from app.page.rendering import Templates
+
+_COLUMNS: Final = (
+    "SETTING",
+    "CPU",
+    "UNUSED",
+    "SHORT",
+    "MEMORY",
+    "UNUSED",
+    "SHORT",
+    "KILLS",
+    "RESIZES/DAY",
+    "EVICTIONS/DAY",
+)
+_LEGEND: Final = (
+    "CPU and MEMORY: core hours and GiB hours reserved; UNUSED: the share of that; SHORT: the "
+    "share of intervals in which more was used than reserved"
+)
+_MOST_NAMED: Final = 3
+_LITTLE: Final = 0.005  # a share that is written as 0%
+_WEEK: Final = 7
+
+
+def sentence(outcome: SettingOutcome, was: SettingOutcome, quality: HistoryQuality) -> str:
+    """Say in a sentence what a setting would have changed."""
+    parts = [
+        told
+        for word, each in (("CPU", outcome.cpu), ("memory", outcome.memory))
+        if (told := _change(word, each.change))
+    ]
+    reserved = " and ".join(parts) or "nothing else than before, as nothing was requested"
+    changes = f"{_more(outcome.kills - was.kills, 'kill')} and {_a_week(outcome)}"
+    cut_off = f"{percent(quality.cut_off_share)} of samples were cut off by limits"
+    days = counted(quality.days, "day")
+    name = " and ".join(outcome.name.rsplit(", ", 1))
+    return f"With {name} you would have reserved {reserved} with {changes}, over {days}; {cut_off}."
+
+
+def _change(word: str, change: Interval | None) -> str:
+    if change is None:
+        return ""
+    share = abs(change.value)
+    if share < _LITTLE:
+        return f"as much {word}"
+    sign = "more" if change.value > 0 else "less"
+    least, most = sorted(
+        (bound if change.value > 0 else -bound) * 100 for bound in (change.least, change.most)
+    )
+    return f"{percent(share)} {sign} {word} ({least:.0f} to {most:.0f}%)"
+
+
+def _more(number: int, word: str) -> str:
+    if not number:
+        return f"no more {word}s"
+    return (
+        f"{abs(number)} {'more' if number > 0 else 'fewer'} {word}{'s' if abs(number) > 1 else ''}"
+    )
+
+
+def _a_week(outcome: SettingOutcome) -> str:
+    resizes, evictions = outcome.resizes_a_day * _WEEK, outcome.evictions_a_day * _WEEK
+    if evictions:
+        return f"{evictions:.0f} evictions a week"
+    return f"{resizes:.0f} resizes a week" if resizes else "no resize"
+
+
+def lines(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> list[Line]:
+    """Return all that people read about a back-test."""
+    told = _told(outcomes)
+    found = [line(sentence(told, outcomes[0], quality), Tone.STRONG), line("")]
+    found += table_lines(table(outcomes))
+    found += [line(""), line(_LEGEND, Tone.FAINT), *map(line, below(outcomes, quality))]
+    for one in outcomes:
+        if one.flags:
+            found += [line(""), line(f"to use {one.name}:"), line(f"  {' '.join(one.flags)}")]
+    return found
+
+
+def page(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> Text:
+    """Return the same as a page in one file."""
+    first = sentence(_told(outcomes), outcomes[0], quality)
+    return html("Back-test", first, outcomes, [_LEGEND, *below(outcomes, quality)])
+
+
+def below(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> Iterator[str]:
+    """Yield what stands below the table."""
+    if worst := list(_worst(outcomes)):
+        yield f"worst workload: {'; '.join(worst)}"
+    yield from doubts(quality)
+
+
+def _told(outcomes: Sequence[SettingOutcome]) -> SettingOutcome:
+    """Return the outcome that the sentence is about: the first set, else the present flags."""
+    return next((one for one in outcomes if one.flags), outcomes[1])
+
+
+def html(title: str, first: str, outcomes: Sequence[SettingOutcome], notes: Sequence[str]) -> Text:
+    """Return a page in one file: the sentence, a row with bars for each setting, and notes."""
+    most = [max(one.reserved for one in each) for each in zip(*map(_both, outcomes), strict=True)]
+    shown = table(outcomes)
+    page = Templates({}).page(
+        "backtest",
+        title=title,
+        style=files("app.page").joinpath("static", "page.css").read_text("utf-8"),
+        sentence=first,
+        columns=shown.columns,
+        rows=[
+            {
+                "cells": [piece.text for piece in row],
+                "bars": [_bar(each, top) for each, top in zip(_both(one), most, strict=True)],
+            }
+            for row, one in zip(shown.rows, outcomes, strict=True)
+        ],
+        notes=notes,
+        flags=[one for one in outcomes if one.flags],
+    )
+    return Text([line(each) for each in page.decode().splitlines()])
+
+
+def _both(one: SettingOutcome) -> tuple[ResourceOutcome, ResourceOutcome]:
+    return one.cpu, one.memory
+
+
+def _bar(one: ResourceOutcome, most: float) -> Json:
+    """Return how long the parts of a bar are, in percent."""
+    unused = one.slack / most * 100 if most else 0.0
+    used = one.reserved / most * 100 - unused if most else 0.0
+    label = f"{one.reserved:.1f} hours reserved, {percent(one.slack_share)} not used"
+    return {"used": f"{used:.1f}", "unused": f"{unused:.1f}", "label": label}
+
+
+def table(outcomes: Sequence[SettingOutcome]) -> Table:
+    """Return a row for each setting."""
+    has_costs = any(one.cost is not None for one in outcomes)
+    columns = (*_COLUMNS, "COST") if has_costs else _COLUMNS
+    return Table(columns, [_row(one, has_cost=has_costs) for one in outcomes])
+
+
+def _row(one: SettingOutcome, *, has_cost: bool) -> Line:
+    is_recorded = one.name == AS_IT_WAS
+    cells = [
+        one.name,
+        *_cells(one.cpu),
+        *_cells(one.memory),
+        str(one.kills),
+        "-" if is_recorded else f"{one.resizes_a_day:.1f}",
+        "-" if is_recorded else f"{one.evictions_a_day:.1f}",
+    ]
+    if has_cost and one.cost is not None:
+        cells.append(f"{one.cost:.2f}")
+    return tuple(
+        Piece(cell, Tone.BAD if index == _KILLS and one.kills else Tone.PLAIN)
+        for index, cell in enumerate(cells)
+    )
+
+
+_KILLS: Final = _COLUMNS.index("KILLS")
+
+
+def _cells(one: ResourceOutcome) -> Iterator[str]:
+    yield f"{one.reserved:.1f}"
+    yield percent(one.slack_share)
+    yield f"{one.over_share * 100:.1f}%"
+
+
+def _worst(outcomes: Sequence[SettingOutcome]) -> Iterator[str]:
+    """Yield each workload that is the worst of settings, and of which."""
+    named: dict[str, list[str]] = {}
+    for one in outcomes:
+        if one.worst is not None:
+            named.setdefault(str(one.worst), []).append(one.name)
+    for workload, settings in named.items():
+        is_all = len(settings) == len(outcomes)
+        yield workload if is_all else f"{workload} ({'; '.join(settings)})"
+
+
+def doubts(quality: HistoryQuality) -> Iterator[str]:
+    """Yield what makes results less than certain."""
+    if quality.lower_bounds:
+        names = ", ".join(map(str, quality.lower_bounds[:_MOST_NAMED]))
+        more = len(quality.lower_bounds) - _MOST_NAMED
+        rest = f" and {more} more" if more > 0 else ""
+        yield (
+            f"of {names}{rest} the results are a lower bound: limits may have cut off what was used"
+        )
+    if quality.gap_share >= _LITTLE:
+        yield f"{percent(quality.gap_share)} of samples are missing and left out"
+    if quality.unknown_owners:
+        yield f"unknown owner: {counted(quality.unknown_owners, 'container')}, left out"
+
+
+def items(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> list[Json]:
+    """Return an object for each setting."""
+    history: Json = {
+        "days": quality.days,
+        "workloads": quality.workloads,
+        "gapShare": quality.gap_share,
+        "cutOffShare": quality.cut_off_share,
+        "lowerBounds": list(map(str, quality.lower_bounds)),
+        "unknownOwners": quality.unknown_owners,
+    }
+    return [
+        {
+            "setting": one.name,
+            "flags": list(one.flags),
+            "cpu": _resource_json(one.cpu, "CoreHours"),
+            "memory": _resource_json(one.memory, "GiBHours"),
+            "kills": one.kills,
+            "resizesADay": one.resizes_a_day,
+            "evictionsADay": one.evictions_a_day,
+            "cost": one.cost,
+            "worst": None if one.worst is None else str(one.worst),
+            "history": history,
+        }
+        for one in outcomes
+    ]
+
+
+def _resource_json(one: ResourceOutcome, unit: str) -> Json:
+    return {
+        f"used{unit}": one.used,
+        f"reserved{unit}": one.reserved,
+        f"unused{unit}": one.slack,
+        "unusedShare": one.slack_share,
+        f"unmet{unit}": one.unmet,
+        "shortShare": one.over_share,
+        "change": None if one.change is None else one.change._asdict(),
+    }
+
+
+def counted(number: int, word: str) -> str:
+    """Write a number of things."""
+    return f"{number:,} {word}{'' if number == 1 else 's'}"
