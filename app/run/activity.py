@@ -7,32 +7,40 @@ decisions, events. So the same screen serves a cluster in memory and a real one.
 from __future__ import annotations
 
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
 from threading import Lock
 from typing import Final
 
+from app.diagnosis.core.attention import upcoming_text
 from app.kube.watch_cache import Transition
 from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, integer_at, object_at, text_at
-from app.model.pods import UPDATES_ANNOTATION, Pod
+from app.model.pods import UPDATES_ANNOTATION, Container, Pod
 from app.model.quantity import Quantity
 from app.model.text import amount, size
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster, Delta
 from app.recommender.core.oom import new_kills
 from app.recommender.core.usage import read_metrics
-from app.run.picture import Activity, ActivityKind, ReviewCounts, Totals, View
-from app.run.rows import CPU, MEMORY, Usage, Used, rows, sums, template_of
+from app.run.view import (
+    REAL_TIME,
+    Activity,
+    ActivityKind,
+    ClusterSpeed,
+    ReviewCounts,
+    Totals,
+    Upcoming,
+    View,
+)
+from app.run.vpa_rows import CPU, MEMORY, Usage, Used, rows, sums, template_of, workload_of
 from app.runtime.live import Runtime
 from app.updater.core.decisions import Action, Decision, Reason
-from app.updater.core.patching import boosted_containers
-from app.updater.process import sources as watched_sources
-from app.updater.report import DecisionLog
+from app.updater.reporter import DecisionLog
+from app.updater.watches import sources as watched_sources
 
 _KEPT: Final = 100  # happenings that may be shown again
-_RATE: Final = timedelta(minutes=10)
 _MEASURED_SECONDS: Final = 15.0
 _NEWS: Final = 0.1  # by so much a target has to change to be told
 _ACTIONS: Final = {
@@ -79,7 +87,7 @@ class ActivityFeed:
         self._targets: dict[tuple[str, str, str], Mapping[str, Quantity]] = {}
         self._last: dict[str, Decision] = {}  # of the latest round, by uid
         self._round_at: datetime | None = None
-        self._reviews: deque[tuple[datetime, int]] = deque()
+        self._killed_at: datetime | None = None
         self._usage: Usage = {}
         self._measured_at = float("-inf")
 
@@ -94,13 +102,19 @@ class ActivityFeed:
         self._mirror.stop()
         self._events.stop()
 
-    def add(self, kind: ActivityKind, who: str, why: str, namespace: str = "") -> None:
+    def add(
+        self, kind: ActivityKind, who: str, why: str, namespace: str = "", workload: str = ""
+    ) -> None:
         """Take in something that happened."""
         with self._lock:
             self._counts[kind] += 1
-        found = Activity(self._clock.now(), kind, who, why, namespace)
+        found = Activity(self._clock.now(), kind, who, _printable(why), namespace, workload)
         self._kept.append(found)
         self._fresh.append(found)
+
+    def _add_of_pod(self, kind: ActivityKind, namespace: str, pod: str, why: str) -> None:
+        workload = workload_of(self._mirror.snapshot.of(namespace), pod)
+        self.add(kind, pod, why, namespace, workload)
 
     def news(self) -> Iterator[Activity]:
         """Yield what happened since this was asked last."""
@@ -113,23 +127,36 @@ class ActivityFeed:
         """How long it has looked on, in the time of the runtime."""
         return self._clock.now() - self._began
 
-    def view(self, title: str, speed: str) -> View:
-        """Return everything as it is now."""
-        now, reviewed = self._clock.now(), self._reviewed()
+    def view(
+        self, title: str, pace: ClusterSpeed = REAL_TIME, planned: Iterable[Upcoming] = ()
+    ) -> View:
+        """Return everything as it is now; `planned` is what others know that will happen."""
         decisions = list(self._decisions.decisions(self._namespace))
         snapshot = self._mirror.snapshot
         before, after = sums(snapshot, decisions)
         return View(
             title=title,
-            now=now,
+            now=self._clock.now(),
             lasted=self.lasted,
-            speed=speed,
-            reviews_per_minute=self._rate(now, reviewed.reviews),
+            pace=pace,
             rows=rows(snapshot, decisions, self._decisions.round_at, self._current_usage()),
             activities=tuple(self._kept),
-            totals=Totals(reviewed, self._counts.copy(), self._refusals.copy(), before, after),
+            totals=Totals(
+                self._reviewed(),
+                self._counts.copy(),
+                self._refusals.copy(),
+                before,
+                after,
+                self._killed_at,
+            ),
+            upcoming=self._upcoming([*planned, *map(_upcoming_of, decisions)]),
             is_dry=self._is_dry,
         )
+
+    def _upcoming(self, found: Iterable[Upcoming | None]) -> Upcoming | None:
+        now = self._clock.now()
+        coming = (one for one in found if one is not None and one.at > now)
+        return min(coming, key=lambda one: (one.at, one.what), default=None)
 
     # --- objects
 
@@ -142,9 +169,9 @@ class ActivityFeed:
                     self._add_pod(after)
                 case Pod() as before, Pod() as after:
                     for one in new_kills(before, after):
-                        had = size(one.memory_bytes)
-                        told = f"{one.container} ran out of {had}"
-                        self.add(ActivityKind.KILL, after.name, told, after.namespace)
+                        told = f"{one.container} OOM-killed at {size(one.memory_bytes)}"
+                        self._killed_at = self._clock.now()
+                        self._add_of_pod(ActivityKind.KILL, after.namespace, after.name, told)
 
     def _add_recommendation(self, before: Vpa | None, after: Vpa) -> None:
         for one in after.recommendation or ():
@@ -161,20 +188,10 @@ class ActivityFeed:
             return
         if pod.annotation(UPDATES_ANNOTATION) is None:
             return
-        template = {
-            one.name: one for one in template_of(self._mirror.snapshot.of(pod.namespace), pod)
-        }
-        changes = []
-        for container in pod.containers:
-            former = template.get(container.name)
-            for name in (CPU, MEMORY):
-                new = container.resources.request(name)
-                old = former.resources.request(name) if former is not None else None
-                if new is not None and new != old:
-                    had = amount(name, old) if old is not None else "nothing"
-                    changes.append(f"{name} {had} → {amount(name, new)}")
-        kind = ActivityKind.BOOST if boosted_containers(pod) else ActivityKind.CREATE
-        self.add(kind, pod.name, ", ".join(changes) or "as it was", pod.namespace)
+        template = template_of(self._mirror.snapshot.of(pod.namespace), pod)
+        changes = _changed_requests(template, pod.containers)
+        kind = ActivityKind.BOOST if pod.is_boosted else ActivityKind.CREATE
+        self._add_of_pod(kind, pod.namespace, pod.name, changes or "as it was")
 
     # --- actions and decisions
 
@@ -201,7 +218,7 @@ class ActivityFeed:
         if last_action is not None:
             kind = _ACTIONS.get(last_action.action, kind)
         why = text_at(event, "message", "").partition(": ")[2]
-        self.add(kind, text_at(about, "name", "involvedObject"), why, key[0])
+        self._add_of_pod(kind, key[0], text_at(about, "name", "involvedObject"), why)
 
     def _compare_decisions(self) -> None:
         if self._decisions.round_at == self._round_at:
@@ -220,24 +237,13 @@ class ActivityFeed:
                 self._refusals[str(one.reason)] += 1
                 if (one.vpa, one.reason) not in known:
                     known.add((one.vpa, one.reason))
-                    hindrance = one.message.rpartition("; ")[2]
-                    self.add(
-                        ActivityKind.WAIT, one.pod, f"{one.reason}: {hindrance}", one.namespace
-                    )
+                    why = f"{one.reason}: {one.message}"
+                    self._add_of_pod(ActivityKind.WAIT, one.namespace, one.pod, why)
             elif is_planned:
                 why = f"would be done: {one.message}"
-                self.add(_ACTIONS[one.action], one.pod, why, one.namespace)
+                self._add_of_pod(_ACTIONS[one.action], one.namespace, one.pod, why)
 
     # --- numbers
-
-    def _rate(self, now: datetime, reviews: int) -> float:
-        """Return how many reviews came in a minute, of late."""
-        self._reviews.append((now, reviews))
-        while now - self._reviews[0][0] > _RATE and len(self._reviews) > 1:
-            self._reviews.popleft()
-        began, first = self._reviews[0]
-        minutes = max((now - began) / timedelta(minutes=1), 1.0)
-        return (reviews - first) / minutes
 
     def _current_usage(self) -> Usage:
         """Return what pods use, read again every so often; the old numbers if that fails."""
@@ -246,21 +252,44 @@ class ActivityFeed:
             self._measured_at = now
             with suppress(ClusterError):
                 found = self._cluster.list(POD_METRICS, self._namespace).items
-                self._usage = _usage_by_pod(found)
+                self._usage = _usage_by_container(found)
         return self._usage
 
 
-def _usage_by_pod(items: Sequence[Object]) -> Usage:
-    """Return what pods use; a container of which nothing can be read uses nothing."""
+def _usage_by_container(items: Sequence[Object]) -> Usage:
+    """Return what containers use; one of which nothing can be read uses nothing."""
     batch = read_metrics({"items": items})
-    found: dict[tuple[str, str], Used] = {}
     amounts = zip(batch.cpu_millicores.tolist(), batch.memory_bytes.tolist(), strict=True)
-    for (namespace, pod, _), (cpu, memory) in zip(batch.containers, amounts, strict=True):
-        former = found.get((namespace, pod), Used(0, 0))
-        found[namespace, pod] = Used(
-            former.cpu_millicores + max(cpu, 0), former.memory_bytes + max(memory, 0)
-        )
-    return found
+    return {
+        place: Used(max(cpu, 0), max(memory, 0))
+        for place, (cpu, memory) in zip(batch.containers, amounts, strict=True)
+    }
+
+
+def _printable(text: str) -> str:
+    """Return a text of the cluster on one line, without what a terminal would obey."""
+    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
+
+
+def _upcoming_of(decision: Decision) -> Upcoming | None:
+    what = upcoming_text(decision)
+    return Upcoming(decision.until, what) if what and decision.until is not None else None
+
+
+def _changed_requests(before: Sequence[Container], after: Sequence[Container]) -> str:
+    """Say which requests differ between two states of the containers of a pod."""
+    former = {container.name: container for container in before}
+    changes = []
+    for container in after:
+        known = former.get(container.name)
+        of = f"{container.name} " if len(after) > 1 else ""
+        for name in (CPU, MEMORY):
+            new = container.resources.request(name)
+            old = known.resources.request(name) if known is not None else None
+            if new is not None and new != old:
+                had = amount(name, old) if old is not None else "none"
+                changes.append(f"{of}{name} {had} -> {amount(name, new)}")
+    return ", ".join(changes)
 
 
 def recommendation_line(vpa: Vpa) -> str:

@@ -15,7 +15,9 @@ from datetime import datetime
 from threading import Lock
 
 from app.flags.shared import ClusterAccess
-from app.kube.watch_cache import WatchCache, WatchedResource
+from app.kube.watch_cache import WatchCache
+from app.kube.watch_report import WatchReport
+from app.kube.watched_resources import WatchedResource
 from app.model import patches
 from app.model.errors import BadObject, Refused
 from app.model.snapshot import Collection, Replacement, Snapshot
@@ -61,9 +63,14 @@ class DraftedWatchCache(WatchCache):
     """A watch cache with drafts over it; listeners are told of the cluster alone."""
 
     def __init__(
-        self, cluster: Cluster, clock: Clock, sources: Iterable[WatchedResource], drafts: Drafts
+        self,
+        cluster: Cluster,
+        clock: Clock,
+        sources: Iterable[WatchedResource],
+        drafts: Drafts,
+        report: WatchReport,
     ) -> None:
-        super().__init__(cluster, clock, sources, jitter=random.random)
+        super().__init__(cluster, clock, sources, jitter=random.random, report=report)
         self._drafts = drafts
         self._shown = (Snapshot(), 0, Snapshot())  # what is below, how many drafts, both together
 
@@ -173,4 +180,4 @@ class DryRunRuntime(LiveRuntime):
 
     def mirror(self, cluster: Cluster, sources: Iterable[WatchedResource], /) -> Mirrored:
         """Watch, and see what was not sent as well."""
-        return DraftedWatchCache(cluster, self.clock, sources, self._drafts)
+        return DraftedWatchCache(cluster, self.clock, sources, self._drafts, self.watch_report)

@@ -10,8 +10,8 @@ from app.admission.flags import AdmissionSettings
 from app.admission.metrics import ReviewLimit
 from app.admission.process import AdmissionProcess, Certify
 from app.admission.review_server import ReviewServer, live_knowledge
-from app.run.picture import ReviewCounts
-from app.runtime.limit_report import LimitReport
+from app.run.view import ReviewCounts
+from app.runtime.bounds import LimitReport
 from app.runtime.live import Runtime
 
 _HOLDER = "plumbline-run"

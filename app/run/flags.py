@@ -5,20 +5,22 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Annotated, Final
+from pathlib import Path
+from typing import Final
 
 from app.flags.flags import (
     DURATION_ABOVE_ZERO,
+    PATH,
     PORT,
     SWITCH,
     TEXT,
     WHOLE,
-    Flag,
     FlagKind,
+    flag,
     number,
     optional,
 )
-from app.flags.shared import Offline, feature_gates
+from app.flags.shared import Offline, gates_flag
 from app.model.errors import BadSetting
 from app.model.gates import FeatureGates
 
@@ -40,90 +42,77 @@ SPEED: Final = FlagKind("X|max", "a number above zero, or max", _speed)
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How time goes."""
+    """Simulated time."""
 
-    speed: Annotated[
-        float,
-        Flag(
-            "speed",
-            SPEED,
-            "60",
-            "seconds that pass in the cluster in memory in each of ours; "
-            "max for as fast as can be worked out",
-        ),
-    ]
-    lasts: Annotated[
-        timedelta | None,
-        Flag(
-            "for",
-            optional(DURATION_ABOVE_ZERO),
-            "",
-            "end by itself after so much of the cluster's time; empty for never",
-        ),
-    ]
-    seed: Annotated[
-        int,
-        Flag("seed", WHOLE, "0", "equal seeds make equal runs"),
-    ]
-    plain: Annotated[
-        bool,
-        Flag("plain", SWITCH, "false", "a line for each event, also where there is a terminal"),
-    ]
+    speed: float = flag(
+        "speed",
+        SPEED,
+        "60",
+        "simulated seconds per second; max for as fast as possible",
+    )
+    lasts: timedelta | None = flag(
+        "for",
+        optional(DURATION_ABOVE_ZERO),
+        "",
+        "stop after this much simulated time; empty for never",
+    )
+    seed: int = flag("seed", WHOLE, "0", "seed of the simulation; equal seeds give equal runs")
+    plain: bool = flag("plain", SWITCH, "false", "print a line for each event instead of a screen")
+    record: Path | None = flag(
+        "record", optional(PATH), "", "write what was used to this file, for `plumbline backtest`"
+    )
+    recording: Path | None = flag(
+        "recording",
+        optional(PATH),
+        "",
+        "file that --record of an earlier run has written: the page shows for each workload what "
+        "other settings would have requested",
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class Ports:
-    """Where the three answer."""
+    """Addresses and ports."""
 
-    host: Annotated[str, Flag("host", TEXT, "localhost", "address of all ports")]
-    port: Annotated[int, Flag("port", PORT, "8000", "HTTPS port of the webhook")]
-    admission: Annotated[
-        int, Flag("admission-port", PORT, "8944", "the webhook's port for health and metrics")
-    ]
-    recommender: Annotated[
-        int,
-        Flag("recommender-port", PORT, "8942", "the recommender's port: API, health, metrics"),
-    ]
-    updater: Annotated[
-        int, Flag("updater-port", PORT, "8943", "the updater's port: decisions, health, metrics")
-    ]
+    host: str = flag("host", TEXT, "localhost", "address of all ports")
+    port: int = flag("port", PORT, "8000", "HTTPS port of the webhook")
+    admission: int = flag(
+        "admission-port", PORT, "8944", "the webhook's port for health and metrics"
+    )
+    recommender: int = flag(
+        "recommender-port", PORT, "8942", "the recommender's port: API, health, metrics"
+    )
+    updater: int = flag(
+        "updater-port", PORT, "8943", "the updater's port: decisions, health, metrics"
+    )
+    page: int = flag("page-port", PORT, "8945", "port of the page, for a browser")
 
 
 @dataclass(frozen=True, slots=True)
 class Real:
-    """A real cluster instead of the one in memory; it is only looked at."""
+    """A real cluster instead of the in-memory one; read-only."""
 
-    kubeconfig: Annotated[
-        str,
-        Flag(
-            "kubeconfig",
-            TEXT,
-            "",
-            "kubeconfig file of a real cluster; a dry run without one takes $KUBECONFIG, or the "
-            "usual one",
-        ),
-    ]
-    context: Annotated[
-        str, Flag("context", TEXT, "", "context of the kubeconfig; empty for its current one")
-    ]
-    dry_run: Annotated[
-        bool, Flag("dry-run", SWITCH, "false", "tell what would be written, and write nothing")
-    ]
-    namespace: Annotated[
-        str,
-        Flag(
-            "vpa-object-namespace",
-            TEXT,
-            "",
-            "look at this namespace only; empty for all",
-            short="n",
-        ),
-    ]
+    kubeconfig: str = flag(
+        "kubeconfig",
+        TEXT,
+        "",
+        "kubeconfig file of a real cluster; with --dry-run by default "
+        "$KUBECONFIG, else ~/.kube/config",
+    )
+    context: str = flag("context", TEXT, "", "context of the kubeconfig; empty for its current one")
+    dry_run: bool = flag("dry-run", SWITCH, "false", "report what would be written, write nothing")
+    namespace: str = flag(
+        "vpa-object-namespace",
+        TEXT,
+        "",
+        "VPAs of this namespace only; empty for all",
+        short="n",
+    )
 
     def __post_init__(self) -> None:
         if (self.kubeconfig or self.context) and not self.dry_run:
             raise BadSetting(
-                "--kubeconfig: on a real cluster run only looks on; add --dry-run, "
+                "--kubeconfig: run only reads a real cluster; add --dry-run, "
                 "or start admission, recommender and updater"
             )
 
@@ -132,7 +121,7 @@ class Real:
 class Features:
     """Features."""
 
-    gates: Annotated[FeatureGates, feature_gates("AllAlpha=true")]
+    gates: FeatureGates = gates_flag("AllAlpha=true")
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,3 +137,10 @@ class RunSettings:
     def __post_init__(self) -> None:
         if self.real.dry_run and self.offline.objects:
             raise BadSetting("--objects: a dry run looks at a real cluster; leave out one of both")
+        if self.real.dry_run and self.pace.record:
+            raise BadSetting("--record: of a real cluster, plumbline record reads more")
+
+
+def address(host: str, port: int) -> str:
+    """Return how an address is written."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -13,6 +14,7 @@ from app.admission.certification import Certification, local
 from app.admission.flags import AdmissionSettings
 from app.diagnosis.pod_preview import pod_previewer
 from app.flags.command_line import parse
+from app.model.errors import BadSetting
 from app.ports import CHECKPOINTS, VPAS, Cluster, Json
 from app.recommender import process as recommender
 from app.recommender.flags import RecommenderSettings
@@ -20,21 +22,30 @@ from app.run.activity import ActivityFeed, recommendation_line
 from app.run.demo.story import NAMESPACE, ShopStory
 from app.run.dry_run import Drafts, DryRunRuntime, UnsentWrite
 from app.run.embedded_webhook import EmbeddedWebhook, Listeners
-from app.run.flags import RunSettings
-from app.run.picture import ActivityKind
+from app.run.flags import RunSettings, address
 from app.run.simulated import SimulatedRuntime
+from app.run.view import REAL_TIME, ActivityKind, ClusterSpeed, View
 from app.run.world import ProcessSettings, World, nodes_for
 from app.runtime.clock import SystemClock
+from app.runtime.live import Runtime
 from app.updater import process as updater
 from app.updater.flags import UpdaterSettings
 
+# What stands before the sentence in a refusal, and says nothing that its line does not say.
+_DENIED: Final = re.compile(
+    r'^(admission webhook "[^"]*" denied the request: )?([\w.]+ "[^"]*" is invalid: )?'
+)
+_NO_SUCH_KIND: Final = "a cluster in memory has no such kind"
+_NO_VPA: Final = (
+    "none is among the objects, so no pod is sized; print some: plumbline init --objects PATH"
+)
 _DRY_INTERVAL: Final = timedelta(seconds=5)  # of the updater, which touches nothing
 
 
 class InMemoryMode:
     """On a cluster in memory, with the built-in shop or with the manifests of a user."""
 
-    title = "Plumbline on a cluster in memory"
+    is_simulated = True  # its time can be paused
 
     def __init__(
         self, settings: RunSettings, objects: Sequence[Json], listeners: Listeners
@@ -44,23 +55,29 @@ class InMemoryMode:
         # Everything is done in the thread that moves the time, else it could not move.
         processes = replace(processes, updater=replace(processes.updater, acting=acting))
         self._is_shop = not settings.offline.objects
+        self.title = "Plumbline demo" if self._is_shop else "Plumbline in memory"
         self._objects = objects
         nodes = nodes_for(objects)
         self._world = World(processes, listeners, seed=settings.pace.seed, nodes=nodes)
         self.cluster: Cluster = self._world.sandbox.cluster
-        runtime = SimulatedRuntime(self._world.sandbox)
+        self.clock = self._world.sandbox.clock
+        self.runtime: Runtime = SimulatedRuntime(self._world.sandbox)
         self.webhook = self._world.webhook
         self.feed = ActivityFeed(
-            runtime, self.cluster, self._world.updater.decisions, self.webhook.reviewed
+            self.runtime, self.cluster, self._world.updater.decisions, self.webhook.reviewed
         )
 
         def tell(who: str, why: str) -> None:
             self.feed.add(ActivityKind.STORY, who, why, NAMESPACE)
 
-        self._story = ShopStory(self.cluster, runtime, tell)
+        self._story = ShopStory(self.cluster, self.runtime, tell)
 
     def start(self) -> None:
-        """Start the three, and bring the objects in."""
+        """Start the three, and bring the objects in.
+
+        Raises:
+            BadSetting: the webhook cannot be registered, or no object can be applied.
+        """
         self._world.start()
         self.feed.start()
         self._bring_in()
@@ -68,17 +85,34 @@ class InMemoryMode:
             self._story.start()
 
     def _bring_in(self) -> None:
-        """Apply the objects; tell which are refused, and which kinds no cluster in memory has."""
-        left_out: Counter[str] = Counter()
+        """Apply the objects; tell which are refused, and which kinds no cluster in memory has.
+
+        Raises:
+            BadSetting: none of them could be applied.
+        """
+        skipped: Counter[str] = Counter()
+        refused: list[str] = []
         for item in self._objects:
             if not self._world.sandbox.knows(item):
-                left_out[str(item.get("kind"))] += 1
+                skipped[str(item.get("kind"))] += 1
                 continue
-            for refused in self._world.sandbox.apply(item):
-                self.feed.add(ActivityKind.REFUSE, f"{refused.kind} {refused.name}", refused.why)
-        if left_out:
-            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(left_out.items()))
-            self.feed.add(ActivityKind.REFUSE, "other kinds", f"left out: {kinds}")
+            for one in self._world.sandbox.apply(item):
+                who, why = f"{one.kind} {one.name}", _DENIED.sub("", one.why)
+                self.feed.add(ActivityKind.REFUSE, who, why)
+                refused.append(f"{who}: {why}")
+        if not any(item.get("kind") == VPAS.kind for item in self._objects):
+            self.feed.add(ActivityKind.SKIP, VPAS.kind, _NO_VPA)
+        if skipped:
+            kinds = ", ".join(f"{count} {kind}" for kind, count in sorted(skipped.items()))
+            self.feed.add(ActivityKind.SKIP, kinds, _NO_SUCH_KIND)
+            refused.append(f"{kinds}: {_NO_SUCH_KIND}")
+        if len(refused) - bool(skipped) + skipped.total() >= len(self._objects):
+            raise BadSetting(f"nothing could be applied: {'; '.join(refused)}")
+
+    def view(self, pace: ClusterSpeed = REAL_TIME) -> View:
+        """Return everything as it is now."""
+        planned = self._story.planned() if self._is_shop else ()
+        return self.feed.view(self.title, pace, planned)
 
     def advance(self, seconds: float) -> None:
         """Let time pass."""
@@ -94,6 +128,8 @@ class InMemoryMode:
 class DryRunMode:
     """On a real cluster, which is only read."""
 
+    is_simulated = False
+
     def __init__(self, settings: RunSettings, listeners: Listeners, folder: Path) -> None:
         real = settings.real
         self.title = f"Plumbline looks at {real.context or real.kubeconfig or 'your cluster'}"
@@ -106,7 +142,8 @@ class DryRunMode:
         )
         self._drafts = Drafts()
         self._checkpoints: set[tuple[str, str]] = set()
-        runtime = DryRunRuntime(self._report_write, self._drafts)
+        self.runtime: Runtime = DryRunRuntime(self._report_write, self._drafts)
+        runtime = self.runtime
         self._connection = runtime.connect(processes.updater.cluster)
         self.cluster: Cluster = self._connection
         self._recommender = recommender.Process(
@@ -135,6 +172,10 @@ class DryRunMode:
         self._recommender.start()
         self._updater.start()
         self.feed.start()
+
+    def view(self, pace: ClusterSpeed = REAL_TIME) -> View:
+        """Return everything as it is now."""
+        return self.feed.view(self.title, pace)
 
     def advance(self, seconds: float) -> None:
         """Do nothing: here time passes by itself."""
@@ -172,8 +213,8 @@ def process_settings(settings: RunSettings) -> ProcessSettings:
         f"--context={real.context}",
         f"--vpa-object-namespace={real.namespace}",
     ]
-    recommender_port = f"--address={_address(serving.host, serving.recommender)}"
-    updater_port = f"--address={_address(serving.host, serving.updater)}"
+    recommender_port = f"--address={address(serving.host, serving.recommender)}"
+    updater_port = f"--address={address(serving.host, serving.updater)}"
     admission = parse(AdmissionSettings, [*words, f"--host={serving.host}"], {})
     recommending = parse(RecommenderSettings, [*words, recommender_port], {})
     updating = parse(UpdaterSettings, [*words, updater_port], {})
@@ -186,7 +227,3 @@ def process_settings(settings: RunSettings) -> ProcessSettings:
             loop=replace(updating.loop, dry_run=real.dry_run),
         ),
     )
-
-
-def _address(host: str, port: int) -> str:
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -9,30 +9,44 @@ from __future__ import annotations
 
 import logging
 import math
+import shlex
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
+from secrets import token_urlsafe
 from tempfile import TemporaryDirectory
 from time import monotonic
 from typing import Final, TextIO
 
+from app.model.errors import BadSetting
+from app.model.gates import FeatureGates
+from app.ports import VPAS
 from app.run.activity import ActivityFeed
-from app.run.curl_commands import CurlCommands
+from app.run.api import ReadPort
+from app.run.demo_clusters import PREFIX, announced
+from app.run.embedded_page import embedded_page
 from app.run.flags import Ports, RunSettings, Timing
 from app.run.modes import DryRunMode, InMemoryMode, RunMode
-from app.run.picture import ActivityKind, summary
+from app.run.run_history import RunHistory
+from app.run.scripts import Scripts
+from app.run.speed import FRAME_SECONDS, SpeedControl
 from app.run.terminal import Display, FullScreen, is_terminal
+from app.run.view import ActivityKind, summary
 from app.run.world import read_manifests, shop_file
+from app.runtime.clock import SystemClock
 from app.runtime.http_server import bound
 from app.runtime.lifecycle import stopped_from_terminal
 
-_FRAME_SECONDS: Final = 0.1
 _DRAWN_SECONDS: Final = 0.25
 _SLOW_SECONDS: Final = 2.0
-_STEP_SECONDS: Final = 10.0  # of the cluster's time, after which it is looked at again
+ASK: Final = (
+    "Or ask: plumbline plan --demo · explain VPA --demo · recommendations --demo · doctor --demo"
+)
+_LOOPBACK: Final = "127.0.0.1"
+_END: Final = "qQ\x04"  # the last one is what Ctrl-D sends
 _OPENING_SECONDS: Final = 10.0  # until there are pods, and a certificate
 
 
@@ -40,22 +54,29 @@ def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -
     """Run until a signal, or until the time is over; return the exit code.
 
     Raises:
-        BadSetting: a port is taken, or there is nothing to run on.
+        BadSetting: a port is taken, there is nothing to run on, or nothing could be applied.
     """
     settings = replace(settings, serving=_settled(settings.serving))
     stopping = threading.Event()
-    with TemporaryDirectory(prefix="pl-") as name, stopped_from_terminal(stopping):
+    with TemporaryDirectory(prefix=PREFIX) as name, stopped_from_terminal(stopping):
         mode = _run_mode(settings, Path(name))
-        commands = CurlCommands(Path(name), settings.serving)
+        scripts = Scripts(Path(name), settings.serving)
         display = _display(settings, stream, environment)
         with ExitStack() as running:
             running.enter_context(_errors_shown(mode.feed))
-            mode.start()
             running.callback(mode.stop)
-            lines = _opened(mode, commands, settings, stopping)
-            with display.entered(lines):
+            mode.start()
+            if isinstance(mode, InMemoryMode) and settings.pace.record is not None:
+                history = RunHistory(mode.runtime, mode.cluster)
+                running.enter_context(history.kept(settings.pace.record))
+            page = running.enter_context(_shown(mode, settings, Path(name)))
+            tries = [page, _try(Path(name), _opened(mode, scripts, settings, stopping))]
+            if isinstance(mode, InMemoryMode):
+                running.enter_context(_readable(mode, Path(name), settings.features.gates))
+                tries.append(ASK)
+            with display.entered(tries):
                 _drive(mode, settings.pace, display, stopping)
-            last = mode.feed.view(mode.title, "")
+            last = mode.view()
         display.print_lines(summary(last))
     return 0
 
@@ -86,52 +107,69 @@ def _run_mode(settings: RunSettings, folder: Path) -> RunMode:
 
 
 def _opened(
-    mode: RunMode, commands: CurlCommands, settings: RunSettings, stopping: threading.Event
+    mode: RunMode, scripts: Scripts, settings: RunSettings, stopping: threading.Event
 ) -> list[str]:
-    """Go on until there are pods, and return the commands that can be pasted from then on."""
+    """Go on until there are pods, and return the scripts that can be tried from then on."""
     mode.advance(min(_OPENING_SECONDS, _left(mode.feed, settings.pace.lasts)))
     until = monotonic() + _OPENING_SECONDS
     while not mode.webhook.ca_pem() and monotonic() < until and not stopping.is_set():
-        stopping.wait(_FRAME_SECONDS)
-    commands.prepare(mode.webhook.ca_pem())
-    return commands.lines(mode.cluster, settings.real.namespace)
+        stopping.wait(FRAME_SECONDS)
+    return scripts.write(mode.webhook.ca_pem(), mode.cluster, settings.real.namespace)
+
+
+@contextmanager
+def _shown(mode: RunMode, settings: RunSettings, folder: Path) -> Iterator[str]:
+    """Show everything in a browser as well; yield where."""
+    page = embedded_page(settings, mode.runtime, folder)
+    page.start()
+    try:
+        yield f"Page: {page.url}"
+    finally:
+        page.stop()
+
+
+@contextmanager
+def _readable(mode: InMemoryMode, folder: Path, gates: FeatureGates) -> Iterator[None]:
+    """Let commands with --demo find the cluster, and read it."""
+    found = {vpa["metadata"]["namespace"] for vpa in mode.cluster.list(VPAS).items}
+    namespace = found.pop() if len(found) == 1 else "default"
+    listener = bound(_LOOPBACK, 0, "--demo")
+    token = token_urlsafe()
+    port = ReadPort(mode.cluster, mode.clock, token, listener)
+    port.start()
+    try:
+        url = f"http://{_LOOPBACK}:{listener.getsockname()[1]}/{token}"
+        with announced(folder, url, namespace, gates):
+            yield
+    finally:
+        port.stop()
+
+
+def _try(folder: Path, names: Sequence[str]) -> str:
+    first, *others = names
+    return " · ".join([f"Try elsewhere: sh {shlex.quote(str(folder / first))}", *others])
 
 
 def _drive(mode: RunMode, pace: Timing, display: Display, stopping: threading.Event) -> None:
     """Let time pass, and display what happens in it."""
-    pacer = _Pacer(mode, pace.speed)
-    speed = "as fast as can be" if math.isinf(pace.speed) else f"{pace.speed:g}x"
+    speed_control = SpeedControl(
+        mode.advance, SystemClock(), pace.speed if mode.is_simulated else None
+    )
     while not stopping.is_set():
         display.follow_shell()
+        for key in display.typed():
+            if key in _END:
+                return
+            speed_control.press(key)
         for activity in mode.feed.news():
             display.show_activity(activity)
         if display.wants_view():
-            display.draw(mode.feed.view(mode.title, speed))
+            display.draw(mode.view(speed_control.pace))
         left = _left(mode.feed, pace.lasts)
         if left <= 0:
             return
-        if not pacer.step(left):
-            stopping.wait(_FRAME_SECONDS)
-
-
-class _Pacer:
-    """Moves the time of a mode so that it keeps up with ours, times its speed."""
-
-    def __init__(self, mode: RunMode, speed: float) -> None:
-        self._run_mode = mode
-        self._speed = speed
-        self._moved_at = monotonic()
-
-    def step(self, most_seconds: float) -> bool:
-        """Move by what is due, but not far; tell whether more is due."""
-        now = monotonic()
-        due = math.inf if math.isinf(self._speed) else (now - self._moved_at) * self._speed
-        step = min(due, _STEP_SECONDS, most_seconds)
-        self._run_mode.advance(step)
-        # What could not be caught up within a frame is let go: time goes slower then.
-        behind = min((due - step) / self._speed, _FRAME_SECONDS) if math.isfinite(due) else 0.0
-        self._moved_at = now - behind
-        return math.isinf(due) or behind > 0
+        if not speed_control.step(left):
+            stopping.wait(FRAME_SECONDS)
 
 
 def _left(feed: ActivityFeed, lasts: timedelta | None) -> float:
@@ -170,17 +208,28 @@ def _settled(serving: Ports) -> Ports:
     """Return where all answer, for commands to name; 0 stands for any port that is free.
 
     Raises:
-        BadSetting: one is taken.
+        BadSetting: some are taken; all of them are named.
     """
     wanted = {
         "--port": serving.port,
         "--admission-port": serving.admission,
         "--recommender-port": serving.recommender,
         "--updater-port": serving.updater,
+        "--page-port": serving.page,
     }
+    found: list[int] = []
+    refused: dict[str, BadSetting] = {}
     with ExitStack() as held:
-        port, admission, recommender, updater = (
-            held.enter_context(bound(serving.host, port, flag)).getsockname()[1]
-            for flag, port in wanted.items()
-        )
-    return Ports(serving.host, port, admission, recommender, updater)
+        for flag, port in wanted.items():
+            try:
+                listener = held.enter_context(bound(serving.host, port, flag))
+            except BadSetting as error:
+                refused[flag] = error
+            else:
+                found.append(listener.getsockname()[1])
+    if not refused:
+        return Ports(serving.host, *found)
+    bound(serving.host, 0, "--host").close()  # else it is the address that is wrong
+    told = "; ".join(map(str, refused.values()))
+    free = " ".join(f"{flag}=0" for flag in refused)
+    raise BadSetting(f"{told}; to take any free port: {free}")

@@ -13,13 +13,21 @@ from datetime import datetime
 from typing import Unpack
 
 from app.flags.shared import ClusterAccess
-from app.kube.watch_cache import Listener, Reader, SnapshotFold, WatchedResource, WatchState
+from app.kube.watch_cache import (
+    Lingering,
+    Listener,
+    Reader,
+    SnapshotFold,
+    Value,
+    WatchState,
+)
+from app.kube.watched_resources import WatchedResource
 from app.model.snapshot import Snapshot
-from app.ports import Cluster, Delta, Resource, Sink
-from app.runtime.live import Connection, Mirrored, Running
+from app.ports import Cluster, Delta, Following, Resource, Sink
+from app.runtime.live import Connection, Mirrored
 from app.runtime.loop import Loop, LoopRules, Tick
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 
 log = logging.getLogger("run")
 
@@ -42,7 +50,7 @@ class SimulatedRuntime:
 
     def follow(
         self, _cluster: Cluster, resource: Resource, namespace: str, fields: str, sink: Sink, /
-    ) -> Running:
+    ) -> Following:
         """Tell a sink what happens."""
         return self._sandbox.follow(resource, namespace, fields, sink)
 
@@ -101,6 +109,8 @@ class SteppedWatchCache:
     def __init__(self, sandbox: Sandbox, sources: Iterable[WatchedResource]) -> None:
         self._sources = tuple(sources)
         self._fold = SnapshotFold()
+        self._clock = sandbox.clock
+        self._lingering = Lingering(sandbox.clock)
         self._is_on = False
         self._followers = [
             sandbox.follow(one.resource, one.namespace, one.field_selector, self._sink(one))
@@ -120,6 +130,10 @@ class SteppedWatchCache:
     def listen(self, listener: Listener, /) -> None:
         """Have changes told, in order."""
         self._fold.listen(listener)
+
+    def put(self, source: WatchedResource, values: Sequence[Value], /) -> None:
+        """Take in what something else reads."""
+        self._fold.tell(self._fold.take([(source, values)]))
 
     def start(self) -> None:
         """Read all, and go on from there."""
@@ -145,14 +159,24 @@ class SteppedWatchCache:
                 missing=False,
                 stale_seconds=0.0,
                 problem="",
+                is_optional=one.is_optional,
+                is_awaited=one.is_awaited,
             )
             for one in self._sources
         ]
+
+    def _drop(self) -> None:
+        """Take out what was held on to for long enough."""
+        self._fold.tell(self._fold.take(self._lingering.due()))
 
     def _sink(self, source: WatchedResource) -> Sink:
         reader = Reader(source)
 
         def take(changes: Sequence[Delta], _whole: bool) -> None:
-            self._fold.tell(self._fold.take([(source, reader.values(changes))]))
+            self._fold.tell(
+                self._fold.take([self._lingering.passed(source, reader.values(changes))])
+            )
+            if source.linger_seconds and any(change.object is None for change in changes):
+                self._clock.call_later(source.linger_seconds, self._drop)
 
         return take

@@ -1,8 +1,9 @@
 """How people see what happens: on a terminal that is rewritten in place, or as lines.
 
 Strategy: on the alternate screen, without cursor, only lines that changed are written, all of them
-at once. What is typed meanwhile is not shown. Leaving the block restores everything, however it is
-left; so does stopping for a while. In the background the terminal is the shell's: nothing is drawn.
+at once. What is typed meanwhile is not shown; it is read as keys. Leaving the block restores
+everything, however it is left; so does stopping for a while. In the background the terminal is the
+shell's: nothing is drawn.
 A signal (Ctrl-Z, `fg`) only leaves a mark, because it may come in the middle of a line;
 what it asks for is done between two frames.
 """
@@ -19,7 +20,8 @@ from time import monotonic
 from typing import Any, Final, TextIO
 
 from app.output import Line, Output, Report, Text, shown
-from app.run.picture import Activity, View, activity_line, picture
+from app.run.screen import picture
+from app.run.view import Activity, View, activity_line
 
 try:
     import termios
@@ -29,9 +31,9 @@ except ImportError:  # not every system has it
 _ENTER: Final = "\033[?1049h\033[?25l\033[?7l\033[2J"
 _LEAVE: Final = "\033[?7h\033[?25h\033[?1049l"
 _CLEAR: Final = "\033[2J"
-_TO_END: Final = "\033[K"
+_ERASE: Final = "\033[2K"  # first: after a full line the cursor stands on its last character
 _USUAL_SIZE: Final = (100, 30)
-_OPENING: Final = "All three are at work; Ctrl-C ends. To be pasted into another terminal:"
+_MOST_KEYS: Final = 64  # read at once
 
 
 def is_terminal(stream: TextIO, environment: Mapping[str, str]) -> bool:
@@ -76,6 +78,10 @@ class Terminal:
         self._write(_LEAVE)
         self._typing.show()
 
+    def typed(self) -> str:
+        """Return what was typed since this was asked last."""
+        return self._typing.read() if self.is_taken else ""
+
     @property
     def size(self) -> tuple[int, int]:
         """Columns and rows."""
@@ -100,7 +106,7 @@ class Terminal:
         before = self._drawn + [""] * max(len(found) - len(self._drawn), 0)
         found += [""] * (len(before) - len(found))
         parts = [
-            f"\033[{row};1H{new}{_TO_END}"
+            f"\033[{row};1H{_ERASE}{new}"
             for row, (old, new) in enumerate(zip(before, found, strict=True), 1)
             if old != new
         ]
@@ -115,7 +121,7 @@ class Terminal:
 
 
 class _Typing:
-    """What is typed, which is not shown meanwhile."""
+    """What is typed, which is not shown meanwhile, and comes without waiting for a whole line."""
 
     def __init__(self) -> None:
         self._before: list[Any] | None = None
@@ -125,8 +131,19 @@ class _Typing:
             return
         found = termios.tcgetattr(sys.stdin)
         self._before = self._before or found  # the one that stopped us may have left it hidden
-        quiet = [*found[:3], found[3] & ~termios.ECHO, *found[4:]]
-        termios.tcsetattr(sys.stdin, termios.TCSANOW, quiet)
+        characters = list(found[6])
+        characters[termios.VMIN], characters[termios.VTIME] = 0, 0  # reading never waits
+        modes = found[3] & ~(termios.ECHO | termios.ICANON)
+        termios.tcsetattr(sys.stdin, termios.TCSANOW, [*found[:3], modes, *found[4:6], characters])
+
+    def read(self) -> str:
+        """Return what was typed; nothing if there is no terminal."""
+        if self._before is None or not self._is_heard():
+            return ""
+        try:
+            return os.read(sys.stdin.fileno(), _MOST_KEYS).decode("ascii", "replace")
+        except OSError:  # the terminal is gone
+            return ""
 
     def show(self) -> None:
         if self._before is None or not self._is_heard():
@@ -191,9 +208,13 @@ class Display:
 
     @contextmanager
     def entered(self, commands: Sequence[str], /) -> Iterator[None]:
-        """Say what can be pasted."""
-        self.print_lines([_OPENING, "", *commands, ""])
+        """Say what is worth trying."""
+        self.print_lines(commands)
         yield
+
+    def typed(self) -> str:
+        """Nothing is typed."""
+        return ""
 
     def show_activity(self, activity: Activity, /) -> None:
         """Write a line."""
@@ -230,10 +251,17 @@ class FullScreen(Display):
 
     @contextmanager
     def entered(self, commands: Sequence[str], /) -> Iterator[None]:
-        """Take the terminal; the commands stay readable above, when it is given back."""
+        """Take the terminal; the commands are part of the picture, and gone with it."""
         self._commands = commands
-        with super().entered(commands), self._job_control.heeding(), self._terminal.entered():
+        with self._job_control.heeding(), self._terminal.entered():
             yield
+
+    def typed(self) -> str:
+        """Return what was typed; what it changes is drawn at once."""
+        typed = self._terminal.typed()
+        if typed:
+            self._drawn_at = float("-inf")
+        return typed
 
     def show_activity(self, activity: Activity, /) -> None:
         """Do nothing: the view has it."""

@@ -8,7 +8,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.resources import files
-from itertools import chain
 from pathlib import Path
 from time import monotonic, sleep
 from typing import Final
@@ -16,7 +15,7 @@ from typing import Final
 from app.admission.certification import Certification, in_cluster
 from app.admission.flags import AdmissionSettings
 from app.diagnosis.pod_preview import pod_previewer
-from app.kube.files import Document, documents
+from app.kube.files import Unreadable, given_objects
 from app.kube.manifests import documents as manifests
 from app.model import quantity
 from app.model.errors import BadObject, BadSetting
@@ -28,9 +27,9 @@ from app.recommender.flags import RecommenderSettings
 from app.run.embedded_webhook import EmbeddedWebhook, Listeners
 from app.run.simulated import SimulatedRuntime
 from app.runtime.clock import SystemClock
-from app.sandbox.clock import START, SteppedClock
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import USUAL_NODES, NodeSize
+from app.sandbox.stepped_clock import START, SteppedClock
 from app.sandbox.webhook_client import Endpoint, Service, WebhookClient
 from app.updater import process as updater
 from app.updater.flags import UpdaterSettings
@@ -139,14 +138,15 @@ def read_manifests(paths: Sequence[Path]) -> list[Json]:
         BadSetting: a file cannot be read, or there is nothing in it.
     """
     found: list[Json] = []
-    for document in chain.from_iterable(documents(str(path)) for path in paths):
-        if not isinstance(document, Document):
-            raise BadSetting(f"{document.place}: {document.message}")
+    unread: list[Unreadable] = []
+    for document in given_objects(paths, unread):
         item = document.item
         metadata = item.get("metadata")
         owners = metadata.get("ownerReferences") if isinstance(metadata, dict) else None
         if not owners and item.get("kind") not in _MADE_BY_OTHERS:
             found.append(item)
+    if unread:
+        raise BadSetting(str(unread[0]))
     if not found:
         shown = ", ".join(map(str, paths))
         raise BadSetting(f"--objects: there are no objects to apply in {shown}")

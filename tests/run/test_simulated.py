@@ -8,14 +8,15 @@ from datetime import datetime
 
 import pytest
 
-from app.kube.watch_cache import Transition, WatchedResource
+from app.kube.watch_cache import Transition
+from app.kube.watched_resources import WatchedResource
 from app.model.errors import BadObject, Unavailable
 from app.model.pods import read_pod
 from app.model.snapshot import Collection
 from app.ports import PODS, Ref
 from app.run.simulated import SimulatedRuntime
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from tests.cases import cases
 from tests.sandbox.worlds import pod
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from io import StringIO
+from pathlib import Path
 
 import pytest
 
 from app.output import Tone, line
 from app.run.terminal import Terminal, is_terminal
 from tests.cases import cases
+from tests.run.glass import panes
 
 SIZE = (100, 30)
 ENTERED, LEFT = "\033[?1049h\033[?25l\033[?7l\033[2J", "\033[?7h\033[?25h\033[?1049l"
@@ -36,8 +38,19 @@ def test_only_what_changed_is_written() -> None:
     same = screen.changes([line("one"), line("two")], SIZE)
     other = screen.changes([line("one"), line("three")], SIZE)
 
-    assert first == "\033[1;1Hone\033[K\033[2;1Htwo\033[K"
-    assert (same, other) == ("", "\033[2;1Hthree\033[K")
+    assert first == "\033[1;1H\033[2Kone\033[2;1H\033[2Ktwo"
+    assert (same, other) == ("", "\033[2;1H\033[2Kthree")
+
+
+@pytest.mark.parametrize("length", [9, 10])
+def test_full_lines_are_shown_whole(tmp_path: Path, length: int) -> None:
+    """A line as wide as the terminal keeps its last character, also when it replaces another."""
+    screen = Terminal(Tty(), {})
+    first = screen.changes([line("a" * 10), line("b" * 10)], (10, 4))
+    second = screen.changes([line("c" * length), line("b" * 10)], (10, 4))
+
+    for shown in panes(tmp_path, ENTERED + first + second, 10, 4):
+        assert shown == ["c" * length, "b" * 10, "", ""]
 
 
 def test_lines_that_go_are_cleared() -> None:
@@ -45,7 +58,7 @@ def test_lines_that_go_are_cleared() -> None:
     screen = terminal()
     screen.changes([line("one"), line("two")], SIZE)
 
-    assert screen.changes([line("one")], SIZE) == "\033[2;1H\033[K"
+    assert screen.changes([line("one")], SIZE) == "\033[2;1H\033[2K"
 
 
 def test_another_size_begins_anew() -> None:
@@ -53,14 +66,14 @@ def test_another_size_begins_anew() -> None:
     screen = terminal()
     screen.changes([line("one")], SIZE)
 
-    assert screen.changes([line("one")], (80, 24)) == "\033[2J\033[1;1Hone\033[K"
+    assert screen.changes([line("one")], (80, 24)) == "\033[2J\033[1;1H\033[2Kone"
 
 
 @cases(
     "environment text",
     {
-        "usually": ({}, "\033[1;1H\033[31mone\033[0m\033[K"),
-        "NO_COLOR": ({"NO_COLOR": "1"}, "\033[1;1Hone\033[K"),
+        "usually": ({}, "\033[1;1H\033[2K\033[31mone\033[0m"),
+        "NO_COLOR": ({"NO_COLOR": "1"}, "\033[1;1H\033[2Kone"),
     },
 )
 def test_colours(environment: dict[str, str], text: str) -> None:

@@ -83,5 +83,5 @@ def test_the_shop_is_complete() -> None:
     names = {(item["kind"], item["metadata"]["name"]) for item in items}
     targets = [item["spec"]["targetRef"] for item in items if "targetRef" in item["spec"]]
 
-    assert len(targets) == 9
+    assert len(targets) == 10
     assert {(one["kind"], one["name"]) for one in targets} <= names

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
 from app.model.errors import ClusterError
 from app.ports import DEPLOYMENTS, PODS, Cluster, Json, PatchKind, Ref
+from app.run.view import Upcoming
 from app.runtime.live import Runtime
 from app.runtime.loop import Loop
 
@@ -39,6 +40,11 @@ class ShopStory:
     def stop(self) -> None:
         """End."""
         self._task.stop()
+
+    def planned(self) -> Iterator[Upcoming]:
+        """Yield what it will do next."""
+        yield Upcoming(self._rollout_due, "a new version of checkout")
+        yield Upcoming(self._fall_due, "another leader of orders")
 
     def tick(self, now: datetime) -> float:
         """Do what is due; return the seconds until the next look."""

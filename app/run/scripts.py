@@ -1,9 +1,14 @@
-"""Commands to be pasted while everything runs, and the files that they need."""
+"""Scripts to be tried while everything runs, and the files that they need.
+
+Strategy: each is a few lines of shell around curl that people can read, and its name says what it
+shows; a small program turns the JSON of the answer into lines.
+"""
 
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping
+import sys
+from collections.abc import Iterator, Mapping
 from importlib.resources import files
 from pathlib import Path
 from typing import Final
@@ -16,28 +21,39 @@ from app.run.flags import Ports
 
 _MOST_TRIED: Final = 50  # VPAs
 _CONTENT: Final = "Content-Type: application/json\n"
-# Shows what a webhook answered: the operations of its patch, or why it refused.
+# Shows an answer: the operations of a patch, why something was refused, an explanation, decisions.
 _SHOW: Final = """\
 import base64, json, sys
 
-response = json.load(sys.stdin)["response"]
-if "patch" in response:
-    for operation in json.loads(base64.b64decode(response["patch"])):
+text = sys.stdin.read()
+if not text:
+    sys.exit("no answer; has `plumbline run` ended?")
+answer = json.loads(text)
+if "decisions" in answer:
+    for one in answer["decisions"]:
+        print(f"{one['pod']:26} {one['action']:7} {one['reason']:16} {one['message']}")
+elif "explanation" in answer:
+    print(json.dumps(answer["explanation"], indent=2))
+elif "patch" in answer["response"]:
+    for operation in json.loads(base64.b64decode(answer["response"]["patch"])):
         print(json.dumps(operation))
 else:
-    print(response.get("status", {}).get("message", "allowed, as it is"))
+    print(answer["response"].get("status", {}).get("message", "allowed, as it is"))
 """
 
 
-class CurlCommands:
-    """Writes the files into a folder, and says what to paste."""
+class Scripts:
+    """Writes the scripts into a folder."""
 
     def __init__(self, folder: Path, ports: Ports) -> None:
         self._folder = folder
         self._ports = ports
 
-    def prepare(self, ca_pem: str) -> None:
-        """Write what is needed from the start."""
+    def write(self, ca_pem: str, cluster: Cluster, namespace: str = "") -> list[str]:
+        """Write all that have something to show; return their names.
+
+        As long as no VPA has pods there is none to be created.
+        """
         vpa = files("app.run.demo").joinpath("vpa.json").read_bytes()
         for name, text in (
             ("ca.pem", ca_pem),
@@ -46,46 +62,43 @@ class CurlCommands:
             ("vpa.json", orjson.dumps(orjson.loads(vpa)).decode()),
         ):
             self._folder.joinpath(name).write_text(text)
+        scripts = dict(self._scripts(_subject(cluster, namespace)))
+        for name, text in scripts.items():
+            self._folder.joinpath(name).write_text(text)
+        return list(scripts)
 
-    def lines(self, cluster: Cluster, namespace: str = "") -> list[str]:
-        """Return the commands, in lines that a shell takes as they are.
-
-        As long as no VPA has pods there is nothing to be created, and nothing to be read of it.
-        """
-        ports, folder = self._ports, self._folder
-        post = f"curl -s --cacert {_quoted(folder / 'ca.pem')} -H @{_quoted(folder / 'json')}"
-        webhook = f"https://{ports.host}:{ports.port}"
-        show = f"python3 {_quoted(folder / 'show.py')}"
-        lines: list[str] = []
-        subject = _subject(cluster, namespace)
+    def _scripts(self, subject: tuple[Json, Json] | None) -> Iterator[tuple[str, str]]:
+        webhook = f"https://{self._ports.host}:{self._ports.port}"
         if subject is not None:
             vpa, review = subject
-            folder.joinpath("pod.json").write_bytes(orjson.dumps(review))
-            metadata = vpa["metadata"]
-            path = f"v1/namespaces/{metadata['namespace']}/recommendations/{metadata['name']}"
-            lines += [
-                f"# what a new pod gets of VPA {metadata['namespace']}/{metadata['name']}",
-                f"{post} \\",
-                f"  -d @{_quoted(folder / 'pod.json')} {webhook}/mutate | {show}",
-                "# the same, and why",
-                f"{post} \\",
-                f"  -d @{_quoted(folder / 'pod.json')} {webhook}/explain",
-                "# what is recommended, and how that came about",
-                f"curl -s '{_http(ports.host, ports.recommender)}/{path}?explain=true'",
-            ]
-        lines += [
-            "# what a VPA with mistakes is told",
-            f"{post} \\",
-            f"  -d @{_quoted(folder / 'vpa.json')} {webhook}/validate | {show}",
-            "# what was decided about pods, and why",
-            f"curl -s '{_http(ports.host, ports.updater)}/v1/decisions?limit=3'",
-        ]
-        return lines
+            self._folder.joinpath("pod.json").write_bytes(orjson.dumps(review))
+            of = f"of VPA {vpa['metadata']['namespace']}/{vpa['metadata']['name']}"
+            post = self._posted("pod.json")
+            yield "1-new-pod", self._script(f"What a new pod {of} gets", f"{post}{webhook}/mutate")
+            yield "2-why", self._script(f"Why a new pod {of} gets that", f"{post}{webhook}/explain")
+        bad = f"{self._posted('vpa.json')}{webhook}/validate"
+        yield "3-bad-vpa", self._script("Why a VPA with mistakes is refused", bad)
+        decisions = f"http://{self._ports.host}:{self._ports.updater}/v1/decisions"
+        title = "What was decided about each pod, and why"
+        yield "4-decisions", self._script(title, decisions)
+
+    def _posted(self, name: str) -> str:
+        """Return how curl sends a file to the webhook."""
+        ca, content, body = (self._quoted(one) for one in ("ca.pem", "json", name))
+        return f"--cacert {ca} -H @{content} -d @{body} "
+
+    def _script(self, title: str, request: str) -> str:
+        show = f"{shlex.quote(sys.executable)} {self._quoted('show.py')}"
+        return f"# {title}.\ncurl -s {request} | {show}\n"
+
+    def _quoted(self, name: str) -> str:
+        return shlex.quote(str(self._folder / name))
 
 
 def _subject(cluster: Cluster, namespace: str) -> tuple[Json, Json] | None:
-    """Return a VPA, and the review of another pod like the first that its target has."""
-    for vpa in cluster.list(VPAS, namespace, limit=_MOST_TRIED).items:
+    """Return a VPA, if possible with a startup boost, and the review of another of its pods."""
+    vpas = cluster.list(VPAS, namespace, limit=_MOST_TRIED).items
+    for vpa in sorted(vpas, key=lambda one: "startupBoost" not in one["spec"]):
         try:
             pod = _pod_of(cluster, vpa)
             owner = next(one for one in pod["metadata"]["ownerReferences"] if one["controller"])
@@ -141,11 +154,3 @@ def _created(pod: Json, owner: Json, controller: Json) -> Json:
             "object": item,
         },
     }
-
-
-def _quoted(path: Path) -> str:
-    return shlex.quote(str(path))
-
-
-def _http(host: str, port: int) -> str:
-    return f"http://{host}:{port}"
