@@ -8,7 +8,7 @@ from math import inf
 from typing import Any
 
 from app.flags.shared import ClusterAccess
-from app.kube.pacing import Pacer
+from app.kube.connection import Pacer
 from app.model.token_bucket import TokenBucket
 from app.ports import Cluster
 from app.run.simulated import SharedCluster, SimulatedRuntime

@@ -89,7 +89,7 @@ def test_kept() -> None:
 
     assert again == found
     for text in (
-        "wanted: 1 of 1 hold",
+        "Goals: 1 of 1 met",
         "## Admission",
         "quick run",
         "2 cores; Go 1.26",

@@ -31,13 +31,15 @@ _GATES = "--feature-gates=AllAlpha=true"
 _ANY_PORT = "--address=127.0.0.1:0"
 
 
-def process_settings(*flags: str) -> ProcessSettings:
+def process_settings(
+    *flags: str, recommender: Sequence[str] = (), updater: Sequence[str] = ()
+) -> ProcessSettings:
     """Return how the three are told to work; the updater does all in the thread of the test."""
     one_thread = ("--update-concurrency=1", "--concurrent-cpu-startup-boost-syncs=1")
     return ProcessSettings(
         parse(AdmissionSettings, [_GATES, *flags], {}),
-        parse(RecommenderSettings, [_GATES, _ANY_PORT, *flags], {}),
-        parse(UpdaterSettings, [_GATES, _ANY_PORT, *one_thread, *flags], {}),
+        parse(RecommenderSettings, [_GATES, _ANY_PORT, *flags, *recommender], {}),
+        parse(UpdaterSettings, [_GATES, _ANY_PORT, *one_thread, *flags, *updater], {}),
     )
 
 
@@ -100,9 +102,15 @@ class Autoscaler:
 
 
 @contextmanager
-def autoscaler(*items: Json, flags: Sequence[str] = ()) -> Iterator[Autoscaler]:
+def autoscaler(
+    *items: Json,
+    flags: Sequence[str] = (),
+    recommender: Sequence[str] = (),
+    updater: Sequence[str] = (),
+) -> Iterator[Autoscaler]:
     """Start the three, all with some flags, and bring objects in; end all at the end."""
-    world = World(process_settings(*flags), listeners())
+    settings = process_settings(*flags, recommender=recommender, updater=updater)
+    world = World(settings, listeners())
     try:
         world.start()
         found = Autoscaler(world)
@@ -115,7 +123,7 @@ def autoscaler(*items: Json, flags: Sequence[str] = ()) -> Iterator[Autoscaler]:
 @contextmanager
 def in_memory(objects: Path, *flags: str) -> Iterator[InMemoryMode]:
     """Start what `plumbline run` starts, with the objects of a file; end all at the end."""
-    words = ["--recommender-port=0", "--updater-port=0", *flags]
+    words = ["--recommender-port=0", "--updater-port=0", "--page-port=0", *flags]
     mode = InMemoryMode(parse(RunSettings, words, {}), read_manifests([objects]), listeners())
     try:
         mode.start()

@@ -31,8 +31,8 @@ from app.recommender.process import usage_source
 from app.recommender.recommender import RecentChanges, Recommender, begin_term
 from app.recommender.report import RecommenderReport
 from app.runtime.election import Campaign, Election, ElectionRules, Leadership, Unopposed
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from app.sandbox.store import StoredChange
 from tests import make
 from tests.faults import Fault, Faults

@@ -21,11 +21,10 @@ import uvicorn
 
 from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import Authority
-from app.admission.certification import Certification, Reloader
+from app.admission.certification import Certification, Reloader, Rotator
 from app.admission.core.rotation import CertificateSet, Material, RotationRules
 from app.admission.registrar import Registrar
-from app.admission.rotator import Rotator
-from app.kube.manifests.registration import Registration, webhook_configurations
+from app.kube.manifests.documents import Registration, webhook_configurations
 from app.runtime.election import Election, ElectionRules
 from app.runtime.tls import ServerTls
 from tests.cluster_in_memory import ClusterInMemory

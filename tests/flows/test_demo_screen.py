@@ -24,9 +24,9 @@ from tests.cluster.programs import free_port
 ROOT = Path(__file__).parents[2]
 ROWS, COLUMNS = 40, 100
 SECONDS = 60.0
-NAMES = ("port", "admission-port", "recommender-port", "updater-port")
+NAMES = ("port", "admission-port", "recommender-port", "updater-port", "page-port")
 ENTERED, LEFT = "\033[?1049h\033[?25l", "\033[?25h\033[?1049l"
-ROW = re.compile(r"\033\[(\d+);1H(.*?)\033\[K", re.DOTALL)
+ROW = re.compile(r"\033\[(\d+);1H\033\[2K(.*?)(?=\033\[(?:\d+;1H|2J|\?)|\Z)", re.DOTALL)
 COLOUR = re.compile(r"\033\[[0-9;]*m")
 
 
@@ -123,8 +123,8 @@ def program(ports: list[int]) -> list[str]:
 
 
 def folder(text: str) -> str:
-    """Return the folder that the printed commands name."""
-    found = re.search(r"--cacert (\S+)/ca\.pem", text)
+    """Return the folder of the scripts that the screen names."""
+    found = re.search(r"sh (\S+)/1-new-pod", text)
     assert found is not None
     return found[1]
 
@@ -148,9 +148,29 @@ def test_a_minute_of_it() -> None:
         assert ENTERED in ended[0]
         assert "of the cluster's time:" in ended[2]
         assert max(map(len, rows)) <= COLUMNS
-        assert [row.split()[0] for row in rows if "TooFewReplicas" in row[-15:]] == ["billing"]
+        assert [row.split()[0] for row in rows if "blocked: minReplicas" in row] == ["billing"]
         assert [port for port in seen.ports if not is_free(port)] == []
         assert not Path(folder(ended[0])).exists()
+
+
+def test_keys() -> None:
+    """Space stops time, plus makes it pass faster, q ends; nothing of it is shown."""
+    with on_a_terminal() as seen:
+        assert seen.waits_for("60x")
+        seen.types(" ")
+        assert seen.waits_for("PAUSED")
+        paused = seen.rows()[0]
+        seen.types("+")
+        assert seen.waits_for("120x   PAUSED")
+        still = seen.rows()[0]
+        seen.types(" ")
+        assert seen.waits(lambda: "PAUSED" not in seen.rows()[0])
+        seen.types("q")
+        assert seen.ends()
+
+        assert paused.split()[2] == still.split()[2]
+        assert seen.process.returncode == 0
+        assert "of the cluster's time:" in seen.text.partition(LEFT)[2]
 
 
 def test_stopped_and_continued() -> None:
@@ -171,7 +191,7 @@ def test_stopped_and_continued() -> None:
         assert (shown, is_echoed) == (0, termios.ECHO)
         assert stopped.endswith(LEFT)
         assert drawn.startswith(ENTERED)
-        assert "STANDING" in drawn
+        assert "STATUS" in drawn
         assert seen.process.returncode == 0
 
 

@@ -5,15 +5,20 @@ from __future__ import annotations
 import gc
 import sys
 from dataclasses import dataclass
+from io import StringIO
+from pathlib import Path
 
 import pytest
 
-from app.run.picture import Activity, ActivityKind, View, activity_line
+from app.diagnosis.core.attention import Attention
+from app.output import line
+from app.run.terminal import Terminal
+from app.run.view import Activity, ActivityKind, View, activity_line
 from app.run.world import shop_file
 from tests.cases import cases
 from tests.flows.autoscaler import in_memory
-
-STEP_SECONDS = 10.0
+from tests.flows.demo_picture import HEIGHT, MINUTES, PACE, STEP_SECONDS, WIDTH, drawn, in_readme
+from tests.run.glass import panes
 
 
 @dataclass(frozen=True)
@@ -23,6 +28,7 @@ class PlayedShop:
     activities: list[Activity]
     view: View
     held: list[int]  # pieces of memory after each hour
+    picture: str  # as it is in the README, at the time that is shown there
 
     def who(self, what: ActivityKind) -> set[str]:
         """Return whom something happened to, without the endings of pods' names."""
@@ -39,20 +45,37 @@ def played(minutes: int, seed: int = 0) -> PlayedShop:
     with in_memory(shop_file(), f"--seed={seed}") as mode:
         activities: list[Activity] = []
         held: list[int] = []
+        picture = ""
         for step in range(1, int(minutes * 60 / STEP_SECONDS) + 1):
             mode.advance(STEP_SECONDS)
             activities += mode.feed.news()
-            view = mode.feed.view("", "")
+            view = mode.view(PACE)
+            if step * STEP_SECONDS == MINUTES * 60:
+                picture = drawn(view)
             if step * STEP_SECONDS % 3600 == 0:
                 gc.collect()
                 held.append(sys.getallocatedblocks())
-        return PlayedShop(activities, view, held)
+        return PlayedShop(activities, view, held, picture)
 
 
 @pytest.fixture(scope="module")
 def story() -> PlayedShop:
     """Return two hours."""
     return played(120)
+
+
+def test_the_readme_shows_what_there_is_to_see(story: PlayedShop) -> None:
+    """The picture in the README is the screen as it is at that time, to the character."""
+    assert in_readme() == story.picture, "run 'make generate'"
+
+
+def test_a_terminal_shows_that_picture(story: PlayedShop, tmp_path: Path) -> None:
+    """What is sent for the picture makes a terminal show it, to the character."""
+    expected = story.picture.splitlines()
+    sent = Terminal(StringIO(), {}).changes([line(text) for text in expected], (WIDTH, HEIGHT))
+
+    for shown in panes(tmp_path, sent, WIDTH, HEIGHT):
+        assert shown == expected
 
 
 def test_nothing_goes_wrong(story: PlayedShop) -> None:
@@ -72,7 +95,7 @@ def test_what_is_too_big_comes_back_smaller(story: PlayedShop) -> None:
     created = [one for one in story.activities if one.kind is ActivityKind.CREATE]
 
     assert len(story.pods(ActivityKind.EVICT, "reports")) == 2
-    assert sum("cpu 3 → " in one.why for one in created if "reports" in one.who) == 2
+    assert sum("cpu 3 -> " in one.why for one in created if "reports" in one.who) == 2
 
 
 def test_boosts_come_and_go(story: PlayedShop) -> None:
@@ -102,18 +125,31 @@ def test_upscale_only_evicts_to_give_more(story: PlayedShop) -> None:
     assert len(story.pods(ActivityKind.EVICT, "search")) == 2
 
 
+def test_an_hpa_and_a_vpa_share_a_workload(story: PlayedShop) -> None:
+    """One adds pods by their CPU, which stays as it is; the other sizes their memory."""
+    (row,) = (row for row in story.view.rows if row.vpa == "catalog")
+
+    assert row.status.text == "held"
+    assert (row.cpu.request, row.cpu.target) == (200, None)
+    assert row.pods > 2
+    assert row.memory.request == row.memory.target
+    assert len(set(story.pods(ActivityKind.RESIZE, "catalog"))) >= 2
+    assert story.pods(ActivityKind.EVICT, "catalog") == []
+
+
 @cases(
-    "vpa reason",
+    "vpa reason text",
     {
-        "a singleton": ("billing", "TooFewReplicas"),
-        "a disruption budget": ("gateway", "PDBBlocked"),
+        "a singleton": ("billing", "TooFewReplicas", "blocked: minReplicas"),
+        "a disruption budget": ("gateway", "PDBBlocked", "blocked: PDB gateway"),
     },
 )
-def test_who_may_not_be_evicted_is_not(story: PlayedShop, vpa: str, reason: str) -> None:
-    """The screen says why nothing is done although something is wanted."""
-    standing = {row.vpa: row.standing for row in story.view.rows}
+def test_who_may_not_be_evicted_is_not(story: PlayedShop, vpa: str, reason: str, text: str) -> None:
+    """The screen says why nothing is done although something is wanted, before all else."""
+    status = {row.vpa: row.status for row in story.view.rows[:2]}
 
-    assert standing[vpa] == reason
+    assert status[vpa].text == text
+    assert status[vpa].level is Attention.BLOCKED
     assert story.pods(ActivityKind.EVICT, vpa) == []
     assert story.view.totals.refusals[reason] >= 1
 
@@ -133,7 +169,7 @@ def test_at_first_nobody_knows() -> None:
     """Before the updater has looked, the screen does not say that there are no pods."""
     with in_memory(shop_file()) as mode:
         mode.advance(STEP_SECONDS)
-        assert {row.standing for row in mode.feed.view("", "").rows} == {"not yet seen"}
+        assert {row.status.text for row in mode.view().rows} == {"not yet seen"}
 
 
 def test_memory_does_not_grow(story: PlayedShop) -> None:

@@ -2,14 +2,26 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import orjson
 import pytest
 
 from app.flags.command_line import parse
 from app.model.quantity import Quantity
 from app.ports import PODS, VPAS, Json, Ref
+from app.run.view import ActivityKind
 from app.updater.flags import UpdaterSettings
 from tests import make
-from tests.flows.autoscaler import MINUTE, NAMESPACE, Autoscaler, autoscaler, vpa, workload
+from tests.flows.autoscaler import (
+    MINUTE,
+    NAMESPACE,
+    Autoscaler,
+    autoscaler,
+    in_memory,
+    vpa,
+    workload,
+)
 
 LOAD = "noise: 0, cpu: constant 80m, memory: constant 200Mi"
 OFF = "--native-sidecars=false"
@@ -129,3 +141,15 @@ def test_left_alone(mode: str) -> None:
 def test_the_flag_of_one_process() -> None:
     """It is the same flag for all of them."""
     assert not parse(UpdaterSettings, [OFF], {}).deciding.native_sidecars
+
+
+def test_the_feed_names_containers_where_there_are_several(tmp_path: Path) -> None:
+    """The activities of `plumbline run` say which container a boost gave more to."""
+    path = tmp_path / "objects.jsonl"
+    boosting = vpa(startupBoost=make.boost_json(factor=3))
+    path.write_bytes(b"\n".join(map(orjson.dumps, (proxied(), boosting))))
+    with in_memory(path, "--feature-gates=CPUStartupBoost=true") as mode:
+        mode.advance(30)
+        (told,) = {one.why for one in mode.feed.news() if one.kind is ActivityKind.BOOST}
+
+    assert told == "app cpu 100m -> 300m, proxy cpu 10m -> 30m"

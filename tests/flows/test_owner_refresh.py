@@ -17,8 +17,8 @@ from app.recommender.flags import RecommenderSettings
 from app.recommender.process import Process as RecommenderProcess
 from app.run.simulated import SimulatedRuntime
 from app.runtime.loop import Loop, LoopRules, Tick
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from app.updater.flags import UpdaterSettings
 from app.updater.process import Process as UpdaterProcess
 from tests.cases import cases

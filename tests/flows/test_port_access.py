@@ -17,8 +17,8 @@ from app.kube.manifests import documents
 from app.recommender import process as recommender
 from app.recommender.flags import RecommenderSettings
 from app.run.simulated import SimulatedRuntime
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from app.updater import process as updater
 from app.updater.flags import UpdaterSettings
 from tests.cluster.programs import free_port

@@ -26,8 +26,8 @@ from app.ports import CHECKPOINTS, LEASES, POD_METRICS, VPAS, Ref
 from app.recommender.flags import RecommenderSettings
 from app.recommender.process import Process
 from app.run.simulated import SimulatedRuntime
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from tests import make
 from tests.cluster.numbers import total
 from tests.cluster.programs import free_port

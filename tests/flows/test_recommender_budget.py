@@ -20,15 +20,15 @@ from app.ports import (
     Clock,
     Cluster,
     Json,
-    Page,
+    ListPage,
     PatchKind,
     Ref,
     Resource,
 )
-from app.recommender.core.checkpoints import Checkpoint, StoredHistogram, to_json
+from app.recommender.core.checkpoints import Checkpoint, StoredHistogram, own_annotations, to_json
 from app.recommender.core.moments import DAY, MINUTE, nanoseconds
-from app.sandbox.clock import SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import SteppedClock
 from tests.flows.recommending import Stage, vpa
 from tests.sandbox.worlds import container, deployment, pod
 
@@ -50,16 +50,22 @@ class Metered:
         return getattr(self._cluster, verb)
 
     def list(
-        self, resource: Resource, namespace: str = "", *, limit: int = 0, continue_token: str = ""
-    ) -> Page:
+        self,
+        resource: Resource,
+        namespace: str = "",
+        *,
+        limit: int = 0,
+        continue_token: str = "",
+        **more: str,
+    ) -> ListPage:
         """Answer metrics from here, everything else from the cluster."""
         if resource != POD_METRICS:
             return self._cluster.list(
-                resource, namespace, limit=limit, continue_token=continue_token
+                resource, namespace, limit=limit, continue_token=continue_token, **more
             )
         stamp = self._clock.now().strftime("%Y-%m-%dT%H:%M:%SZ")
         dice = random.Random(stamp)
-        return Page([self._usage(number, stamp, dice) for number in range(VPA_COUNT)], "1")
+        return ListPage([self._usage(number, stamp, dice) for number in range(VPA_COUNT)], "1")
 
     def _usage(self, number: int, stamp: str, dice: random.Random) -> Json:
         namespace, name = place(number)
@@ -91,10 +97,10 @@ def lone_pod(number: int) -> Json:
 
 
 def history(number: int, container_name: str, dice: random.Random, now_ns: int) -> Json:
-    """Return ten days of history."""
+    """Return ten days of history, as we have stored it before."""
     namespace, name = place(number)
     weights = {dice.randrange(4, 26): dice.randrange(1, 10_000) for _ in range(15)}
-    return to_json(
+    item = to_json(
         Checkpoint(
             namespace,
             f"{name}-{container_name}",
@@ -108,6 +114,8 @@ def history(number: int, container_name: str, dice: random.Random, now_ns: int) 
             updated_ns=now_ns - number % 15 * MINUTE,
         )
     )
+    item["metadata"]["annotations"] = own_annotations(item)
+    return item
 
 
 class Crowd:

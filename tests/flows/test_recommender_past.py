@@ -7,8 +7,8 @@ from contextlib import contextmanager
 
 from app.ports import PODS, Ref
 from app.recommender.core.model import Model
-from app.recommender.prometheus import PrometheusConnection
 from app.recommender.prometheus import PrometheusServer as Client
+from app.recommender.prometheus_connection import PrometheusConnection
 from tests.flows.recommending import Replica, Stage, evict, vpa, workload
 from tests.prometheus_server import Asked, PrometheusServer, Reply, matrix, prometheus
 from tests.sandbox.worlds import snapshot_of

@@ -8,7 +8,7 @@ from typing import cast
 import pytest
 
 from app.model.errors import ClusterError, NotFound, Unavailable
-from app.ports import POD_METRICS, Cluster, Json, Page, Resource
+from app.ports import POD_METRICS, Cluster, Json, ListPage, Resource
 from tests.cases import cases
 from tests.flows.recommending import Stage, workload
 
@@ -36,7 +36,7 @@ class Doctored:
         limit: int = 0,
         continue_token: str = "",
         **more: str,
-    ) -> Page:
+    ) -> ListPage:
         """Return a page."""
         if resource == POD_METRICS and continue_token and self.error is not None:
             raise self.error
@@ -47,7 +47,7 @@ class Doctored:
             return page
         items = [one for item in page.items for one in self.doctor(item)]
         token = "more" if self.error is not None else page.continue_token
-        return Page(items, page.resource_version, token)
+        return ListPage(items, page.resource_version, token)
 
     def request(self, method: str, path: str, query: Mapping[str, str] | None = None) -> Json:
         """Answer for an external metric."""

@@ -1,10 +1,10 @@
-"""A start-up boost: from the creation of a pod to the end of its boost, and again."""
+"""A startup boost: from the creation of a pod to the end of its boost, and again."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
-from app.model.pods import BOOST_ANNOTATION
+from app.model.pods import BOOST_KEY_PREFIX
 from app.ports import PODS, Json, Ref
 from tests.flows.autoscaler import MINUTE, NAMESPACE, Autoscaler, autoscaler, vpa, workload
 
@@ -20,7 +20,7 @@ def slow_start() -> tuple[Json, Json]:
 
 def is_boosted(cluster: Autoscaler) -> bool:
     """Whether the pod carries the mark of a boost."""
-    return f"{BOOST_ANNOTATION}app" in cluster.pods()[0]["metadata"]["annotations"]
+    return f"{BOOST_KEY_PREFIX}app" in cluster.pods()[0]["metadata"]["annotations"]
 
 
 def is_ready(cluster: Autoscaler) -> bool:

@@ -18,6 +18,7 @@ from app.ports import (
     EVENTS,
     LEASES,
     LIMIT_RANGES,
+    NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -34,7 +35,8 @@ from tests.kube.connecting import kubeconfig, write
 from tests.updater.core.scenes import container, recommended, running, several
 from tests.waiting import eventually
 
-SERVED = [*WORKLOADS, VPAS, PODS, LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES, EVENTS, LEASES]
+HELPFUL = [LIMIT_RANGES, POD_DISRUPTION_BUDGETS, NODES, NAMESPACES]
+SERVED = [*WORKLOADS, VPAS, PODS, *HELPFUL, EVENTS, LEASES]
 
 
 @dataclass(frozen=True)

@@ -46,8 +46,8 @@ APPLICATIONS: Final = ROOT / "docs/examples/applications.yaml"
 ANNOTATIONS: Final = (
     pods.OBSERVED_ANNOTATION,
     pods.UPDATES_ANNOTATION,
-    pods.BOOST_ANNOTATION,
-    pods.UNBOOST_PENDING_ANNOTATION,
+    pods.BOOST_KEY_PREFIX,
+    pods.UNBOOST_KEY_PREFIX,
     pods.IN_PLACE_ANNOTATION,
     UPDATED_AT_ANNOTATION,
     UPDATED_BY_ANNOTATION,
@@ -269,8 +269,8 @@ def test_boosts(world: World) -> None:
     """What the containers of each example get at first, and after the boost; limits follow."""
     names = ("jvm", "proxy")
     containers = [container(name, limit="400m", probe="readiness") for name in names]
-    _, *rows = table("Start-up boost")
-    for (number, *shown), spec in zip(rows, specs("Start-up boost"), strict=True):
+    _, *rows = table("Startup boost")
+    for (number, *shown), spec in zip(rows, specs("Startup boost"), strict=True):
         recommended = dict.fromkeys(names, (300, 400))
         trial = Trial(f"boost-{number}", spec, containers, recommended, SLOW)
         first = first_pod(world, trial)
@@ -284,7 +284,7 @@ def test_boosts(world: World) -> None:
 
 def test_ends_of_boosts(world: World) -> None:
     """When a boost ends, by probe and duration."""
-    (_, *durations), *rows = table("Start-up boost", 1)
+    (_, *durations), *rows = table("Startup boost", 1)
     for title, *shown in rows:
         probe = None if title == "no probe" else title.split()[0]
         for number, (duration, cell) in enumerate(zip(durations, shown, strict=True)):

@@ -7,12 +7,12 @@ from typing import Final
 
 from app.admission.core.validate import Phase
 from app.kube.manifests import documents
-from app.kube.manifests.registration import Registration, webhook_configurations
+from app.kube.manifests.documents import Registration, webhook_configurations
 from app.ports import PODS, Json, PatchKind, Ref
-from app.sandbox.clock import SteppedClock
 from app.sandbox.objects import is_deleted, labels_of
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.scheduler import NodeSize
+from app.sandbox.stepped_clock import SteppedClock
 from app.sandbox.webhook_client import CallFailed
 from tests import make
 from tests.sandbox.in_process import InProcess

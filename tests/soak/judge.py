@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from typing import Final
 
 from app.model.errors import ClusterError
-from app.model.pods import BOOST_ANNOTATION
+from app.model.pods import BOOST_KEY_PREFIX
 from app.model.quantity import Quantity
 from app.ports import CHECKPOINTS, PODS, VPAS, Json, Ref
 from app.sandbox.objects import (
@@ -98,11 +98,14 @@ class Judge:
 
     def _before(self, call: Call) -> None:
         if call.verb == "evict" or call.subresource == "resize":
-            try:
-                self._about = self.cluster.sandbox.cluster.get(Ref(PODS, NAMESPACE, call.name))
-            except ClusterError:
-                self._about = {}
+            self._about = self._pod_now(call.name)
             self._doing = self._about.get("metadata", {}).get("uid", "")
+
+    def _pod_now(self, name: str) -> Json:
+        try:
+            return self.cluster.sandbox.cluster.get(Ref(PODS, NAMESPACE, name))
+        except ClusterError:
+            return {}
 
     def _after(self, call: Call, replica: Replica) -> None:
         replica.runtime.accepted.calls.clear()
@@ -111,6 +114,8 @@ class Judge:
         elif call.subresource == "resize":
             self.counts["resizes"] += 1
             self._see_budget(replica)
+            if _restarts(self._about, self._pod_now(call.name)):
+                self._see_replicas()
             self._ours[uid_of(self._about)] = self.cluster.clock.monotonic()
 
     def _see_eviction(self, replica: Replica) -> None:
@@ -124,6 +129,7 @@ class Judge:
             lost = Lost(pod["metadata"]["name"], _sizes(pod), now)
             self._evicted[owner["uid"]].append(lost)
         self._see_budget(replica)
+        self._see_replicas()
 
     def _see_budget(self, replica: Replica) -> None:
         """See that enough pods are left of a workload after one of them was disturbed."""
@@ -138,7 +144,15 @@ class Judge:
         name = self._about["metadata"]["name"]
         if left + others < least:
             self.blame(f"budget: {left} of {wanted} pods are ready after {name} was disturbed")
+
+    def _see_replicas(self) -> None:
+        """See that a pod that went, or of which a container restarts, was not of too few."""
+        workload = labels_of(self._about).get("app", "")
+        wanted = self._wanted(workload)
+        if not wanted or not is_ready(self._about):
+            return
         if wanted < LEAST_REPLICAS.get(workload, _LEAST_REPLICAS):
+            name = self._about["metadata"]["name"]
             self.blame(f"minReplicas: {name} was disturbed, of {wanted}")
 
     def _wanted(self, workload: str) -> int:
@@ -236,7 +250,7 @@ class Judge:
             since = datetime.fromisoformat(ready["lastTransitionTime"])
             over = since + timedelta(seconds=BOOST_SECONDS + _LATE_SECONDS)
             annotations = pod["metadata"].get("annotations") or {}
-            is_boosted = any(key.startswith(BOOST_ANNOTATION) for key in annotations)
+            is_boosted = any(key.startswith(BOOST_KEY_PREFIX) for key in annotations)
             if is_boosted and over < self.cluster.clock.now():
                 self.blame(f"boost: {pod['metadata']['name']} is boosted, Ready since {since}")
 
@@ -246,6 +260,26 @@ def _sizes(pod: Json) -> Json:
     return {
         container["name"]: container.get("resources") for _, container in containers_of(pod["spec"])
     }
+
+
+def _restarts(before: Json, after: Json) -> bool:
+    """Whether what changed between two states of a pod restarts one of its containers."""
+    if not before or not after:
+        return False
+    now = {found["name"]: found for _, found in containers_of(after["spec"])}
+    return any(
+        policy["restartPolicy"] == "RestartContainer"
+        and _asked(found, policy["resourceName"])
+        != _asked(now[found["name"]], policy["resourceName"])
+        for _, found in containers_of(before["spec"])
+        for policy in found.get("resizePolicy") or ()
+    )
+
+
+def _asked(found: Json, resource: str) -> list[object]:
+    """Return the amounts of a resource that a container has."""
+    resources = found.get("resources") or {}
+    return [(resources.get(part) or {}).get(resource) for part in ("requests", "limits")]
 
 
 def _targets(vpa: Json) -> dict[str, float]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gc
 import sys
-import warnings
 from collections import Counter, deque
 from dataclasses import dataclass
 from functools import lru_cache
@@ -30,15 +29,11 @@ def measured() -> Memory:
     """Return what is held; what only waits or is remembered within bounds does not count."""
     quantity.clear_caches()
     gc.unfreeze()  # a process freezes what it reads first, and with it all that was there before
-    with warnings.catch_warnings():  # of sockets that whoever was there before left open
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    gc.collect()
     for found in gc.get_objects():
         if isinstance(found, _CACHE) and found.cache_parameters()["maxsize"] is not None:
             found.cache_clear()
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
+    gc.collect()
     queues = [found for found in gc.get_objects() if type(found) is deque]
     queued = sum(len(found) for found in queues if found.maxlen is not None)
     types = Counter(

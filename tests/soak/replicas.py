@@ -24,7 +24,8 @@ from app.admission.metrics import AdmissionMetrics
 from app.admission.reviews import Reviewer
 from app.diagnosis.pod_preview import PodPreviewer
 from app.flags.command_line import parse
-from app.kube.watch_cache import WatchedResource, WatchState
+from app.kube.watch_cache import WatchState
+from app.kube.watched_resources import WatchedResource
 from app.model.review import read_review
 from app.ports import Cluster, Delta, Json, Sink
 from app.recommender import process as recommender
@@ -33,8 +34,8 @@ from app.run.simulated import SimulatedRuntime, SteppedLoop, SteppedWatchCache
 from app.runtime.clock import SystemClock
 from app.runtime.live import Mirrored
 from app.runtime.loop import Loop, LoopRules, Tick
-from app.sandbox.clock import Action, SteppedClock
 from app.sandbox.sandbox import Sandbox
+from app.sandbox.stepped_clock import Action, SteppedClock
 from app.updater import process as updater
 from app.updater.flags import UpdaterSettings
 from tests.faults import Faults

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, cast
 
-from app.model.pods import BOOST_ANNOTATION
+from app.model.pods import BOOST_KEY_PREFIX
 from app.ports import CHECKPOINTS, DEPLOYMENTS, PODS, VPAS, Cluster, Json, PatchKind, Ref
 from tests.cases import cases
 from tests.soak.cluster import NAMESPACE, SoakedCluster, workloads
@@ -53,6 +53,18 @@ class Stage:
         for pod in pods:
             self.updater.evict(NAMESPACE, pod)
 
+    def resize(self, workload: str, cpu: str) -> None:
+        """Resize the only pod of a workload."""
+        ref = Ref(PODS, NAMESPACE, self.name(workload), "resize")
+        path = "/spec/containers/0/resources/requests/cpu"
+        self.updater.patch(ref, [{"op": "replace", "path": path, "value": cpu}])
+
+    def scale(self, workload: str, replicas: int) -> None:
+        """Let a workload have so many pods."""
+        body = {"spec": {"replicas": replicas}}
+        self.others.patch(Ref(DEPLOYMENTS, NAMESPACE, workload), body, kind=PatchKind.MERGE)
+        self.run(60)
+
     def recommend(self, name: str, cpu: str | None) -> None:
         """Let a VPA recommend so much cpu, or nothing."""
         told = [{"containerName": "app", "target": {"cpu": cpu}}] if cpu else None
@@ -72,7 +84,7 @@ class Stage:
 
     def boost(self) -> None:
         """Let a pod be boosted."""
-        mark = {f"{BOOST_ANNOTATION}app": "{}"}
+        mark = {f"{BOOST_KEY_PREFIX}app": "{}"}
         body = {"metadata": {"annotations": mark}}
         self.others.patch(Ref(PODS, NAMESPACE, self.name()), body, kind=PatchKind.MERGE)
 
@@ -89,10 +101,14 @@ def evict_again(stage: Stage) -> None:
 
 def evict_the_last(stage: Stage) -> None:
     """A pod goes of a workload that has become too small."""
-    body = {"spec": {"replicas": 1}}
-    stage.others.patch(Ref(DEPLOYMENTS, NAMESPACE, "slow"), body, kind=PatchKind.MERGE)
-    stage.run(60)
+    stage.scale("slow", 1)
     stage.evict(stage.name())
+
+
+def restart_the_last(stage: Stage) -> None:
+    """The only pod is resized, which restarts its container."""
+    stage.scale("restarting", 1)
+    stage.resize("restarting", "300m")
 
 
 def evict_in_vain(stage: Stage) -> None:
@@ -140,6 +156,7 @@ def stay_boosted(stage: Stage) -> None:
         "budget": (evict_two, "budget: 1 of 3"),
         "twice": (evict_again, "was evicted twice"),
         "replicas": (evict_the_last, "minReplicas: "),
+        "restarted": (restart_the_last, "minReplicas: "),
         "wasted": (evict_in_vain, "wasted: "),
         "forgotten": (forget, "recommends nothing"),
         "fallen": (fall_back, "went from 0.2 to 0.1"),
@@ -154,6 +171,16 @@ def test_the_judge_sees(act: Callable[[Stage], object], told: str) -> None:
     act(stage)
 
     assert any(told in problem for problem in stage.judge.problems), stage.judge.problems
+
+
+def test_a_plain_resize_disturbs_none() -> None:
+    """The only pod of a workload may be resized if that restarts no container."""
+    stage = Stage()
+    stage.scale("slow", 1)
+    stage.resize("slow", "300m")
+
+    assert stage.judge.counts["resizes"] == 1
+    assert stage.judge.problems == []
 
 
 def test_growth_is_told() -> None:

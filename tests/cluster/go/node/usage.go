@@ -18,7 +18,7 @@ type usage struct {
 	nanoseconds uint64    // of cpu
 	cores       float64   // at present
 	memory      uint64
-	worked      float64 // core-seconds of its start-up work
+	worked      float64 // core-seconds of its startup work
 	isUseful    bool    // whether that is done
 	complaint   string
 }

@@ -1,0 +1,91 @@
+"""Commands with --demo: what they teach is tried on the cluster that one watches."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cases import cases
+
+ROOT = Path(__file__).parents[2]
+SECONDS = 60.0
+PORTS = ("port", "admission-port", "recommender-port", "updater-port", "page-port")
+FREE_PORTS = [f"--{name}=0" for name in PORTS]
+
+
+def words(*more: str) -> list[str]:
+    """Return what starts the program."""
+    return [sys.executable, "-m", "app", *more]
+
+
+@pytest.fixture(scope="module")
+def temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Run the demo; return the folder for temporary files, in which only it runs."""
+    folder = tmp_path_factory.mktemp("demo")
+    with subprocess.Popen(
+        words("run", *FREE_PORTS),
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdout=subprocess.PIPE,
+    ) as process:
+        assert process.stdout is not None
+        for line in iter(process.stdout.readline, b""):
+            if b" resize " in line:  # so that there are decisions to explain
+                break
+        yield folder
+        process.terminate()
+        process.communicate(timeout=SECONDS)
+    assert list(folder.glob("pl-*")) == []
+
+
+def asked(temporary: Path, *question: str) -> tuple[int, str, str]:
+    """Ask a question; return the exit code, and what was printed."""
+    done = subprocess.run(
+        words(*question),
+        cwd=ROOT,
+        env={**os.environ, "TMPDIR": str(temporary), "KUBECONFIG": "/no/such/file"},
+        capture_output=True,
+        text=True,
+        timeout=SECONDS,
+        check=False,
+    )
+    return done.returncode, done.stdout, done.stderr
+
+
+@cases(
+    "question text",
+    {
+        "plan": (["plan"], "PDBBlocked"),
+        "explain": (["explain", "web"], "VPA shop/web"),
+        "recommendations": (["recommendations", "-o=name"], "autoscaling.k8s.io/billing"),
+        "doctor": (["doctor"], "$ kubectl -n shop patch hpa catalog --type=json"),
+    },
+)
+def test_the_demo_can_be_asked(temporary: Path, question: list[str], text: str) -> None:
+    """Each command finds the cluster by itself, and answers for its time."""
+    code, output, errors = asked(temporary, *question, "--demo")
+
+    assert code == 0
+    for line in errors.splitlines():  # what there is to say, and the command that helps
+        assert "warning: vpa/catalog -n shop: " in line or "$ kubectl -n shop patch hpa" in line
+    assert text in output
+    assert "serious" not in output
+
+
+def test_without_a_demo(tmp_path: Path) -> None:
+    """Where none runs, the sentence says what to do."""
+    sentence = "plumbline: --demo: no `plumbline run` is under way; start one in another terminal\n"
+
+    assert asked(tmp_path, "plan", "--demo") == (2, "", sentence)
+
+
+def test_files_are_no_demo(tmp_path: Path) -> None:
+    """Two places to look at exclude each other."""
+    code, _, errors = asked(tmp_path, "plan", "--demo", "--objects", "docs")
+
+    assert (code, errors) == (2, "plumbline: --demo and --objects exclude each other\n")
