@@ -15,7 +15,7 @@ from typing import Final
 
 import httpx
 
-from bench import admission, creation, growth, recommender, updater
+from bench import admission, creation, growth, page, recommender, updater
 from bench.circumstances import Options
 from bench.figures import Result, table
 from bench.pages import keep
@@ -29,6 +29,7 @@ BENCHES: Final[Mapping[str, Callable[[Options], Result]]] = {
     "recommender": recommender.bench,
     "updater": updater.bench,
     "growth": growth.bench,
+    "page": page.bench,
 }
 
 

@@ -76,11 +76,11 @@ def bench(options: Options) -> Result:
         [
             f"{REVIEWS:,} different pod reviews of {size:,} bytes, of {WORKLOADS} workloads, in "
             f"random order, over TLS with keep-alive, {CONNECTIONS} connections.",
-            "The generator takes its share of the same cores, so a rate is what both manage "
-            "together: at most the number of cores by the sum of both CPU times a request.",
+            "The load generator uses the same cores, so a rate is at most the number of cores "
+            "divided by the sum of the CPU time per request of both.",
             *notes,
-            "CPU is that of all processes of a server. Memory is their resident memory, and what "
-            "they share counts once; ours are one process a core and one that watches them.",
+            "CPU and memory are those of all processes of a server; shared memory counts once. "
+            "Ours has one worker process per core and one that supervises them.",
         ],
     )
 
@@ -192,10 +192,10 @@ def _bound(scene: Scene, rows: Sequence[Row]) -> str:
     ours = median(found[f"{where}: CPU a request"].ours)
     echo, alone = (median(found[f"{what}: CPU a request"].ours) for what in (ECHO, ALONE))
     return (
-        f"With {where} {scene.rate.limit:g} times upstream's rate leaves a server "
-        f"{cores * 1e6 / wanted - generator:.0f} us of CPU a request beside the generator. "
-        f"Ours takes {ours:.0f} us, of these {alone:.0f} us for the decision; the echo, which "
-        f"reads no review and decides nothing, takes {echo:.0f} us."
+        f"With {where}, {scene.rate.limit:g} times upstream's rate would leave a server "
+        f"{cores * 1e6 / wanted - generator:.0f} us of CPU per request, beside the generator. "
+        f"Ours takes {ours:.0f} us, {alone:.0f} us of them for the decision; the echo server, "
+        f"which neither reads a review nor decides anything, takes {echo:.0f} us."
     )
 
 

@@ -64,8 +64,8 @@ def bench(options: Options) -> Result:
     ]
     notes = [
         f"{PODS} pods of {VPAS} workloads with a VPA each, {CONNECTIONS} connections; the API "
-        f"server runs on the same cores. A turn creates them {TIMES} times, and its medians count.",
-        "What is added is measured against creations without a webhook right before.",
+        f"server runs on the same cores. Each round creates them {TIMES} times; its medians count.",
+        "The added time is measured against creations without a webhook right before.",
     ]
     commands = [shown(side, "admission", flags_of(side)) for side in SIDES]
     return result("creation", "Pods through the API server", options, rows, commands, notes)

@@ -17,7 +17,8 @@ from pathlib import Path
 from app.flags.command_line import parse
 from app.run.flags import RunSettings
 from app.run.modes import InMemoryMode
-from app.run.picture import ActivityKind, activity_line, picture, summary
+from app.run.screen import picture
+from app.run.view import ActivityKind, activity_line, summary
 from app.run.world import read_manifests, shop_file
 from app.runtime.http_server import bound
 
@@ -31,7 +32,7 @@ def main() -> int:
     """Play, print a line an hour, and judge the growth."""
     hours = int(sys.argv[1]) if len(sys.argv) > 1 else _HOURS
     sockets = bound("localhost", 0, "--port"), bound("localhost", 0, "--admission-port")
-    words = ["--recommender-port=0", "--updater-port=0"]
+    words = ["--recommender-port=0", "--updater-port=0", "--page-port=0"]
     mode = InMemoryMode(parse(RunSettings, words, {}), read_manifests([shop_file()]), sockets)
     mode.start()
     began, begun = time.process_time(), time.monotonic()
@@ -42,7 +43,7 @@ def main() -> int:
         cpu, wall = time.process_time() - began, time.monotonic() - begun
         held.append(_held_mib())
         print(f"hour {hour:2}: {cpu:6.1f} s CPU, {wall:6.1f} s, {held[-1]:6.1f} MiB", flush=True)
-    print(*summary(mode.feed.view("", "")), sep="\n")
+    print(*summary(mode.view()), sep="\n")
     mode.stop()
     growth = held[-1] / held[0] - 1
     print(f"growth after the first hour: {growth:.1%}, of {_SCATTER:.0%} that may be")
@@ -53,7 +54,7 @@ def _play_an_hour(mode: InMemoryMode) -> None:
     for second in range(0, 3600, _STEP_SECONDS):
         mode.advance(_STEP_SECONDS)
         if second % 60 == 0:
-            picture(mode.feed.view("", ""), (), 100, 40)
+            picture(mode.view(), (), 100, 40)
         troubles = (found for found in mode.feed.news() if found.kind is ActivityKind.TROUBLE)
         print("".join(f"{activity_line(found)}\n" for found in troubles), end="")
 

@@ -45,8 +45,8 @@ def bench(options: Options) -> Result:
         rows.append(Row(f"{what}: exponent", "", ours=(grown,), wanted=wanted))
     return result(
         "growth", "Growth, ours alone", options, rows,
-        notes=["An exponent of 0 means that the size does not matter, 1 that twice as much takes "
-               "twice as long. The best of all rounds counts."],
+        notes=["With an exponent of 0 the size does not matter; with 1, twice the size takes twice "
+               "as long. The best round counts."],
     )  # fmt: skip
 
 

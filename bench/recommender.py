@@ -68,8 +68,8 @@ def bench(options: Options) -> Result:
     return result(
         "recommender", "Recommender", options, rows,
         [shown(side, "recommender", flags) for side in SIDES],
-        [f"{size}; ten days of history; a round each {interval} s, so writes a minute are "
-         f"{60 / interval:g} rounds'."],
+        [f"{size}; ten days of history; a round every {interval} s, so writes a minute are "
+         f"those of {60 / interval:g} rounds."],
     )  # fmt: skip
 
 

@@ -68,12 +68,12 @@ def bench(options: Options) -> Result:
         "updater", "Updater", options, rows,
         [shown(side, "updater", ("--updater-interval=...", *_flags(side))) for side in SIDES],
         [
-            "Ours without a proof by a first pod, which upstream does not ask for, and with more "
-            "workloads at a time than the usual 10; upstream has no such flag and evicts one pod "
-            "at a time. The API server answers an eviction no sooner than after some 100 ms, for "
-            "it waits until it knows of all budgets.",
-            f"A round each {_EVICTING_INTERVAL} s for evictions, {_IDLE_INTERVAL} s with nothing "
-            f"to do, {_BOOSTS_INTERVAL} s for boosts.",
+            "Ours runs without the canary, which upstream does not have, and updates more "
+            "workloads in parallel than the default 10; upstream has no such flag and evicts one "
+            "pod at a time. The API server takes about 100 ms to answer an eviction, because it "
+            "waits until it knows all PodDisruptionBudgets.",
+            f"Rounds are {_EVICTING_INTERVAL} s apart for evictions, {_IDLE_INTERVAL} s with "
+            f"nothing to do, {_BOOSTS_INTERVAL} s for boosts.",
         ],
     )  # fmt: skip
 

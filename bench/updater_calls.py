@@ -19,8 +19,8 @@ from app.flags.command_line import parse
 from app.model.errors import NotFound
 from app.model.snapshot import Replacement, Snapshot, replacement
 from app.ports import Cluster
+from app.runtime.bounds import LimitReport
 from app.runtime.clock import SystemClock
-from app.runtime.limit_report import LimitReport
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import UpdaterLimit, UpdaterMetrics
 from app.updater.process import updater_parts
