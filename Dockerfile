@@ -13,6 +13,7 @@ COPY requirements.lock requirements-dev.lock ./
 RUN .ci/image dependencies /opt/plumbline
 COPY pyproject.toml README.md LICENSE ./
 COPY app app
+COPY docs docs
 RUN .ci/image program /opt/plumbline
 
 FROM ${BASE}
@@ -28,7 +29,9 @@ RUN python -m pip uninstall --quiet --yes --root-user-action=ignore pip \
  && python -m compileall -q -j 0 --invalidation-mode unchecked-hash "$(python -c 'import os; print(os.path.dirname(os.__file__))')" \
  && install -d -o 65534 -g 65534 /var/lib/plumbline
 COPY --from=build /opt/plumbline /opt/plumbline
+ARG COMMIT=
 ENV PATH=/opt/plumbline/bin:$PATH \
+    PLUMBLINE_COMMIT=${COMMIT} \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
 # Certificates made without a cluster go to ./certs, so the folder is writable.

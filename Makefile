@@ -37,14 +37,21 @@ cover: $(STAMP) ## tests with branch coverage; what decides must be covered whol
 	@$(BIN)/coverage run -m pytest -q $(ARGS)
 	@$(BIN)/coverage report --include='app/model/*,app/sizing/*,app/*/core/*' --show-missing --fail-under=100 --skip-covered
 
-generate: $(STAMP) ## write docs/flags.md and docs/metrics.md, copy manifests to deploy
+generate: $(STAMP) ## write docs/flags.md, metrics.md, api.md and the README's picture, copy manifests
 	@$(BIN)/python -c 'from app.cli.pages import flags_page; print(flags_page(), end="")' >docs/flags.md
 	@$(BIN)/python -c 'from app.commands.metrics_page import page; print(page(), end="")' >docs/metrics.md
+	@$(BIN)/python -c 'from app.commands.api_page import api_page; print(api_page(), end="")' >docs/api.md
+	@$(BIN)/python -m tests.flows.demo_picture
 	@for name in crd admission recommender updater; do cp app/kube/manifests/$$name.yaml deploy/base/$$name; done
+	@cp app/kube/manifests/page.yaml deploy/components/page
 	@cp app/kube/manifests/trials.yaml deploy/components/prove-by-trial
 	@cp app/kube/manifests/summaries.yaml deploy/components/vpa-summaries
+	@cp app/kube/manifests/role-leases.yaml app/kube/manifests/role-usage.yaml deploy/components/role-leases
 	@cp app/kube/manifests/external-metrics.yaml deploy/components/external-metrics/rights.yaml
 	@cp app/kube/manifests/crd.yaml deploy/monitoring/fleet.json deploy/monitoring/workload.json deploy/chart/files
+
+browser: $(STAMP) ## look at the pages in a headless Chromium; Debian's packages chromium and chromium-driver
+	@$(BIN)/python -m pytest tests/browser $(ARGS)
 
 cluster: $(STAMP) ## build the cluster that acceptance tests start; needs Go
 	@$(BIN)/python -m tests.cluster build
@@ -73,4 +80,4 @@ lock: ## compute the lock files again
 clean: ## remove what the other targets made
 	@rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis build *.egg-info
 
-.PHONY: help install run fmt check test cover generate cluster acceptance parity soak bench image lock clean
+.PHONY: help install run fmt check test cover generate browser cluster acceptance parity soak bench image lock clean

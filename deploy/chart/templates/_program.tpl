@@ -1,7 +1,8 @@
 {{/*
 Everything of one process but what only the webhook has. Takes a dict: root, values, component,
-verb, port, and args, ports, volumes, mounts beside those that all have, and pages of metrics that
-ask for a token, which is sent by TLS, or where it was said that something else encrypts.
+verb, port, and args, ports, volumes, mounts beside those that all have, pages of metrics that
+ask for a token, which is sent by TLS, or where it was said that something else encrypts, whether the
+port speaks TLS with a certificate of its own, and the name of the Service if it is another one.
 */}}
 {{- define "plumbline.program" -}}
 {{- $root := .root -}}
@@ -135,6 +136,9 @@ spec:
           imagePullPolicy: {{ default $root.Values.image.pullPolicy $values.image.pullPolicy }}
           args:
             - {{ .verb }}
+            {{- if ne $root.Values.horizontal "hold" }}
+            - --horizontal={{ $root.Values.horizontal }}
+            {{- end }}
             {{- range .args }}
             - {{ . | quote }}
             {{- end }}
@@ -169,7 +173,7 @@ spec:
             httpGet:
               path: /livez
               port: prometheus
-              {{- if $tls }}
+              {{- if or $tls .https }}
               scheme: HTTPS
               {{- end }}
             initialDelaySeconds: 5
@@ -178,7 +182,7 @@ spec:
             httpGet:
               path: /readyz
               port: prometheus
-              {{- if $tls }}
+              {{- if or $tls .https }}
               scheme: HTTPS
               {{- end }}
             periodSeconds: 5
@@ -215,7 +219,7 @@ spec:
 apiVersion: v1
 kind: Service
 metadata:
-  {{- include "plumbline.metadata" (list $root .component (printf "%s-metrics" $name)) | nindent 2 }}
+  {{- include "plumbline.metadata" (list $root .component (default (printf "%s-metrics" $name) .service)) | nindent 2 }}
 spec:
   selector:
     app: {{ $name }}
@@ -268,7 +272,11 @@ spec:
           secret:
             name: {{ $tls }}
             key: ca.crt
-        serverName: {{ $name }}-metrics
+        serverName: {{ default (printf "%s-metrics" $name) $.service }}
+      {{- else if $.https }}
+      scheme: https
+      tlsConfig:
+        insecureSkipVerify: true
       {{- end }}
       {{- if ne $page "/metrics" }}
       bearerTokenFile: /var/run/secrets/kubernetes.io/serviceaccount/token

@@ -45,6 +45,22 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   - get
   - list
   - watch
+{{- if eq .Values.horizontal "hold" }}
+- apiGroups:
+  - autoscaling
+  resources:
+  - horizontalpodautoscalers
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - keda.sh
+  resources:
+  - scaledobjects
+  verbs:
+  - list
+  - watch
+{{- end }}
 - apiGroups:
   - '*'
   resources:
@@ -222,6 +238,22 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   verbs:
   - list
   - watch
+{{- if eq .Values.horizontal "hold" }}
+- apiGroups:
+  - autoscaling
+  resources:
+  - horizontalpodautoscalers
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - keda.sh
+  resources:
+  - scaledobjects
+  verbs:
+  - list
+  - watch
+{{- end }}
 - apiGroups:
   - '*'
   resources:
@@ -329,6 +361,13 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
 - apiGroups:
   - ''
   resources:
+  - namespaces
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - ''
+  resources:
   - replicationcontrollers
   verbs:
   - get
@@ -354,6 +393,22 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   - get
   - list
   - watch
+{{- if eq .Values.horizontal "hold" }}
+- apiGroups:
+  - autoscaling
+  resources:
+  - horizontalpodautoscalers
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - keda.sh
+  resources:
+  - scaledobjects
+  verbs:
+  - list
+  - watch
+{{- end }}
 - apiGroups:
   - '*'
   resources:
@@ -422,11 +477,192 @@ app/kube/manifests/rights.py says what each is for; a test compares them.
   verbs:
   - patch
 {{- end -}}
+{{- define "plumbline.rules.role-leases.ClusterRole" -}}
+- apiGroups:
+  - coordination.k8s.io
+  resources:
+  - leases
+  verbs:
+  - list
+  - watch
+{{- end -}}
+{{- define "plumbline.rules.role-usage.ClusterRole" -}}
+- apiGroups:
+  - metrics.k8s.io
+  resources:
+  - pods
+  verbs:
+  - get
+{{- end -}}
 {{- define "plumbline.rules.external-metrics.ClusterRole" -}}
 - apiGroups:
   - external.metrics.k8s.io
   resources:
   - '*'
+  verbs:
+  - list
+{{- end -}}
+{{- define "plumbline.rules.page.ClusterRole" -}}
+- apiGroups:
+  - autoscaling.k8s.io
+  resources:
+  - verticalpodautoscalers
+  verbs:
+  - get
+  - list
+  - watch
+- apiGroups:
+  - autoscaling.k8s.io
+  resources:
+  - verticalpodautoscalercheckpoints
+  verbs:
+  - get
+  - list
+- apiGroups:
+  - ''
+  resources:
+  - pods
+  verbs:
+  - get
+  - list
+  - watch
+- apiGroups:
+  - ''
+  resources:
+  - limitranges
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - ''
+  resources:
+  - nodes
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - policy
+  resources:
+  - poddisruptionbudgets
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - ''
+  resources:
+  - namespaces
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - ''
+  resources:
+  - replicationcontrollers
+  verbs:
+  - get
+  - list
+  - watch
+- apiGroups:
+  - apps
+  resources:
+  - daemonsets
+  - deployments
+  - replicasets
+  - statefulsets
+  verbs:
+  - get
+  - list
+  - watch
+- apiGroups:
+  - batch
+  resources:
+  - cronjobs
+  - jobs
+  verbs:
+  - get
+  - list
+  - watch
+{{- if eq .Values.horizontal "hold" }}
+- apiGroups:
+  - autoscaling
+  resources:
+  - horizontalpodautoscalers
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - keda.sh
+  resources:
+  - scaledobjects
+  verbs:
+  - list
+  - watch
+{{- end }}
+- apiGroups:
+  - '*'
+  resources:
+  - '*/scale'
+  verbs:
+  - get
+- apiGroups:
+  - ''
+  resources:
+  - events
+  verbs:
+  - list
+  - watch
+- apiGroups:
+  - metrics.k8s.io
+  resources:
+  - pods
+  verbs:
+  - list
+- apiGroups:
+  - authentication.k8s.io
+  resources:
+  - tokenreviews
+  verbs:
+  - create
+- apiGroups:
+  - authorization.k8s.io
+  resources:
+  - subjectaccessreviews
+  verbs:
+  - create
+- apiGroups:
+  - apiextensions.k8s.io
+  resources:
+  - customresourcedefinitions
+  resourceNames:
+  - verticalpodautoscalers.autoscaling.k8s.io
+  - verticalpodautoscalercheckpoints.autoscaling.k8s.io
+  verbs:
+  - get
+- apiGroups:
+  - admissionregistration.k8s.io
+  resources:
+  - mutatingwebhookconfigurations
+  - validatingwebhookconfigurations
+  verbs:
+  - list
+{{- end -}}
+{{- define "plumbline.rules.page.Role" -}}
+- apiGroups:
+  - coordination.k8s.io
+  resources:
+  - leases
+  resourceNames:
+  - vpa-admission-controller
+  - vpa-recommender
+  - vpa-recommender-lease
+  - vpa-updater
+  - vpa-updater-lease
+  verbs:
+  - get
+- apiGroups:
+  - discovery.k8s.io
+  resources:
+  - endpointslices
   verbs:
   - list
 {{- end -}}
