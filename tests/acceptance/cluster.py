@@ -15,7 +15,7 @@ from tests.cluster.api import Api
 from tests.cluster.control_plane import Access, ControlPlane
 
 _ROOT: Final = Path(__file__).parents[2]
-_DOCTOR_SECONDS: Final = 120
+_COMMAND_SECONDS: Final = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,13 +41,30 @@ def reached_as() -> tuple[str, str]:
 
 def doctor(kubeconfig: str | Path) -> tuple[int, list[Json]]:
     """Return how the check of an installation ended, and what it found."""
-    words = ("doctor", "-o", "json", f"--kubeconfig={kubeconfig}")
-    done = subprocess.run(
-        [sys.executable, "-m", "app", *words],
+    done = plumbline(kubeconfig, "doctor", "-o", "json")
+    assert done.stderr == ""
+    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def plumbline(kubeconfig: str | Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Return what a command says of a cluster."""
+    return subprocess.run(
+        [sys.executable, "-m", "app", *words, f"--kubeconfig={kubeconfig}"],
         cwd=_ROOT,
         capture_output=True,
-        timeout=_DOCTOR_SECONDS,
+        timeout=_COMMAND_SECONDS,
         check=False,
+        text=True,
     )
-    assert done.stderr == b""
-    return done.returncode, [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def kubectl(cluster: Cluster, *words: str) -> str:
+    """Return what kubectl prints."""
+    environment = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(Path(cluster.kubeconfig).parent),
+        "KUBECONFIG": cluster.kubeconfig,
+    }
+    return subprocess.run(
+        [cluster.kubectl, *words], env=environment, check=True, capture_output=True, text=True
+    ).stdout

@@ -173,7 +173,7 @@ def team(
         flags: Mapping[str, Sequence[str]] = getattr(request.module, "WORKERS", {})
         workers = {verb: start(verb, *scope, *told) for verb, told in flags.items()}
         yield Team(
-            cluster.admin,
+            cluster,
             start,
             called,
             workers.get("updater"),

@@ -15,20 +15,21 @@ PAGE: Final = Path(__file__).parents[2] / "docs" / "acceptance.md"
 _HEAD: Final = """\
 # Acceptance
 
-What users of the upstream autoscaler rely on (rows AC, UP, ACT, F, RE, LI, GI are the cases of its
-own suites) and what its design papers promise (SX), played on a real cluster: API server,
-controllers, scheduler, kubelets and metrics-server of Kubernetes {version}. Only containers are not
-real: a runtime in memory stands for them. Webhook, updater and recommender are programs with the
-roles that are shipped.
+Behaviour that users of the upstream autoscaler rely on (rows AC, UP, ACT, F, RE, LI and GI are
+cases from its own test suites), behaviour that its design documents promise (SX), and what happens
+beside HPAs (HPA), tested on a real cluster: API server, controllers, scheduler, kubelets and
+metrics-server of Kubernetes {version}. Only the containers are not real: the kubelets use an
+in-memory container runtime.
+Webhook, updater and recommender run as separate programs, with the RBAC that ships with them.
 
-`make acceptance` plays all rows; the pipeline does so too, and fails if this page tells of other
-rows than were played. `make acceptance ARGS=--acceptance-page` writes it. What fails is tried once
-more by itself at the end, and then marked "second try" here; what fails twice fails the run.
+`make acceptance` runs all rows. The pipeline does the same, and fails if this page lists other rows
+than it ran. `make acceptance ARGS=--acceptance-page` writes the page. A row that fails is retried
+once, alone, at the end, and is then marked "second try" here; if it fails again, the run fails.
 
-Rows are played side by side, so their seconds do not add up.
-What suites watch for minutes is watched here for at least {rounds} rounds of the updater, and what
-lasts minutes there, such as a boost or a life, lasts seconds here.
-`ARGS="--crowd-vpas=400"` takes a fifth of the crowd.
+Rows run in parallel, so the sum of their seconds is longer than the run.
+What upstream's suites watch for minutes is watched here for at least {rounds} rounds of the
+updater, and what lasts minutes there, such as a boost or the minimum age of a pod, lasts seconds
+here. `ARGS="--crowd-vpas=400"` runs the last test with 400 instead of 2,000 VPAs.
 """
 _MODULES: Final = "tests/acceptance/"
 

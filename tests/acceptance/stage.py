@@ -20,6 +20,7 @@ from app.ports import (
     REPLICA_SETS,
     VPAS,
 )
+from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import owned_pod
 from tests.acceptance.refusing import refusing
 from tests.acceptance.space import (
@@ -37,7 +38,7 @@ from tests.acceptance.space import (
 )
 from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import QUIET_ROUNDS, Start, Worker
-from tests.cluster.api import NOT_FOUND, Api, Refusal
+from tests.cluster.api import NOT_FOUND, Refusal
 from tests.cluster.nodes import placed
 from tests.cluster.programs import eventually
 
@@ -54,7 +55,7 @@ _DONE: Final = ("Succeeded", "Failed")
 class Team:
     """The processes that rows share, and how to start more."""
 
-    admin: Api
+    cluster: Cluster
     start: Start
     webhook: Webhook | None = None
     updater: Worker | None = None
@@ -67,8 +68,9 @@ class Stage:
 
     def __init__(self, team: Team, name: str, namespace: str) -> None:
         self.name = name
-        self.admin = team.admin
-        self.space = Space(team.admin, namespace)
+        self.cluster = team.cluster
+        self.admin = team.cluster.admin
+        self.space = Space(self.admin, namespace)
         self._team = team
         self._updater = team.updater
         self._ending = ExitStack()
@@ -199,6 +201,12 @@ class Stage:
 
     def scale(self, replicas: int) -> None:
         """Want so many pods of the Deployment, once the webhook does something about them."""
+        self.sizes("")
+        self.admin.merge(DEPLOYMENTS, self.space.name, APP, {"spec": {"replicas": replicas}})
+        self.eventually(lambda: len(self.pods()) == replicas, f"{replicas} pods are there")
+
+    def sizes(self, told: str) -> None:
+        """Return when the webhook says of a pod that it sizes it, in these words among others."""
         (owner,) = eventually(
             lambda: self.admin.list(REPLICA_SETS, self.space.name), "a ReplicaSet is there"
         )
@@ -206,11 +214,10 @@ class Stage:
         pod["metadata"] = {**owned_pod(owner)["metadata"], **pod["metadata"]}
 
         def is_sized() -> bool:
-            return bool(annotation(self.space.create(pod, dry_run=True), "vpaUpdates"))
+            found = annotation(self.space.create(pod, dry_run=True), "vpaUpdates")
+            return bool(found) and told in found
 
-        self.eventually(is_sized, "the webhook knows what is recommended")
-        self.admin.merge(DEPLOYMENTS, self.space.name, APP, {"spec": {"replicas": replicas}})
-        self.eventually(lambda: len(self.pods()) == replicas, f"{replicas} pods are there")
+        self.eventually(is_sized, f"the webhook knows what is recommended: {told}")
 
     def while_unregistered(self, work: Callable[[], object]) -> None:
         """Do something at a moment at which the API server does not ask the webhook."""

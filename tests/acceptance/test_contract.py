@@ -26,4 +26,4 @@ def test_contract(plane: ControlPlane) -> None:
     )
     assert done.returncode == 0, done.stdout[-20_000:] + done.stderr
     assert "the cluster has no node" not in done.stdout
-    assert "nobody measures here" not in done.stdout
+    assert "nothing measures here" not in done.stdout

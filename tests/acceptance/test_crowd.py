@@ -117,7 +117,8 @@ def spaces(crowd: Crowd, nodes: tuple[str, ...], note: Note) -> tuple[Space, ...
 
     eventually(all_run, f"{crowd.pods} pods run", seconds=PATIENCE_SECONDS, every=10)
     note(
-        f"all written after {written - began:.0f} s, running after {time.monotonic() - began:.0f} s"
+        f"all objects were written after {written - began:.0f} s, "
+        f"all pods were running after {time.monotonic() - began:.0f} s"
     )
     return crowd.spaces
 
@@ -161,7 +162,7 @@ def test_crowd(
     """All VPAs have a recommendation, pods follow, and no process has an error to tell."""
     failures = webhook_failures(cluster.admin)
     earlier = len(_errors(webhook.program))  # of a machine that had thousands to write at once
-    note(f"webhook while they were written: {earlier} errors, called in vain {failures:.0f} times")
+    note(f"webhook while they were written: {earlier} errors, {failures:.0f} failed calls")
     began = time.monotonic()
     workers = {verb: start(verb, *flags) for verb, flags in WORKERS.items()}
     eventually(
@@ -170,7 +171,7 @@ def test_crowd(
         seconds=PATIENCE_SECONDS,
         every=10,
     )
-    note(f"all recommended for after {time.monotonic() - began:.0f} s")
+    note(f"all VPAs had a recommendation after {time.monotonic() - began:.0f} s")
     end = max(time.monotonic(), began + minutes * 60)
     eventually(lambda: time.monotonic() > end, "time", seconds=minutes * 60 + 5, every=1)
     resized = workers["updater"].number(RESIZED)
@@ -201,4 +202,4 @@ def _usage(*pids: int) -> str:
         ticks += int(fields[11]) + int(fields[12])
         peak += next(int(line.split()[1]) for line in status if line.startswith("VmHWM"))
     seconds = ticks / os.sysconf("SC_CLK_TCK")
-    return f"{seconds:.0f} s of cpu, {peak // 1024} MiB at the most"
+    return f"{seconds:.0f} s of CPU, {peak // 1024} MiB at most"

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from copy import deepcopy
-from pathlib import Path
 
 import pytest
 
 from app.model.fields import Json
 from app.ports import CHECKPOINTS, CUSTOM_RESOURCE_DEFINITIONS, VPAS, Resource
-from tests.acceptance.cluster import Cluster
+from tests.acceptance.cluster import Cluster, kubectl
 from tests.acceptance.definitions import install, ours
 from tests.acceptance.space import Space, boost, item_of, mode, policy, selecting, vpa
 from tests.cases import cases
@@ -186,18 +183,6 @@ def test_checkpoint_is_kept_whole(space: Space) -> None:
     assert made["status"] == CHECKPOINT["status"]
 
 
-def kubectl(cluster: Cluster, folder: Path, *words: str) -> str:
-    """Return what kubectl prints."""
-    environment = {
-        "PATH": os.environ["PATH"],
-        "HOME": str(folder),
-        "KUBECONFIG": cluster.kubeconfig,
-    }
-    return subprocess.run(
-        [cluster.kubectl, *words], env=environment, check=True, capture_output=True, text=True
-    ).stdout
-
-
 @cases(
     "field words",
     {
@@ -207,9 +192,9 @@ def kubectl(cluster: Cluster, folder: Path, *words: str) -> str:
         "checkpoint": ("vpacheckpoint.status", "history"),
     },
 )
-def test_explain(cluster: Cluster, tmp_path: Path, field: str, words: str) -> None:
+def test_explain(cluster: Cluster, field: str, words: str) -> None:
     """`kubectl explain` tells of every field in our words."""
-    text = kubectl(cluster, tmp_path, "explain", field)
+    text = kubectl(cluster, "explain", field)
 
     assert "<no description>" not in text
     assert words in " ".join(text.split())
@@ -218,7 +203,7 @@ def test_explain(cluster: Cluster, tmp_path: Path, field: str, words: str) -> No
 COLUMNS = ["NAME", "MODE", "CPU", "MEM", "PROVIDED", "AGE", "MINREPLICAS", "OOMSECONDS"]
 
 
-def test_printer_columns(cluster: Cluster, space: Space, tmp_path: Path) -> None:
+def test_printer_columns(cluster: Cluster, space: Space) -> None:
     """`kubectl get vpa` shows the mode and what is recommended."""
     space.vpa(updatePolicy={"updateMode": "Initial", "minReplicas": 3})
     space.recommend({"hamster": "250m/200Mi"})
@@ -228,18 +213,18 @@ def test_printer_columns(cluster: Cluster, space: Space, tmp_path: Path) -> None
         "lastTransitionTime": "2026-01-05T10:00:00Z",
     }
     space.admin.merge(VPAS, space.name, "vpa", {"status": {"conditions": [condition]}}, "status")
-    lines = kubectl(cluster, tmp_path, "get", "vpa", "-n", space.name, "-o", "wide").splitlines()
+    lines = kubectl(cluster, "get", "vpa", "-n", space.name, "-o", "wide").splitlines()
 
     assert lines[0].split() == COLUMNS
     assert lines[1].split()[:5] == ["vpa", "Initial", "250m", "200Mi", "True"]
 
 
-def test_short_names(cluster: Cluster, space: Space, tmp_path: Path) -> None:
+def test_short_names(cluster: Cluster, space: Space) -> None:
     """The short names lead to the resources."""
     space.vpa()
     space.create(deepcopy(CHECKPOINT))
     names: dict[str, Resource] = {"vpa": VPAS, "vpacheckpoint": CHECKPOINTS}
     for short, resource in names.items():
-        found = json.loads(kubectl(cluster, tmp_path, "get", short, "-n", space.name, "-o", "json"))
+        found = json.loads(kubectl(cluster, "get", short, "-n", space.name, "-o", "json"))
 
         assert [item["kind"] for item in found["items"]] == [resource.kind]

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from app.admission.certificates import issue
-from app.kube.manifests.registration import CONFIGURATION_NAME
+from app.kube.manifests.documents import CONFIGURATION_NAME
 from app.model.fields import Json
 from app.ports import (
     CUSTOM_RESOURCE_DEFINITIONS,

@@ -72,7 +72,7 @@ def verb(request: pytest.FixtureRequest) -> str:
 @pytest.fixture
 def work(cluster: Cluster, start: Start, verb: str) -> Iterator[Work]:
     """A namespace with work."""
-    team = Team(cluster.admin, start)
+    team = Team(cluster, start)
     with Stage(team, verb, f"failures-{token_hex(3)}") as stage:
         found = Work(stage, verb)
         found.begin()

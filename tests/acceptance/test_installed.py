@@ -17,7 +17,7 @@ import pytest
 import yaml
 
 from app.admission.certificates import issue
-from app.kube.manifests.registration import CONFIGURATION_NAME
+from app.kube.manifests.documents import CONFIGURATION_NAME
 from app.model.fields import Json
 from app.ports import (
     CHECKPOINTS,
@@ -328,7 +328,7 @@ def test_moving_by_the_book(installed: Installed, tmp_path: Path, verb: str) -> 
     (tmp_path / "kubectl").symlink_to(tool("kubectl"))
     (tmp_path / "vertical-pod-autoscaler").symlink_to(source())
     overlay = os.path.relpath(DEPLOY / "overlays/high-availability", tmp_path)
-    (flags,) = pasted("Move over", "yaml")
+    (flags,) = pasted("Migrate", "yaml")
     (tmp_path / "kustomization.yaml").write_text(f"resources: [{overlay}]\n{flags}", "utf-8")
 
     def run(command: str) -> None:
@@ -346,7 +346,7 @@ def test_moving_by_the_book(installed: Installed, tmp_path: Path, verb: str) -> 
     upstream = source() / "deploy"
     run(f"kubectl delete --ignore-not-found -k {DEPLOY / 'base'}")
     run(f"kubectl {verb} -k {upstream}")
-    for command in pasted("Move over"):
+    for command in pasted("Migrate"):
         if verb == "create" and " apply " in command:  # nobody knows which fields were upstream's
             run(f"kubectl -n {NAMESPACE} delete deploy {' '.join(live())}")
         if "plumbline doctor" not in command:
@@ -354,7 +354,7 @@ def test_moving_by_the_book(installed: Installed, tmp_path: Path, verb: str) -> 
     assert live() == wanted(tmp_path)
     assert live()["vpa-recommender"]["args"][-1].startswith("--pod-recommendation-min-memory-mb=")
 
-    for command in pasted("Go back"):
+    for command in pasted("Roll back"):
         run(command)
     assert live() == wanted(upstream)
     assert admin.find(SERVICES, NAMESPACE, "vpa-webhook")

@@ -73,7 +73,7 @@ def test_reviews_are_answered_soon(
     record_property(
         FIGURE,
         f"Webhook as the API server sees it, {calls['+Inf']:.0f} pods, {PER_SECOND} a second,"
-        f" both before all other programs: {text}.",
+        f" both with priority over all other programs: {text}.",
     )
     assert calls["0.005"] >= 0.9 * calls["+Inf"], text
     assert calls["0.025"] >= 0.99 * calls["+Inf"], text

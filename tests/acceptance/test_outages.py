@@ -154,7 +154,7 @@ def test_pods_follow_when_the_api_server_is_back(
 
     Kubelets and controllers, which watch again after pauses of up to a minute, follow in the end.
     """
-    team = Team(cluster.admin, start, webhook)
+    team = Team(cluster, start, webhook)
     with Stage(team, "away", f"away-{token_hex(3)}") as resized:
         evicted = resized.other()
         for stage, mode in ((resized, "InPlaceOrRecreate"), (evicted, "Recreate")):

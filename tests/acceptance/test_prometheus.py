@@ -7,26 +7,27 @@ tells of them over HTTPS. Without these programs there is nothing to test.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from shutil import which
-from subprocess import run
 
 import numpy as np
 import pytest
 
-from app.model.errors import Invalid, Unavailable
-from app.recommender.core.promql import PastRules, Span
+from app.model.errors import Invalid
+from app.model.quantity import CPU, MEMORY
+from app.model.times import PrometheusDuration
+from app.page.core.usage_series import ChartRange, UsageQuestion, pod_names
+from app.page.usage_over_time import PrometheusHistory
+from app.recommender.core.promql import PastRules
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import ABSENT, PastUsage
 from app.recommender.past_reader import PastReader
-from app.recommender.prometheus import PrometheusConnection, PrometheusServer
-from app.recommender.upstream.sources import ReadingOnce
+from app.recommender.prometheus import PrometheusServer
+from app.recommender.upstream.variant import ReadingOnce
 from app.runtime.clock import SystemClock
-from tests.cluster.programs import Program, free_port
-from tests.kube.issuing import issued
+from tests.real_prometheus import serving, written_database
 from tests.recommender.core.scene import Scene
 
 MI = 2**20
@@ -35,7 +36,7 @@ SCRAPE = 300  # seconds
 NOW = SystemClock().now().replace(microsecond=0)
 RULES = PastRules(
     cadvisor_job="kubelet",
-    length=Span("2d", timedelta(hours=HOURS)),
+    length=PrometheusDuration("2d", timedelta(hours=HOURS)),
     container_pod_name_label="pod",
     container_name_label="container",
     pod_labels_metric="kube_pod_labels",
@@ -90,59 +91,18 @@ def open_metrics() -> Iterator[str]:
 @contextmanager
 def started(folder: Path, *flags: str) -> Iterator[PrometheusServer]:
     """Start a server over a database, and talk with it."""
-    port = free_port()
-    command = [
-        "prometheus",
-        f"--config.file={folder / 'none.yml'}",
-        f"--web.config.file={folder / 'web.yml'}",
-        f"--storage.tsdb.path={folder / 'data'}",
-        f"--web.listen-address=127.0.0.1:{port}",
-        *flags,
-    ]
-    program = Program("prometheus", command, folder / "log", {"PATH": str(Path(found()).parent)})
-    access = PrometheusConnection(f"https://localhost:{port}", 20.0, ca_file=str(folder / "ca.pem"))
-    client = PrometheusServer(access, lambda *_: None)
-
-    def ready() -> bool:
-        try:
-            client.query("vector(1)", NOW)
-        except Unavailable:
-            return False
-        return True
-
-    program.start()
-    try:
-        program.wait_until(ready)
+    with (
+        serving(folder, NOW, *flags) as access,
+        closing(PrometheusServer(access, lambda *_: None)) as client,
+    ):
         yield client
-    finally:
-        client.close()
-        program.stop()
-
-
-def found() -> str:
-    """Return where the program is."""
-    path = which("prometheus")
-    if path is None or which("promtool") is None:
-        pytest.skip("there is no prometheus here; Debian's package of that name brings it")
-    return path
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A database of two days, and certificates."""
-    found()
     folder = tmp_path_factory.mktemp("prometheus")
-    began = NOW - timedelta(days=1)
-    ca = issued("ca", began)
-    server = issued("localhost", began, by=ca, names=("localhost",), days=100)
-    for name, text in (("ca", ca.pem), ("crt", server.pem), ("key", server.key_pem())):
-        (folder / f"{name}.pem").write_text(text)
-    (folder / "none.yml").write_text("{}")
-    tls = f"cert_file: {folder / 'crt.pem'}\n  key_file: {folder / 'key.pem'}"
-    (folder / "web.yml").write_text(f"tls_server_config:\n  {tls}\n")
-    (folder / "metrics").write_text("\n".join(open_metrics()) + "\n")
-    command = ["promtool", "tsdb", "create-blocks-from", "openmetrics"]
-    run([*command, folder / "metrics", folder / "data"], check=True, capture_output=True)
+    written_database(folder, open_metrics(), NOW)
     return folder
 
 
@@ -192,7 +152,7 @@ def test_a_server_that_bears_little(folder: Path, most_samples: int) -> None:
 
 def test_a_finer_past_than_one_answer_holds(server: PrometheusServer) -> None:
     """More points than a server gives at once are put together."""
-    fine = replace(RULES, resolution=Span("15s", timedelta(seconds=15)))
+    fine = replace(RULES, resolution=PrometheusDuration("15s", timedelta(seconds=15)))
     past = remembered(server, replace(fine, cpu_metric="no_such_metric"))
 
     line = list(past.containers).index(("default", "web-0", "app"))
@@ -229,6 +189,25 @@ def test_as_upstream(server: PrometheusServer) -> None:
         memory.tick(NOW)
         assert memory.taken() == []
         assert memory.is_settled()
+
+
+def test_usage_on_a_page(folder: Path) -> None:
+    """The server ranks the pods of a workload, also those that are gone."""
+    pods = pod_names("Deployment", "web", ["web-0", "web-1", "web-old"])
+    with serving(folder, NOW) as access:
+        history = PrometheusHistory(
+            lambda: PrometheusServer(access, lambda *_: None), RULES, SystemClock(), 20.0
+        )
+        answer = history.read(UsageQuestion("default", pods, ChartRange.FORTNIGHT, NOW))
+        history.stop()
+
+    assert answer.problem == ""
+    assert set(answer.series) == {(one, kind) for one in ("app", "log") for kind in (CPU, MEMORY)}
+    cpu, memory = answer.series["app", CPU], answer.series["app", MEMORY]
+    assert np.abs([cpu.median[-2] - 875, cpu.highest[-2] - 1500]).max() <= 1
+    assert np.abs([cpu.median[-30] - 500, cpu.high[-30] - 1400]).max() <= 1
+    assert (memory.highest[-2], memory.median[-30]) == (900 * MI, 700 * MI)
+    assert np.isnan(cpu.median[: 336 - HOURS - 4]).all()
 
 
 def test_a_query_that_is_none(server: PrometheusServer) -> None:

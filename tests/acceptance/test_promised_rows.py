@@ -98,7 +98,7 @@ def overlapping_requirements(stage: Stage) -> None:
         stage.vpa("Recreate", policy={"evictionRequirements": found})
 
 
-# --- start-up boosts
+# --- startup boosts
 
 
 def tripled(**cpu: object) -> Json:

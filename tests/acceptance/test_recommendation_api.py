@@ -21,8 +21,8 @@ from app.kube.client import connect
 from app.kube.reach import Origin
 from app.ports import NAMESPACES, PODS, VPAS, Resource
 from app.runtime.access import Caller, Guard
+from app.runtime.answers import Refusal
 from app.runtime.clock import SystemClock
-from app.runtime.problems import Refusal
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.logs import Logs
 from tests.acceptance.rights import GROUP, account_token, allow, token

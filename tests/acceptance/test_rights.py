@@ -13,10 +13,10 @@ from typing import Final
 import pytest
 import yaml
 
-from app.kube.manifests.registration import CONFIGURATION_NAME
+from app.kube.manifests.documents import CONFIGURATION_NAME
 from app.kube.manifests.rights import OPTIONS, RIGHTS
 from app.model.fields import Json
-from app.model.pods import BOOST_ANNOTATION
+from app.model.pods import BOOST_KEY_PREFIX
 from app.ports import (
     CRON_JOBS,
     MUTATING_WEBHOOKS,
@@ -26,6 +26,7 @@ from app.ports import (
     WORKLOADS,
 )
 from tests import make
+from tests.acceptance import definitions
 from tests.acceptance.asked import Question, asked, forbidden, unused
 from tests.acceptance.gadgets import gadget, install
 from tests.acceptance.installed import Installed, account, installed_from, notes
@@ -55,6 +56,7 @@ VALUES: Final = {
 ELSEWHERE: Final[Json] = {"recommenders": [{"name": "nobody"}]}  # what is recommended, a test says
 TRIPLED: Final = boost(type="Factor", factor=3, durationSeconds=10)
 EXTERNAL: Final = ("enabled=true", "cpuMetric=cpu", "memoryMetric=memory")
+INSTALLED: Final = [name for name in RIGHTS if name != "page"]  # the page is off by default
 _LONG_SECONDS: Final = 240.0
 
 
@@ -103,6 +105,10 @@ class Story:
 
     # --- what there is to do
 
+    def scaled_objects(self) -> None:
+        """Let there be what KEDA serves, which is watched as soon as it is served."""
+        definitions.install(self.admin, [make.scaled_objects_definition_json()])
+
     def pods_with_wrong_sizes(self) -> None:
         """Let pods be evicted here, and resized there."""
         for word in ("Recreate", "InPlaceOrRecreate"):
@@ -121,7 +127,7 @@ class Story:
         def are_boosted() -> bool:
             pods = space.replaced_pods(3)
             marks = [key for pod in pods for key in notes(pod)]
-            return any(key.startswith(BOOST_ANNOTATION) for key in marks)
+            return any(key.startswith(BOOST_KEY_PREFIX) for key in marks)
 
         self.until(are_boosted, "pods are boosted")
 
@@ -224,6 +230,7 @@ class Story:
 def story(installed: Installed) -> Story:
     """All that there is to do."""
     found = Story(installed)
+    found.scaled_objects()
     found.pods_with_wrong_sizes()
     found.boosted_pods()
     found.usage()
@@ -235,7 +242,7 @@ def story(installed: Installed) -> Story:
     return found
 
 
-@pytest.mark.parametrize("component", RIGHTS)
+@pytest.mark.parametrize("component", INSTALLED)
 def test_each_right_is_needed(story: Story, component: str) -> None:
     """Whatever a process may do it has wanted to do, by verb, resource and name."""
     rights = [*RIGHTS[component]]

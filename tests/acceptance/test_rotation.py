@@ -16,15 +16,15 @@ import pytest
 
 from app.admission.certificate_stores import SecretStore
 from app.admission.certificates import Authority, issue, serving_names
+from app.admission.certification import Rotator
 from app.admission.core.rotation import CertificateSet, RotationRules, fingerprints
 from app.admission.registrar import Registrar
-from app.admission.rotator import Rotator
 from app.kube.client import connect
-from app.kube.leases import lease, micro_time
-from app.kube.manifests.registration import Registration, webhook_configurations
+from app.kube.manifests.documents import Registration, webhook_configurations
 from app.kube.reach import Origin
 from app.ports import SECRETS
 from app.runtime.clock import SystemClock
+from app.runtime.election import lease, micro_time
 from tests.acceptance.cluster import Cluster, reached_as
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
@@ -109,7 +109,8 @@ def loaded(admin: Api, space: Space, record_property: Callable[[str, object], No
     def meanwhile(what: str) -> Iterator[Load]:
         with bothered(admin, space) as load:
             yield load
-        text = f"{what}: {load.per_second:.0f} pods a second were created meanwhile, none in vain."
+        rate = f"{load.per_second:.0f} pods a second were created meanwhile"
+        text = f"{what}: {rate}, none of them failed."
         record_property(FIGURE, text)
 
     return meanwhile

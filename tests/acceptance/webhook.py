@@ -15,11 +15,11 @@ from typing import Final
 import httpx
 
 from app.admission.core.rotation import CertificateSet
-from app.kube.leases import lease, micro_time
-from app.kube.manifests.registration import CONFIGURATION_NAME
+from app.kube.manifests.documents import CONFIGURATION_NAME
 from app.model.fields import Json
 from app.ports import LEASES, MUTATING_WEBHOOKS, SECRETS, VALIDATING_WEBHOOKS, VPAS
 from app.runtime.clock import SystemClock
+from app.runtime.election import lease, micro_time
 from tests.acceptance.cluster import Cluster, reached_as
 from tests.acceptance.process import Process, halted
 from tests.acceptance.rights import NAMESPACE
