@@ -13,7 +13,6 @@ from typing import Any, Final
 
 import orjson
 import pytest
-import yaml
 
 from app.admission.core.mutate import PodReason
 from app.admission.core.validate import VpaReason
@@ -21,12 +20,15 @@ from app.admission.metrics import ReviewLimit
 from app.cli.pages import PURPOSES
 from app.cli.verbs import VERBS
 from app.flags.command_line import schema
-from app.kube.lookup_limits import LookupLimit
+from app.ports import LookupLimit
 from app.recommender.core.rules import RecommenderLimit
 from app.runtime.bounds import PortLimit
 from app.sizing.matching import MatchReason
 from app.updater.core.decisions import Reason
 from app.updater.metrics import UpdaterLimit
+from tests.acceptance.page import differences
+from tests.acceptance.results import Result
+from tests.acceptance.table import BESIDE, WHAT
 
 ROOT: Final = Path(__file__).parents[1]
 PAGES: Final = [
@@ -42,11 +44,11 @@ RESULTS: Final = ROOT / "bench/RESULTS.md"
 GLOSSARY: Final = ROOT / "docs/glossary.md"
 LONGEST_RECORD: Final = 40  # lines
 LONGEST_GLOSSARY: Final = 60  # lines
-SCREEN_WIDTH: Final = 100
 
 LINK: Final = re.compile(r"\]\(([^)\s]+)\)")
 BLOCK: Final = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 HEADING: Final = re.compile(r"^#+ (.+)$", re.MULTILINE)
+FORMER: Final = re.compile(r'^<a id="([\w-]+)"></a>$', re.MULTILINE)
 TARGET: Final = re.compile(r"^([a-z-]+):.*##", re.MULTILINE)
 FLAG: Final = re.compile(r"(?<=\s)--?[a-z][a-z-]*")
 
@@ -70,9 +72,11 @@ def named(page: Path) -> str:
 
 
 def anchors(page: Path) -> set[str]:
-    """Return the anchors that a forge gives to the headings of a page."""
-    titles = HEADING.findall(BLOCK.sub("", text(page)))
-    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    """Return the anchors that a forge gives to the headings of a page, and former ones."""
+    shown = BLOCK.sub("", text(page))
+    titles = HEADING.findall(shown)
+    named = {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+    return named | set(FORMER.findall(shown))
 
 
 def broken_links(page: Path) -> Iterator[str]:
@@ -142,9 +146,43 @@ def test_commands_exist(page: Path) -> None:
             assert set(FLAG.findall(" ".join(words))) <= known
 
 
+LOGGED: Final = re.compile(
+    r"""log\.(?:info|warning|error|exception)\(\s*((?:"[^"]+"|[^,)])+)""", re.MULTILINE
+)
+
+
+def test_log_lines_of_the_updater_are_documented() -> None:
+    """Every message above debug is in the table, word for word, and nothing else is."""
+    _, _, after = text(UPDATING).partition("\n## Logs\n")
+    rows = [line for line in after.partition("\n## ")[0].splitlines() if line.startswith("| `")]
+    told = {word for row in rows for word in re.findall(r"`([^`]+)`", row.split(" | ")[0])}
+    sources = "\n".join(path.read_text("utf-8") for path in ROOT.glob("app/updater/*.py"))
+    logged = {word for call in LOGGED.findall(sources) for word in re.findall(r'"([^"]+)"', call)}
+    assert told - {"message", "limit reached"} == logged
+
+
+SHOWN: Final = [
+    block
+    for page in (UPDATING, ROOT / "docs/backtest.md")
+    for block in blocks(page, "console")
+    if block.startswith("$ plumbline")
+]
+
+
+@pytest.mark.parametrize("block", SHOWN, ids=lambda block: block.split()[2])
+def test_pages_show_what_commands_print(block: str) -> None:
+    """Word for word, for the objects of the examples."""
+    command, _, printed = block.partition("\n")
+    _, *words = command.removeprefix("$ ").split()
+    done = subprocess.run(
+        [sys.executable, "-m", "app", *words], cwd=ROOT, capture_output=True, check=True, timeout=60
+    )
+    assert done.stdout.decode() == printed
+
+
 def test_figures_are_quoted_as_they_stand() -> None:
     """What the README says of benchmarks are lines of what was measured."""
-    _, _, after = text(ROOT / "README.md").partition("\n## Beside upstream\n")
+    _, _, after = text(ROOT / "README.md").partition("\n## Compared with upstream\n")
     quoted = [line for line in after.partition("\n## ")[0].splitlines() if line.startswith("| ")]
     assert quoted
     assert set(quoted) <= set(text(RESULTS).splitlines())
@@ -181,6 +219,14 @@ def test_versions_agree() -> None:
     assert newest is not None
     assert newest[1] == version
     assert f"ARG VERSION={version}\n" in text(ROOT / "Dockerfile")
+
+
+def test_the_table_of_acceptance_is_what_a_run_compares() -> None:
+    """A run in which all rows pass finds each of them, by its test's id, on the page."""
+    rows = [f"test_rows.py::test_row[{row}]" for row in WHAT]
+    beside = [test.replace("::", ".py::") for test in BESIDE]
+    results = {f"tests/acceptance/{name}": Result() for name in (*rows, *beside)}
+    assert differences(results) == []
 
 
 def test_records_are_short_and_numbered() -> None:
@@ -227,15 +273,3 @@ def test_readme_shows_the_explanation(answers: list[dict[str, Any]]) -> None:
     shown = next(block for block in blocks(ROOT / "README.md", "console") if "--explain" in block)
     told = answers[0]["explanation"]["containers"][0]["memory"]
     assert orjson.loads(shown[shown.index("\n{") :]) == told
-
-
-def test_readme_shows_the_screen() -> None:
-    """The screen of the README has the columns that are drawn, and the VPAs of the shop."""
-    shown = blocks(ROOT / "README.md", "text")[0].splitlines()
-    shop = yaml.safe_load_all(text(ROOT / "app/run/demo/shop.yaml"))
-    vpas = [item["metadata"]["name"] for item in shop if "targetRef" in item["spec"]]
-    drawn = text(ROOT / "tests/run/picture.txt").splitlines()
-    head = shown.index(drawn[3])
-
-    assert [line.split()[0] for line in shown[head + 1 : head + 1 + len(vpas)]] == sorted(vpas)
-    assert max(map(len, shown)) <= SCREEN_WIDTH

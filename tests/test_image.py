@@ -80,7 +80,9 @@ def test_a_base_without_a_digest_gets_one(tree: Path) -> None:
     """What was pulled is what is built upon, and is told."""
     told, steps = built(tree)
     assert steps[0] == "pull --quiet python:3.13"
-    assert f"build --build-arg BASE=python@{DIGEST} --tag plumbline:1 ." in steps
+    assert (
+        f"build --build-arg BASE=python@{DIGEST} --build-arg COMMIT= --tag plumbline:1 ." in steps
+    )
     assert f"python@{DIGEST}" in told
     assert (tree / "build/sbom.cdx.json").read_text() == "a bill\n"
 

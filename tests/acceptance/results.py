@@ -15,7 +15,8 @@ from tests.acceptance.rows import PROPERTY
 from tests.acceptance.table import WHAT
 
 FIGURE: Final = "figure"  # a property of a test: a sentence with what it measured
-_ID: Final = re.compile(r"(?:\b|_)(ac|up|act|f|re|li|gi|sx)[-_](\d\d)", re.IGNORECASE)
+_KINDS: Final = "|".join(sorted({row.partition("-")[0] for row in WHAT}))
+_ID: Final = re.compile(rf"(?:\b|_)({_KINDS})[-_](\d\d)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
