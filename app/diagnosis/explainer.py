@@ -7,7 +7,7 @@ and later, and checkpoints on how much its numbers rest. Nothing is decided here
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from functools import partial
@@ -92,9 +92,14 @@ class Explainer:
         told = self._pod(pod) | ({"events": events} if events else {})
         return self._with_problems(told)
 
-    def of_vpa(self, namespace: str, name: str) -> Json:
-        """Return all that is known of a VPA and of its pods."""
-        return self._with_problems(self._vpa(self._seen.snapshot.of(namespace).vpas[name]), name)
+    def of_vpa(self, namespace: str, name: str, most_later: int = 0) -> Json:
+        """Return all that is known of a VPA and of its pods.
+
+        What happens to these next is told as far as so many later moments tell, the earliest first:
+        each of them takes a plan.
+        """
+        vpa = self._seen.snapshot.of(namespace).vpas[name]
+        return self._with_problems(self._vpa(vpa, most_later), name)
 
     def of_workload(self, namespace: str, key: ObjectKey) -> Json:
         """Return all that is known of a workload and of its pods."""
@@ -124,7 +129,7 @@ class Explainer:
             "updater": list(map(upcoming_json, self._upcoming(pod))),
         }
 
-    def _vpa(self, vpa: Vpa) -> Json:
+    def _vpa(self, vpa: Vpa, most_later: int) -> Json:
         pods = sorted(self._members.get((vpa.namespace, vpa.name), ()), key=lambda pod: pod.name)
         view = self._seen.snapshot.of(vpa.namespace)
         rivals = view.rivals(vpa.target.key) if vpa.target is not None else ()
@@ -134,7 +139,7 @@ class Explainer:
             "recommendation": self._comparisons(vpa, pods),
             "creation": self._preview.of_first(pods) or self._of_template(vpa),
             "noPods": None if pods else True,
-            **self._pods(pods),
+            **self._pods(pods, most_later),
         }
         return without_gaps(told) | {"creation": told["creation"]}
 
@@ -163,14 +168,26 @@ class Explainer:
         }
         return without_gaps(told) | {"creation": creation}
 
-    def _pods(self, pods: Sequence[Pod]) -> Json:
-        """Return what is done about pods next, and how often for which reason."""
-        turns = [(pod.name, turn) for pod in pods for turn in islice(self._upcoming(pod), 1)]
+    def _pods(self, pods: Sequence[Pod], most_later: int = 0) -> Json:
+        """Return what is done about pods now and next, and how often for which reason."""
+        turns = [(pod, turn) for pod in pods for turn in islice(self._upcoming(pod), 1)]
         counts = Counter(str(turn.decision.reason) for _, turn in turns)
+        later = set(sorted({turn.until for _, turn in turns if turn.until})[:most_later])
         return {
             "reasons": dict(counts.most_common()),
-            "pods": [{"pod": name, **upcoming_json(turn)} for name, turn in turns],
+            "pods": [
+                {"pod": pod.name, **upcoming_json(turn)}
+                | ({"next": found} if (found := self._next(pod, turn, later)) else {})
+                for pod, turn in turns
+            ],
         }
+
+    def _next(self, pod: Pod, turn: UpcomingDecision, later: Collection[datetime]) -> Json | None:
+        """Return what follows a decision, if its end is among the moments that are looked at."""
+        if turn.until not in later:
+            return None
+        found = next(islice(self._upcoming(pod), 1, 2), None)
+        return upcoming_json(found) if found is not None else None
 
     def _comparisons(self, vpa: Vpa, pods: Sequence[Pod]) -> list[Json]:
         view = self._seen.snapshot.of(vpa.namespace)
@@ -185,9 +202,14 @@ class Explainer:
     def _plan(self, at: datetime) -> Plan:
         found = self._plans.get(at)
         if found is None:
-            # Each from scratch: what was decided for later is nothing to begin with.
+            # What was decided for earlier holds as long as it says; for later, it tells nothing.
+            before = max((time for time in self._plans if time < at), default=None)
             planner = OwnerLookupPlanner(
-                self._deciding.updates, self._deciding.gates, self._seen.owners, self._clock
+                self._deciding.updates,
+                self._deciding.gates,
+                self._seen.owners,
+                self._clock,
+                self._plans[before] if before is not None else None,
             )
             found = self._plans[at] = planner.plan(
                 self._seen.snapshot,

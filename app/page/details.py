@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from typing import Final
 
 from app.diagnosis.core.pod_events import PodEvents
 from app.diagnosis.creation_preview import pods_of
@@ -44,6 +45,8 @@ from app.ports import CHECKPOINTS, PODS, VPAS, WORKLOADS, Ref
 from app.recommender.core.checkpoints import Checkpoint, read_checkpoint
 from app.updater.core.decisions import Decision
 
+_MOST_LATER: Final = 8  # moments for which the pods of one VPA are planned, because each costs
+
 
 class Details:
     """Explains what is asked about, from the latest picture."""
@@ -67,7 +70,7 @@ class Details:
         if vpa.target is not None:
             refs += _workload_ref(namespace, vpa.target.key)
         kept = self._written([*refs, *_checkpoint_refs(vpa)])
-        told = self._explainer(picture, namespace, kept).of_vpa(namespace, name)
+        told = self._explainer(picture, namespace, kept).of_vpa(namespace, name, _MOST_LATER)
         row = next((row for row in _rows(picture, namespace) if row.vpa == name), None)
         as_written = next((item for item in kept if item["kind"] == VPAS.kind), None)
         decided = [one for one in _decided(picture, namespace) if one.vpa == name]

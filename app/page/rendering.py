@@ -44,6 +44,13 @@ _TONES: Final[Mapping[Attention | str, str]] = {
     Action.WAIT: "careful",
     Action.NONE: "faint",
 }
+_DOING: Final[Mapping[str, str]] = {
+    Action.EVICT: "evicts it",
+    Action.RESIZE: "resizes it",
+    Action.UNBOOST: "ends its boost",
+    Action.WAIT: "waits",
+    Action.NONE: "leaves it",
+}
 
 
 class Templates:
@@ -58,9 +65,11 @@ class Templates:
             lstrip_blocks=True,
         )
         self._environment.filters.update(
+            ahead=ahead,
             arrow=arrow,
             bar=bar,
             chart=chart_html,
+            doing=doing,
             exact=exact,
             moment=rfc3339,
             part=part,
@@ -122,6 +131,11 @@ def tone(level: Attention | str) -> str:
     return _TONES.get(level, "")
 
 
+def doing(action: str) -> str:
+    """Write what the updater does with a pod."""
+    return _DOING[action]
+
+
 def as_yaml(content: Json) -> str:
     """Write an object as YAML."""
     text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=_WIDEST)
@@ -136,3 +150,8 @@ def part(name: str) -> str:
 def since(moment: datetime | None, now: datetime) -> str:
     """Write how long ago something was."""
     return NOTHING if moment is None else span(now - moment)
+
+
+def ahead(moment: datetime, now: datetime) -> str:
+    """Write in what time something is."""
+    return f"in {span(moment - now)}"

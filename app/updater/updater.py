@@ -158,7 +158,12 @@ class OwnerLookupPlanner:
     """
 
     def __init__(
-        self, rules: UpdateRules, gates: FeatureGates, owners: Owners, clock: Clock
+        self,
+        rules: UpdateRules,
+        gates: FeatureGates,
+        owners: Owners,
+        clock: Clock,
+        before: Plan | None = None,
     ) -> None:
         self._rules = rules
         self._gates = gates
@@ -167,7 +172,7 @@ class OwnerLookupPlanner:
         self._needed: dict[Lookup, None] = {}  # the owners that plans asked for
         self._needed_since: datetime | None = None
         self._turn = 0  # of the namespaces, to be looked into first
-        self._before: Plan | None = None
+        self._before = before
 
     def plan(
         self,

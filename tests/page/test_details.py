@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from pathlib import Path
 
 import orjson
@@ -128,6 +129,52 @@ class LiveSource(FileSource):
     """Objects of a cluster that goes on."""
 
     cluster: Cluster | None = ClusterInMemory(lambda: NOW)  # type: ignore[assignment]  # files have none
+
+
+YOUNG = "50m/50Mi 500m/500Mi"  # bounds within which pods stay as they are for half a day
+
+
+def test_what_happens_next_and_when() -> None:
+    """Each pod of a VPA says what comes next, as the page of the pod and `explain` do."""
+    found = pictures(*shop(bounds=YOUNG))
+    pods = answer(found, f"{VPA}.json").json()["pods"]
+    of_pods = [answer(found, f"/namespaces/default/pods/{one['pod']}.json").json() for one in pods]
+
+    assert [one["reason"] for one in pods] == ["InRangeTooYoung"] * 2
+    assert [one["until"] for one in pods] == [make.time(NOW + timedelta(hours=9))] * 2
+    assert [{"pod": one["pod"]} | one["next"] for one in pods] == [
+        one["turns"][1] for one in of_pods
+    ]
+    assert {one["next"]["action"] for one in pods} == {"Evict", "Wait"}
+    page = answer(found, VPA).text
+    assert page.count(">in 9h</time>") == 2
+    assert "evicts it" in page
+
+
+@cases(
+    "bounds flags told",
+    {
+        "due": ("= =", ("--min-replicas=1",), "in the next round"),
+        "never": ("= =", ("--min-replicas=9",), "no change is due"),
+    },
+)
+def test_what_is_next_without_a_time(bounds: str, flags: tuple[str, ...], told: str) -> None:
+    """What is due comes with the next round; what waits for a person says that nothing is."""
+    assert told in answer(pictures(*shop(bounds=bounds), flags=flags), VPA).text
+
+
+def test_most_moments_are_left_to_the_pages_of_pods() -> None:
+    """Only the earliest moments are planned, because each costs; others tell at least the time."""
+    pods = shop(bounds=YOUNG, count=12)
+    for number, pod in enumerate(pods[:12]):
+        began = make.time(timedelta(hours=3, minutes=number))
+        pod["status"] = pod["status"] | {"startTime": began}
+    told = answer(pictures(*pods), f"{VPA}.json").json()["pods"]
+    page = answer(pictures(*pods), VPA).text
+
+    assert sorted("next" in one for one in told) == [False] * 4 + [True] * 8
+    assert all(one["until"] for one in told)
+    assert page.count("may change") == 4
 
 
 def test_what_changed_is_on_the_chart() -> None:

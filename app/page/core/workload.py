@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Final
 
 from app.model.fields import Json
 from app.page.core.charts import Chart
@@ -16,6 +17,9 @@ from app.page.core.copied_texts import CopiedText
 from app.page.core.derivation import AmountDerivation
 from app.page.core.past import WorkloadPast
 from app.page.core.rows import WorkloadRow
+from app.updater.core.decisions import Action
+
+_DUE: Final = (Action.EVICT, Action.RESIZE, Action.UNBOOST)
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +81,13 @@ class PodTurn:
     reason: str
     message: str
     advice: str = ""
-    until: datetime | None = None
+    until: datetime | None = None  # when it may change by itself
+    next: PodTurn | None = None  # what follows then
+
+    @property
+    def is_due(self) -> bool:
+        """Whether something is done in the next round."""
+        return self.action in _DUE
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,6 +248,7 @@ def _turn(pod: str, one: Json) -> PodTurn:
         message=one["message"],
         advice=one.get("advice", ""),
         until=datetime.fromisoformat(until) if until else None,
+        next=_turn(pod, one["next"]) if "next" in one else None,
     )
 
 
