@@ -2,9 +2,12 @@
 
 Strategy: holders renew their Leases all the time, and a renewal changes nothing. So Leases are
 folded here, apart from other objects, and the snapshot is told only what a Lease stands for when
-that changes: by an event at once, by time within a second. Each Lease has a watch of its own,
-because a namespace may have many that are none of our business; where very many of one namespace
-are named, all of it is watched. Without the right one watch goes on asking, and the others wait.
+that changes: by an event at once, by time within a second.
+
+A watch costs a connection and a thread, and to wake that up costs more than what it reads. So a few
+Leases have a watch each, the least that can be asked for, but where many are named one watch serves
+them all, and what is not named is dropped here. If that is refused, each has its own again: a role
+may allow only some Leases or namespaces. A watch that is refused goes on asking.
 """
 
 from __future__ import annotations
@@ -12,9 +15,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from functools import partial
 from threading import Lock
 from typing import Final
 
+from app.kube.reflector import Key
 from app.kube.watch_cache import REFUSED_SECONDS, Value
 from app.kube.watched_resources import WatchedResource
 from app.model.pod_roles import NO_ROLES
@@ -29,9 +34,10 @@ from app.model.role_leases import (
     standing,
 )
 from app.model.snapshot import Collection, Snapshot
-from app.ports import LEASES, Clock, Delta, Following, Json, Sink
+from app.ports import LEASES, Clock, Delta, Following, Sink
 
-MOST_WATCHES: Final = 50  # in a namespace; for more Leases all of it is watched
+MOST_WATCHES: Final = 50  # for more Leases one watch serves them all
+_NODES: Final = "kube-node-lease"  # where each node has one: left out of what is watched for all
 _LOOK: Final = timedelta(seconds=1)
 _LEAST_SECONDS: Final = 0.05
 _NO_RIGHT: Final = LeaseStanding(
@@ -41,49 +47,33 @@ _OFF: Final = LeaseStanding(LeaseState.FORBIDDEN, problem="--role-leases is off"
 _SOURCE: Final = WatchedResource(LEASES, Collection.LEASES, first_standing, is_optional=True)
 
 
-@dataclass(slots=True)
-class _Watched:
-    """The Leases of one namespace that are named."""
+def _needed(named: frozenset[Key], refused: frozenset[Key]) -> frozenset[Key]:
+    """Return what to watch: Leases, or with an empty name those of a namespace, or of all."""
+    if len(named) <= MOST_WATCHES:
+        return named
+    namespaces = {namespace for namespace, _ in named}
+    if len(namespaces) == 1:
+        shared, alone = (namespaces.pop(), ""), frozenset[Key]()
+    else:
+        shared, alone = ("", ""), frozenset(key for key in named if key[0] == _NODES)
+    return frozenset({shared}) | (named if shared in refused else alone)
 
-    namespace: str
-    is_on: bool
-    names: frozenset[str] = frozenset()
-    watches: dict[str, Following] = field(default_factory=dict)  # by Lease; "" watches all
-    histories: dict[str, LeaseHistory] = field(default_factory=dict)
-    told: dict[str, LeaseStanding] = field(default_factory=dict)
-    refused: frozenset[str] = frozenset()  # watches for which we have no right
 
-    def rename(self, names: frozenset[str]) -> list[Value]:
-        """Take over which Leases are named; return what is to be told of the others."""
-        gone = self.told.keys() - names
-        self.names = names
-        for kept in (self.histories, self.told):
-            for name in kept.keys() - names:
-                del kept[name]
-        return [Value(self.namespace, name, None) for name in gone]
+def _fields(watched: Key) -> str:
+    """Return the selector that a watch asks for."""
+    namespace, name = watched
+    if name:
+        return f"metadata.name={name}"
+    return "" if namespace else f"metadata.namespace!={_NODES}"
 
-    def take(self, name: str, item: Json | None, now: datetime) -> None:
-        """Take in what was read of a Lease."""
-        record = None if item is None else read_lease(item)
-        self.histories[name] = observed(self.histories.get(name), record, now)
 
-    def news(self, names: Iterable[str], now: datetime) -> list[Value]:
-        """Return what is to be told of some Leases: what they stand for, if that has changed."""
-        values = []
-        for name in names:
-            found = self._standing(name, now)
-            if found is not None and found != self.told.get(name):
-                self.told[name] = found
-                values.append(Value(self.namespace, name, found))
-        return values
+@dataclass(eq=False, slots=True)
+class _Watch:
+    """What follows one Lease or many."""
 
-    def _standing(self, name: str, now: datetime) -> LeaseStanding | None:
-        if not self.is_on:
-            return _OFF
-        if not self.refused.isdisjoint((name, "")):
-            return _NO_RIGHT
-        history = self.histories.get(name)
-        return None if history is None else standing(history, now)
+    watched: Key
+    unseen: set[Key]  # Leases that its first list has not told of yet
+    following: Following = field(init=False)
 
 
 class LeaseWatches:
@@ -97,27 +87,24 @@ class LeaseWatches:
         clock: Clock,
     ) -> None:
         self._follow, self._snapshot, self._put, self._clock = follow, snapshot, put, clock
-        self._watched: dict[str, _Watched] = {}
+        self._named = frozenset[Key]()
+        self._watches: dict[Key, _Watch] = {}  # by what is watched
+        self._refused = frozenset[Key]()  # of that, what we have no right to
+        self._histories: dict[Key, LeaseHistory] = {}
+        self._told: dict[Key, LeaseStanding] = {}
         self._lock = Lock()
         self._was_read = False
         self._began = clock.now() - timedelta(seconds=clock.monotonic())
 
     def tick(self, now: datetime) -> float:
         """Watch what is named by now, and tell what time has changed; return when to look again."""
-        self._follow_named()
+        self._follow_named(now)
         moment = self._now()
-        values, due = list[Value](), moment + _LOOK
+        due = moment + _LOOK
         with self._lock:
-            for found in self._watched.values():
-                found.refused = frozenset(
-                    name
-                    for name, watch in found.watches.items()
-                    if watch.refused_seconds(now) > REFUSED_SECONDS
-                )
-                values += found.news(found.names, moment)
-                for history in found.histories.values():
-                    due = min(due, next_change(history, moment) or due)
-            self._tell(values)
+            self._tell(self._named, moment)
+            for history in self._histories.values():
+                due = min(due, next_change(history, moment) or due)
         return max((due - moment).total_seconds(), _LEAST_SECONDS)
 
     def is_read(self) -> bool:
@@ -126,90 +113,109 @@ class LeaseWatches:
         Ask once the VPAs are read. Later ones are waited for by no more than their own pods.
         """
         if not self._was_read:
-            wanted = dict(_named(self._snapshot()))
+            named = frozenset(_named(self._snapshot()))
             with self._lock:
-                self._was_read = all(
-                    namespace in self._watched and names <= self._watched[namespace].told.keys()
-                    for namespace, names in wanted.items()
-                )
+                self._was_read = named <= self._told.keys()
         return self._was_read
 
     def close(self) -> None:
         """Watch no more."""
         with self._lock:
-            ended = [found.watches for found in self._watched.values()]
-            for found in self._watched.values():
-                found.watches = {}
-            self._watched = {}
-        for watch in (one for watches in ended for one in watches.values()):
-            watch.stop()
+            ended, self._watches = self._watches, {}
+        for watch in ended.values():
+            watch.following.stop()
 
     def _now(self) -> datetime:
         """Return the time by a clock that is never set."""
         return self._began + timedelta(seconds=self._clock.monotonic())
 
-    def _follow_named(self) -> None:
+    def _follow_named(self, now: datetime) -> None:
         """Begin and end watches, so that what is named is watched and nothing else."""
-        wanted = dict(_named(self._snapshot()))
-        begin, end, values = list[Following](), list[Following](), list[Value]()
+        named = frozenset(_named(self._snapshot()))
         with self._lock:
-            for namespace in self._watched.keys() | wanted.keys():
-                names = wanted.get(namespace, frozenset())
-                found = self._watched.setdefault(
-                    namespace, _Watched(namespace, self._follow is not None)
-                )
-                if found.names == names:
-                    continue
-                values += found.rename(names)
-                needed = names if len(names) <= MOST_WATCHES else {""}
-                end += [found.watches.pop(one) for one in found.watches.keys() - needed]
-                begin += self._added(found, needed - found.watches.keys())
-                if not names:
-                    del self._watched[namespace]
-            self._tell(values)
+            added = self._name(named)
+            self._refused |= {
+                one
+                for one, watch in self._watches.items()
+                if watch.following.refused_seconds(now) > REFUSED_SECONDS
+            }
+            needed = _needed(named, self._refused) if self._follow else frozenset()
+            # What is named only now was dropped before, so a watch that goes on has to list again.
+            late = {one for one in self._watches if any(_among(added, one))} - self._refused
+            gone = self._watches.keys() - needed
+            end = [self._watches.pop(one) for one in gone | late]
+            self._refused -= gone
+            begin = [self._added(one) for one in sorted(needed - self._watches.keys())]
         for watch in end:
-            watch.stop()
+            watch.following.stop()
         for watch in begin:
-            watch.start()
+            watch.following.start()
 
-    def _added(self, found: _Watched, names: Iterable[str]) -> Iterator[Following]:
-        if self._follow is None:
-            return
-        for name in sorted(names):
-            fields = f"metadata.name={name}" if name else ""
-            watch = self._follow(found.namespace, fields, self._sink(found, name))
-            found.watches[name] = watch
-            yield watch
+    def _name(self, named: frozenset[Key]) -> frozenset[Key]:
+        """Take over what is named, and forget all else; return what was not named before."""
+        added, gone = named - self._named, self._named - named
+        self._named = named
+        for lease in gone:
+            self._histories.pop(lease, None)
+        if values := [Value(*one, None) for one in gone if self._told.pop(one, None) is not None]:
+            self._put(_SOURCE, values)
+        return added
 
-    def _sink(self, found: _Watched, watch: str) -> Sink:
-        """Return what takes in the events of one watch; the first whole list tells what is not."""
+    def _added(self, watched: Key) -> _Watch:
+        assert self._follow is not None
+        watch = self._watches[watched] = _Watch(watched, set(_among(self._named, watched)))
+        watch.following = self._follow(watched[0], _fields(watched), partial(self._take, watch))
+        return watch
 
-        def take(changes: Sequence[Delta], whole: bool) -> None:
-            moment = self._now()
-            with self._lock:
-                if watch not in found.watches:
-                    return  # it has ended
-                found.refused -= {watch}
-                changed = {name: item for _, name, item in changes if name in found.names}
-                if whole and len(found.histories) < len(found.names):
-                    names = {watch} if watch else found.names
-                    changed = dict.fromkeys(names - found.histories.keys()) | changed
-                for name, item in changed.items():
-                    found.take(name, item, moment)
-                self._tell(found.news(changed, moment))
+    def _take(self, watch: _Watch, changes: Sequence[Delta], whole: bool) -> None:
+        """Take in what a watch tells; the first whole list tells also what there is not."""
+        moment = self._now()
+        with self._lock:
+            if self._watches.get(watch.watched) is not watch:
+                return  # it has ended
+            self._refused -= {watch.watched}
+            found = {one[:2]: one.object for one in changes if one[:2] in self._named}
+            if watch.unseen:
+                watch.unseen -= found.keys()
+                if whole:
+                    found |= dict.fromkeys(watch.unseen & self._named)
+                    watch.unseen = set()
+            for lease, item in found.items():
+                record = None if item is None else read_lease(item)
+                self._histories[lease] = observed(self._histories.get(lease), record, moment)
+            self._tell(found, moment)
 
-        return take
-
-    def _tell(self, values: Sequence[Value]) -> None:
-        """Put values into the snapshot; with the lock, so that they come in the right order."""
+    def _tell(self, leases: Iterable[Key], moment: datetime) -> None:
+        """Put into the snapshot what has changed; with the lock, so that all comes in order."""
+        values = []
+        for lease in leases:
+            found = self._standing(lease, moment)
+            if found is not None and found != self._told.get(lease):
+                self._told[lease] = found
+                values.append(Value(*lease, found))
         if values:
             self._put(_SOURCE, values)
 
+    def _standing(self, lease: Key, moment: datetime) -> LeaseStanding | None:
+        if self._follow is None:
+            return _OFF
+        if lease in self._refused:
+            return _NO_RIGHT
+        history = self._histories.get(lease)
+        return None if history is None else standing(history, moment)
 
-def _named(snapshot: Snapshot) -> Iterator[tuple[str, frozenset[str]]]:
-    """Yield the Leases that VPAs name, by namespace."""
+
+def _among(leases: Iterable[Key], watched: Key) -> Iterator[Key]:
+    """Yield those of some Leases that are watched."""
+    namespace, name = watched
+    for lease in leases:
+        if namespace in ("", lease[0]) and name in ("", lease[1]):
+            yield lease
+
+
+def _named(snapshot: Snapshot) -> Iterator[Key]:
+    """Yield the Leases that VPAs name."""
     for namespace, view in snapshot.namespaces.items():
         if view.roles is not NO_ROLES:
-            asked = view.roles.by_target.values()
-            if names := frozenset(one.lease for found in asked for one in found):
-                yield namespace, names
+            for found in view.roles.by_target.values():
+                yield from ((namespace, one.lease) for one in found)

@@ -239,7 +239,7 @@ class Transport:
         """Return what comes next; nothing at the end, and after a long silence."""
         self._keep(call, response, is_awaited=True)
         try:
-            return response.read1(_READ_BYTES)
+            return response.read1(_READ_BYTES, decode_content=False)  # none was accepted
         except ReadTimeoutError:
             return b""
         finally:

@@ -122,7 +122,7 @@ class Runtime(Protocol):
         ...
 
 
-GATHER_SECONDS: Final = 0.25  # for events of Leases, most of which are renewals
+GATHER_SECONDS: Final = 0.25  # for events of many Leases, most of which are renewals
 
 
 class LiveRuntime:
@@ -149,7 +149,8 @@ class LiveRuntime:
         found = Reflector(
             cluster, resource, namespace, fields, self.clock, sink, jitter=random.random
         )
-        found.gather_seconds = GATHER_SECONDS if resource is LEASES else 0.0
+        is_busy = resource is LEASES and not fields.startswith("metadata.name=")
+        found.gather_seconds = GATHER_SECONDS if is_busy else 0.0
         self.watch_report.add([found])
         return found
 

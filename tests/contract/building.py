@@ -14,6 +14,11 @@ def secret(name: str = "first", **metadata: object) -> Json:
     return {"metadata": {"name": name, **metadata}, "data": {"key": "dmFsdWU="}}
 
 
+def lease(name: str) -> Json:
+    """Return a Lease that nobody holds."""
+    return {"metadata": {"name": name}, "spec": {}}
+
+
 def container(name: str = "main", **more: object) -> Json:
     """Return a container."""
     return {"name": name, "image": "registry.invalid/pause:3", **more}

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 import pytest
 
 from app.model.errors import Invalid
-from app.ports import PODS, SECRETS, Cluster, Json, ListPage
+from app.ports import LEASES, PODS, SECRETS, Cluster, Json, ListPage
 from tests.cases import cases
-from tests.contract.building import pod, secret
+from tests.contract.building import lease, pod, secret
 from tests.contract.space import Space
 
 
@@ -129,6 +129,22 @@ def test_field_selectors(space: Space, selector: str, expected: list[str]) -> No
     space.merge(PODS, "b", running, "status")
 
     assert names(space.items(PODS, fields=selector)) == expected
+
+
+def test_namespaces_are_fields(space: Space) -> None:
+    """Of all Leases those of one namespace can be left out."""
+    space.create(LEASES, lease(space.namespace))
+    listed = {
+        operator: names(
+            space.cluster.list(
+                LEASES, field_selector=f"metadata.namespace{operator}{space.namespace}"
+            ).items
+        )
+        for operator in ("=", "!=")
+    }
+
+    assert listed["="] == [space.namespace]
+    assert space.namespace not in listed["!="]
 
 
 @cases(

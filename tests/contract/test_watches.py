@@ -10,8 +10,8 @@ from collections.abc import Iterable, Iterator
 import pytest
 
 from app.model.errors import ClusterError, Gone
-from app.ports import PODS, SECRETS, VPAS, Clock, EventType, Json, Resource, WatchEvent
-from tests.contract.building import pod, secret, vpa
+from app.ports import LEASES, PODS, SECRETS, VPAS, Clock, EventType, Json, Resource, WatchEvent
+from tests.contract.building import lease, pod, secret, vpa
 from tests.contract.conftest import KUBECONFIG
 from tests.contract.space import Space
 
@@ -141,6 +141,21 @@ def test_field_selectors_of_watches(space: Space) -> None:
     events = watch(space, PODS, version_of(first), field_selector="status.phase=Running")
 
     assert told(events) == [(EventType.ADDED, "pod")]
+
+
+@pytest.mark.parametrize(("operator", "is_told"), [("=", True), ("!=", False)])
+def test_namespaces_are_fields_of_watches(space: Space, operator: str, is_told: bool) -> None:
+    """A watch of all Leases can leave out those of one namespace."""
+    first = space.create(LEASES, lease(space.namespace))
+    space.delete(LEASES, space.namespace)
+    events = space.cluster.watch(
+        LEASES,
+        resource_version=version_of(first),
+        field_selector=f"metadata.namespace{operator}{space.namespace}",
+        timeout_seconds=2,
+    )
+
+    assert ((EventType.DELETED, space.namespace) in told(events)) is is_told
 
 
 @pytest.mark.parametrize("version", ["", "0"])

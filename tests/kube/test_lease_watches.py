@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 
 from app.kube.lease_watches import MOST_WATCHES, LeaseWatches
@@ -14,6 +14,7 @@ from app.model.snapshot import Snapshot
 from app.ports import Delta, Sink
 from app.sandbox.stepped_clock import SteppedClock
 from tests import make
+from tests.cases import cases
 
 SELECTOR: Json = {"matchLabels": {"role": "leader"}}
 
@@ -47,7 +48,8 @@ class Watch:
         self.sink([Delta(self.namespace, name, None)], True)
 
     def _delta(self, lease: Json) -> Delta:
-        return Delta(self.namespace, lease["metadata"]["name"], lease)
+        metadata = lease["metadata"]
+        return Delta(metadata["namespace"], metadata["name"], lease)
 
 
 class World:
@@ -109,14 +111,14 @@ def vpa(name: str = "web", lease: str | None = "web", namespace: str = "default"
     )
 
 
-def many(count: int) -> Iterable[Json]:
+def many(count: int) -> tuple[Json, ...]:
     """Return VPAs that name so many Leases."""
-    return (vpa(f"web-{index}", f"lease-{index:03}") for index in range(count))
+    return tuple(vpa(f"web-{index}", f"lease-{index:03}") for index in range(count))
 
 
-def state(world: World, lease: str = "web") -> LeaseState | None:
+def state(world: World, lease: str = "web", namespace: str = "default") -> LeaseState | None:
     """Return whether a Lease is held."""
-    found = world.standing(lease)
+    found = world.standing(lease, namespace)
     return None if found is None else found.state
 
 
@@ -150,22 +152,77 @@ def test_two_vpas_of_one_lease() -> None:
     assert len(world.on()) == 1
 
 
-def test_many_leases_have_one_watch() -> None:
-    """Beyond 50 the namespace is watched, and only what is named counts."""
-    world = World(*many(MOST_WATCHES))
-    assert len(world.on()) == MOST_WATCHES
-    world.change(vpa("one-more", "one-more"))
-    assert world.on() == [("default", "")]
+SHARED_CASES: dict[str, tuple[tuple[Json, ...], list[tuple[str, str]]]] = {
+    "in one namespace": (many(MOST_WATCHES + 1), [("default", "")]),
+    "in several": (
+        (*many(MOST_WATCHES), vpa("db", "db", "shop")),
+        [("", "metadata.namespace!=kube-node-lease")],
+    ),
+    "among those of nodes": (
+        (*many(MOST_WATCHES), vpa("db", "db", "kube-node-lease")),
+        [("", "metadata.namespace!=kube-node-lease"), ("kube-node-lease", "metadata.name=db")],
+    ),
+    "no more than few": (
+        (*many(MOST_WATCHES - 1), vpa("db", "db", "shop")),
+        [
+            *(("default", f"metadata.name=lease-{n:03}") for n in range(MOST_WATCHES - 1)),
+            ("shop", "metadata.name=db"),
+        ],
+    ),
+}
+
+
+@cases("vpas expected", SHARED_CASES)
+def test_many_leases_share_a_watch(vpas: tuple[Json, ...], expected: list[tuple[str, str]]) -> None:
+    """Beyond 50 there is one watch: of their namespace, or of all but that of the nodes."""
+    assert World(*vpas).on() == expected
+
+
+def test_what_is_not_named_is_dropped() -> None:
+    """Of a shared watch only what is named counts, and with fewer Leases each has its own."""
+    world = World(*many(MOST_WATCHES), vpa("db", "db", "shop"))
     named, other = make.lease_json(name="lease-007"), make.lease_json(name="node-1")
-    world.watches[-1].lists(named, other)
-    leases = world.snapshot.of("default").leases
-    assert len(leases) == MOST_WATCHES + 1
-    assert (state(world, "lease-007"), state(world, "one-more")) == (
+    elsewhere = make.lease_json(name="lease-007", namespace="shop")
+    world.watches[-1].lists(named, other, elsewhere)
+    assert len(world.snapshot.of("default").leases) == MOST_WATCHES
+    assert list(world.snapshot.of("shop").leases) == ["db"]
+    assert (state(world, "lease-007"), state(world, "lease-008")) == (
         LeaseState.HELD,
         LeaseState.MISSING,
     )
-    world.change(vpa("one-more", None))
+    world.change(vpa("db", None, "shop"))
     assert len(world.on()) == MOST_WATCHES
+    assert state(world, "lease-007") is LeaseState.HELD
+
+
+def test_what_is_named_later_is_listed() -> None:
+    """A shared watch has dropped what was not named, so it begins anew; nothing seems missing."""
+    world = World(*many(MOST_WATCHES + 1))
+    first, late = make.lease_json(name="lease-000"), make.lease_json(name="late")
+    world.watches[0].lists(first, late)
+    world.change(vpa("late", "late"))
+    world.watches[0].lists(first)
+    assert (world.on(), state(world, "late")) == ([("default", "")], None)
+    world.watches[1].lists(late)
+    assert (state(world, "late"), state(world, "lease-000")) == (LeaseState.HELD, LeaseState.KEPT)
+
+
+def test_a_shared_watch_is_refused() -> None:
+    """Whoever may not watch all has a watch for each Lease, until the right is there."""
+    world = World(*many(MOST_WATCHES), vpa("db", "db", "shop"))
+    shared = world.watches[0]
+    shared.refused = 10.1
+    world.passes(1)
+    assert len(world.on()) == MOST_WATCHES + 2
+    alone = next(one for one in world.watches if "db" in one.fields)
+    alone.lists(make.lease_json(name="db", namespace="shop"))
+    assert state(world, "db", "shop") is LeaseState.HELD
+    shared.refused = 0.0  # another failure
+    world.change(vpa("late", "late"))
+    assert len(world.on()) == MOST_WATCHES + 3
+    shared.lists()
+    world.passes(1)
+    assert world.on() == [(shared.namespace, shared.fields)]
 
 
 def test_a_page_is_no_whole_list() -> None:
