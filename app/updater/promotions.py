@@ -63,6 +63,8 @@ class PromotionLoop:
         """Resize what began to lead; return the seconds until the next look."""
         with self._lock:
             changed, self._changed = self._changed, set()
+        if not (changed or self._untold or self._promoted):
+            return _PAUSE_SECONDS
         snapshot, moment = self._context.snapshot(), self._clock.monotonic()
         for lease in changed:
             self._note(lease, snapshot, moment)
