@@ -2,9 +2,11 @@
 
     sandbox.plumbline/load: "cpu: daily 100m 900m, memory: constant 200Mi"
     sandbox.plumbline/load.app: "cpu: constant 50m; role=leader -> cpu: spiky 1 3 10m 30s"
+    sandbox.plumbline/load: "elects: orders, cpu: constant 50m; leads -> cpu: constant 900m"
 
 The first is for all containers of a pod, the second for the one called `app`. Clauses are parted
-by commas, parts for pods of a certain label by semicolons. The clauses are
+by commas, parts for pods of a certain label, or for the one that leads, by semicolons. The clauses
+are
 
     cpu, memory:  constant AMOUNT
                   daily LOW HIGH               highest at 14:00 UTC, lowest at 2:00
@@ -13,6 +15,7 @@ by commas, parts for pods of a certain label by semicolons. The clauses are
                   leaking FROM PER_HOUR        starts over with the container
     startup:      CPU WORK                     that many cores until so many core-seconds are done
     exit:         AFTER [CODE]                 the program ends by itself
+    elects:       LEASE                        pods elect a leader by this Lease of their namespace
     noise:        SHARE                        of each value, up and down; 0.05 unless told
     shared:       RESOURCE                     of that the curve is for all ready pods of the
                                                workload together, each with an equal part
@@ -39,6 +42,7 @@ from app.sandbox.resources import SIZED, amounts
 ANNOTATION: Final = "sandbox.plumbline/load"
 NOISE_SECONDS: Final = 15  # for so long the noise stays the same
 _MOST_STEPS: Final = 12
+_LEADS: Final = ("leads", "")  # a condition that is no label
 
 _DAY_SECONDS: Final = 86_400.0
 _PEAK_SECONDS: Final = 14 * 3600.0  # of the day
@@ -95,6 +99,7 @@ class Load:
     exit: Exit | None = None
     noise: float = 0.05
     shared: str = ""  # the resource whose curve is that of all pods together
+    elects: str = ""  # the Lease by which a leader is elected
 
     def at(self, moment: Moment, *, starting: bool) -> Demand:
         """Return what it wants to use."""
@@ -157,17 +162,18 @@ def leaking(begin: float, per_hour: float) -> Curve:
     return lambda moment: begin + per_hour * moment.age_seconds / 3600
 
 
-def load_of(pod: Json, container: Json) -> Load:
-    """Return what a container of a pod uses.
+def load_of(pod: Json, container: Json, *, leads: bool = False) -> Load:
+    """Return what a container of a pod uses, and whether it does so as the one that leads.
 
     Raises:
         BadObject: an annotation of the pod cannot be read.
     """
     usual = Load(constant(_default(container, "cpu")), constant(_default(container, "memory")))
     annotations = pod["metadata"].get("annotations") or {}
+    met = {None, *labels_of(pod).items(), *([_LEADS] if leads else [])}
     for key in (ANNOTATION, f"{ANNOTATION}.{container['name']}"):
         for condition, clauses in _read(str(annotations.get(key) or "")):
-            if condition is None or condition in labels_of(pod).items():
+            if condition in met:
                 usual = replace(usual, **clauses)
     return usual
 
@@ -181,16 +187,16 @@ def _default(container: Json, resource: str) -> float:
 
 @lru_cache(4096)
 def _read(text: str) -> tuple[tuple[tuple[str, str] | None, dict[str, Any]], ...]:
-    """Return the clauses of each section, with the label that it is for."""
+    """Return the clauses of each section, with the label or role that it is for."""
     found = []
     for section in filter(str.strip, text.split(";")):
         label, arrow, rest = section.partition("->")
         condition = None
         if arrow:
             key, equals, value = label.strip().partition("=")
-            if not equals:
-                raise BadObject(ANNOTATION, f"{label.strip()!r} is no label=value")
             condition = (key.strip(), value.strip())
+            if not equals and condition != _LEADS:
+                raise BadObject(ANNOTATION, f"{label.strip()!r} is no label=value, and not leads")
         clauses = (rest if arrow else label).split(",")
         found.append((condition, dict(_clause(clause) for clause in clauses)))
     return tuple(found)
@@ -245,6 +251,7 @@ _CURVES: Final[Mapping[str, _Row]] = {
 _OTHERS: Final[Mapping[str, _Row]] = {
     "startup": (Startup, _amount, _amount),
     "exit": (Exit, _seconds, int),
+    "elects": (_same, str),
     "noise": (_same, float),
     "shared": (_same, _resource),
 }

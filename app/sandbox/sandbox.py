@@ -18,6 +18,7 @@ from app.ports import Json, Ref, Resource, Sink
 from app.sandbox.cluster import SandboxCluster
 from app.sandbox.controllers.manager import ControllerManager, Garbage
 from app.sandbox.disruption import Budgets
+from app.sandbox.kubelet.elections import Elections
 from app.sandbox.kubelet.housekeeping import Housekeeping
 from app.sandbox.kubelet.kubelet import Kubelet
 from app.sandbox.kubelet.resizer import Resizer
@@ -81,6 +82,7 @@ class Sandbox:
         metrics = PodMetrics(kubelet, clock)
         controllers.scale_by(metrics)
         self.cluster = SandboxCluster(control, metrics)
+        Elections(kubelet, self.cluster, clock)
         for name in _NAMESPACES:
             self.cluster.create(Ref(ports.NAMESPACES), {"metadata": {"name": name}})
         for node in nodes:

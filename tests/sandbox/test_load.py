@@ -18,12 +18,12 @@ HOUR = 3600.0
 MEBI = 2.0**20
 
 
-def told(text: str, *, own: str = "", labels: Json | None = None) -> Load:
+def told(text: str, *, own: str = "", labels: Json | None = None, leads: bool = False) -> Load:
     """The load of a container that annotations tell of."""
     found = pod(metadata={"labels": labels or {}, "annotations": {ANNOTATION: text}})
     if own:
         found["metadata"]["annotations"][f"{ANNOTATION}.app"] = own
-    return load_of(found, container())
+    return load_of(found, container(), leads=leads)
 
 
 def cpu(load: Load, hour: float, *, age: float = 0, who: int = 0) -> float:
@@ -113,6 +113,14 @@ def test_leader_and_followers(labels: Json, expected: float) -> None:
         "role=follower -> cpu: constant 500m"
     )
     assert cpu(told(text, labels=labels), 0) == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(("leads", "expected"), [(True, 2.0), (False, 0.1)])
+def test_who_leads(leads: bool, expected: float) -> None:
+    """Who holds the Lease that is named has another load; no label is needed for it."""
+    load = told("elects: db, cpu: constant 100m, noise: 0; leads -> cpu: constant 2", leads=leads)
+
+    assert (load.elects, cpu(load, 0)) == ("db", expected)
 
 
 def test_a_container_may_have_its_own() -> None:

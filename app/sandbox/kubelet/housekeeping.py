@@ -40,7 +40,7 @@ class Housekeeping:
         self._kubelet = kubelet
         self._epoch_seconds = self._clock.now().timestamp() - self._clock.monotonic()
         self._parts: dict[str, float] = {}  # of the load that is shared, by uid of the pod
-        kubelet.on_start = self._look_soon
+        kubelet.on_start.append(self._look_soon)
         self._clock.call_later(_PERIOD_SECONDS, self._tick)
 
     def _look_soon(self, run: PodRun, container: ContainerRun) -> None:

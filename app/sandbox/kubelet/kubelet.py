@@ -54,7 +54,7 @@ class Kubelet:
         self._todo = Worklist(control.clock, self._look)
         self.on_change: Callable[[PodRun], object] = lambda _run: None
         self.on_room: Callable[[str], object] = lambda _node: None
-        self.on_start: Callable[[PodRun, ContainerRun], object] = lambda _run, _container: None
+        self.on_start: list[Callable[[PodRun, ContainerRun], object]] = []
         control.store.listen(self._note)
 
     def runs(self) -> Iterator[PodRun]:
@@ -133,7 +133,7 @@ class Kubelet:
             if container is not None:
                 container.spec = item
                 if labels_changed:
-                    container.load = load_of(pod, item)
+                    container.load = load_of(pod, item, leads=container.leads)
 
     def _begin(self, pod: Json) -> None:
         node = pod["spec"]["nodeName"]
@@ -172,6 +172,7 @@ class Kubelet:
         container.starts += 1
         container.started_at = container.counted_at = now
         container.apply()
+        self.lead(run, container, leads=False)
         container.state = {"running": {"startedAt": rfc3339(self._clock.now())}}
         container.is_waiting_to_restart = False
         container.cpu_core_seconds = container.cpu_cores = container.memory_bytes = 0.0
@@ -182,7 +183,8 @@ class Kubelet:
         self.tell(run, "Started", f"Started container {container.name}")
         if not container.is_ready:
             self._await_probe(run, container)
-        self.on_start(run, container)
+        for listener in self.on_start:
+            listener(run, container)
         if container.load.exit is not None:
             end = container.load.exit
             self.while_running(
@@ -200,6 +202,12 @@ class Kubelet:
                 action()
 
         self.later(run, seconds, act)
+
+    def lead(self, run: PodRun, container: ContainerRun, *, leads: bool) -> None:
+        """Let a program do what one does that leads, or that does not."""
+        if leads is not container.leads:
+            container.leads = leads
+            container.load = load_of(run.pod, container.spec, leads=leads)
 
     def change_pace(self, run: PodRun, container: ContainerRun, old_limit_cores: float) -> None:
         """Let a start that is going on take as long as the new limit lets it."""

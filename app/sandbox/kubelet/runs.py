@@ -35,6 +35,7 @@ class ContainerRun:
     last_state: Json = field(default_factory=dict)
     restarts: int = 0
     starts: int = 0  # tells one start from the next
+    leads: bool = False  # by the Lease that its load names
     started_at: float = 0.0  # on the sandbox's clock
     useful_at: float = math.inf  # when its startup work is done
     is_ready: bool = False
