@@ -212,6 +212,7 @@ def process_settings(settings: RunSettings) -> ProcessSettings:
         f"--kubeconfig={real.kubeconfig}",
         f"--context={real.context}",
         f"--vpa-object-namespace={real.namespace}",
+        "--role-leases",  # Leases are watched only if VPAs name them
     ]
     recommender_port = f"--address={address(serving.host, serving.recommender)}"
     updater_port = f"--address={address(serving.host, serving.updater)}"

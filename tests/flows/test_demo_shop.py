@@ -115,9 +115,29 @@ def test_kills_for_memory_end(story: PlayedShop) -> None:
 
 
 def test_leaders_and_followers(story: PlayedShop) -> None:
-    """The first leader is resized, and the one that is promoted later; no other database."""
-    assert story.pods(ActivityKind.RESIZE, "orders") == ["orders-0", "orders-1"]
+    """Who holds the Lease is resized, at first and after the fall of that; no other database."""
+    assert story.pods(ActivityKind.RESIZE, "orders") == ["orders-0", "orders-2"]
     assert story.pods(ActivityKind.EVICT, "orders") == []
+    told = [one for one in story.activities if one.kind is ActivityKind.STORY]
+    assert [one.why for one in told if one.who.startswith("orders")] == [
+        "becomes the leader: it takes Lease orders",
+        "is deleted: Lease orders is not renewed any more",
+        "is promoted: it takes Lease orders from orders-0",
+    ]
+
+
+def test_a_promotion_is_carried_out_at_once(story: PlayedShop) -> None:
+    """The next leader grows within two seconds; the former one comes back as a follower."""
+    (promoted,) = (one for one in story.activities if "is promoted" in one.why)
+    of_orders = [one for one in story.activities if one.who.startswith("orders-")]
+    resized = next(one for one in of_orders[of_orders.index(promoted) :] if "cpu 300m" in one.why)
+    (created,) = (one for one in of_orders if one.kind is ActivityKind.CREATE)
+
+    assert (resized.who, resized.kind) == (promoted.who, ActivityKind.RESIZE)
+    assert (resized.at - promoted.at).total_seconds() <= 2
+    assert (created.who, "cpu 300m -> 109m" in created.why) == ("orders-0", True)
+    (followers,) = (row for row in story.view.rows if row.vpa == "orders-followers")
+    assert followers.pods == 2
 
 
 def test_upscale_only_evicts_to_give_more(story: PlayedShop) -> None:
