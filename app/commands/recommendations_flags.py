@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from app.flags.flags import PATH, SWITCH, TEXT, FlagKind, flag, optional, rest
 from app.flags.shared import ClusterAccess, Demo, Offline, OutputFormat, Selection
-from app.recommender.source_flags import PrometheusAccessFlags, PrometheusFlags
+from app.recommender.source_flags import KubeletPrometheusFlags, PrometheusAccessFlags
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class ListFlags:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordedUsageFlags(PrometheusFlags):
+class RecordedUsageFlags(KubeletPrometheusFlags):
     """Workloads without a VPA, from usage in Prometheus.
 
     Defaults are the names that current kubelets and kube-state-metrics use.
@@ -86,12 +86,6 @@ class RecordedUsageFlags(PrometheusFlags):
         "URL of a Prometheus, such as http://localhost:9090: also show what would be recommended "
         "for workloads without a VPA, from the usage recorded there",
     )
-    cadvisor_job: str = flag(
-        "prometheus-cadvisor-job-name",
-        TEXT,
-        "",
-        "job of the container metrics; empty for any",
-    )
     pod_label_prefix: str = flag(
         "pod-label-prefix", TEXT, "label_", "prefix of pod labels in the metric"
     )
@@ -102,15 +96,6 @@ class RecordedUsageFlags(PrometheusFlags):
         "pod-namespace-label", TEXT, "namespace", "its label for the namespace"
     )
     pod_name_label: str = flag("pod-name-label", TEXT, "pod", "its label for the pod")
-    container_pod_name_label: str = flag(
-        "container-pod-name-label", TEXT, "pod", "label of the container metrics for the pod"
-    )
-    container_name_label: str = flag(
-        "container-name-label",
-        TEXT,
-        "container",
-        "label of the container metrics for the container",
-    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,7 +26,7 @@ from app.recommender.flags import (
     FormatFlags,
     PostProcessingFlags,
 )
-from app.recommender.source_flags import PrometheusAccessFlags, PrometheusFlags
+from app.recommender.source_flags import KubeletPrometheusFlags, PrometheusAccessFlags
 from app.updater.flags import AdmissionCheck, Deciding, Disruption, Thresholds
 
 
@@ -53,7 +53,7 @@ class PageServing:
 
 
 @dataclass(frozen=True, slots=True)
-class UsageFlags(PrometheusFlags):
+class UsageFlags(KubeletPrometheusFlags):
     """Usage over time."""
 
     address: str = flag(
@@ -64,18 +64,6 @@ class UsageFlags(PrometheusFlags):
     )
     query_timeout: PrometheusDuration = flag(
         "prometheus-query-timeout", PROMETHEUS_DURATION, "10s", "timeout of a query"
-    )
-    cadvisor_job: str = flag(
-        "prometheus-cadvisor-job-name", TEXT, "", "job of the container metrics; empty for any"
-    )
-    container_pod_name_label: str = flag(
-        "container-pod-name-label", TEXT, "pod", "label of the container metrics for the pod"
-    )
-    container_name_label: str = flag(
-        "container-name-label",
-        TEXT,
-        "container",
-        "label of the container metrics for the container",
     )
     events: Path | None = flag(
         "events",

@@ -62,6 +62,24 @@ class PrometheusFlags:
 
 
 @dataclass(frozen=True, slots=True)
+class KubeletPrometheusFlags(PrometheusFlags):
+    """Prometheus, with the names that current kubelets use."""
+
+    cadvisor_job: str = flag(
+        "prometheus-cadvisor-job-name", TEXT, "", "job of the container metrics; empty for any"
+    )
+    container_pod_name_label: str = flag(
+        "container-pod-name-label", TEXT, "pod", "label of the container metrics for the pod"
+    )
+    container_name_label: str = flag(
+        "container-name-label",
+        TEXT,
+        "container",
+        "label of the container metrics for the container",
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class PastFlags:
     """History from Prometheus."""
 

@@ -28,17 +28,14 @@ from app.updater.core.unboost import (
     look_after_refusal,
     next_look,
 )
-from app.updater.executor import Batch, Executor
-from app.updater.state import UpdaterContext, UpdaterState
-from app.updater.updater import OwnerLookupPlanner
+from app.updater.state import UpdaterContext
+from app.updater.updater import HastyPlans
 
-_NAME: Final = "boosts"
 _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed
 _IDLE_SECONDS: Final = 1.0
 _UNTRIED: Final = (Reason.RATE_LIMITED, Reason.PLAN_OUTDATED)  # no call was made
 _UNTRIED_PAUSE: Final = timedelta(seconds=_PAUSE_SECONDS)
 _SAFETY_PAUSE: Final = timedelta(seconds=10)
-_LONGEST_ROUND_SECONDS: Final = 1.0  # so that those that are due meanwhile do not wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,15 +52,11 @@ class BoostLoop:
     def __init__(
         self,
         context: UpdaterContext,
-        planner: OwnerLookupPlanner,
-        executor: Executor,
-        state: UpdaterState,
+        plans: HastyPlans,
         workers: int,
     ) -> None:
         self._context, self._clock = context, context.clock
-        self._planner = planner
-        self._executor = executor
-        self._state = state
+        self._plans = plans
         self._workers = workers
         self._lock = threading.Lock()
         self._entries: dict[NamespacedName, _Entry] = {}
@@ -151,8 +144,7 @@ class BoostLoop:
     def _end_boosts(
         self, entries: dict[NamespacedName, _Entry], snapshot: Snapshot, now: datetime
     ) -> None:
-        memory, version = self._state.read(_NAME)
-        made = self._planner.plan(snapshot, memory, now, only=frozenset(entries))
+        made = self._plans.plan(entries, snapshot, now)
         decisions = {(decision.namespace, decision.pod): decision for decision in made.decisions}
         ending: dict[NamespacedName, _Entry] = {}
         for key, entry in entries.items():
@@ -163,20 +155,14 @@ class BoostLoop:
                 self._again(key, next_look(decision, entry.failed, now))
         if not ending:
             return
-        until = self._clock.monotonic() + _LONGEST_ROUND_SECONDS
-        queues = tuple(_ends_of_boosts(made))
-        result = self._executor.carry_out(Batch(queues, snapshot, version, self._workers, until))
-        accepted = {
-            (outcome.queue.namespace, outcome.step.pod.name)
-            for outcome in result.outcomes
-            if outcome.error is None
-        }
+        result = self._plans.carry_out(tuple(_ends_of_boosts(made)), self._workers)
+        accepted = result.accepted
         untried = {
             (decision.namespace, decision.pod)
             for decision in result.decisions.values()
             if decision.reason in _UNTRIED
         }
-        memory, now = self._state.read(_NAME)[0], self._clock.now()
+        memory, now = self._plans.memory(), self._clock.now()
         for key, entry in ending.items():
             if key in untried:
                 self._again(key, NextLook(_UNTRIED_PAUSE, entry.failed))

@@ -21,7 +21,7 @@ from app.ports import POD_METRICS, Ref
 from app.updater.calls import PodCalls, UnconfirmedCalls, dry_run_pod
 from app.updater.core.action_queue import ActionQueue, QueueCursor, QueueStep
 from app.updater.core.decisions import Action, Decision, Reason, Why
-from app.updater.core.memory import Memory
+from app.updater.core.memory import Memory, NamespacedName
 from app.updater.core.outcomes import (
     Outcome,
     RefusalKind,
@@ -107,6 +107,15 @@ class BatchResult:
     outcomes: list[Outcome] = field(default_factory=list)
     decisions: dict[str, Decision] = field(default_factory=dict)  # by uid, as they came out
     limited: list[Decision] = field(default_factory=list)  # for which there was no token
+
+    @property
+    def accepted(self) -> frozenset[NamespacedName]:
+        """The pods whose calls were accepted."""
+        return frozenset(
+            (outcome.queue.namespace, outcome.step.pod.name)
+            for outcome in self.outcomes
+            if outcome.error is None
+        )
 
     def add(self, outcome: Outcome) -> None:
         """Add a call."""

@@ -41,7 +41,7 @@ from app.updater.notifications import EventRecorder, SummaryWriter
 from app.updater.promotions import PromotionLoop
 from app.updater.reporter import DecisionLog, Reporter
 from app.updater.state import UpdaterContext, UpdaterState
-from app.updater.updater import OwnerLookupPlanner, Updater
+from app.updater.updater import HastyPlans, OwnerLookupPlanner, Updater
 from app.updater.watches import ClusterWatch, WebhookLease
 from app.updater.work_queue import RateLimits
 
@@ -102,15 +102,18 @@ def updater_parts(settings: UpdaterSettings, context: UpdaterContext) -> Updater
     def planner() -> OwnerLookupPlanner:  # each loop has its own
         return OwnerLookupPlanner(rules, gates, context.owners, clock)
 
+    def hasty(loop: str) -> HastyPlans:
+        return HastyPlans(loop, planner(), executor, state, clock)
+
     updater = Updater(settings, context, planner(), executor, state, lease, reporter=reporter)
     boosts = None
     if FeatureGate.CPU_STARTUP_BOOST in gates and not is_dry:
         # Pods that start together are due together.
         workers = max(acting.boost_workers, acting.concurrency)
-        boosts = BoostLoop(context, planner(), executor, state, workers)
+        boosts = BoostLoop(context, hasty("boosts"), workers)
     promotions = None
     if deciding.role_leases and not is_dry:
-        promotions = PromotionLoop(context, planner(), executor, state, reporter)
+        promotions = PromotionLoop(context, hasty("promotions"), reporter)
     loops = (boosts, promotions)
     return UpdaterParts(rules, updater, executor, decisions, *loops, recorder, summaries)
 

@@ -19,14 +19,11 @@ from app.ports import LEASES
 from app.updater.core.decisions import Action
 from app.updater.core.memory import NamespacedName
 from app.updater.core.role_changes import promotions, role_events
-from app.updater.executor import Batch, Executor
 from app.updater.reporter import Reporter
-from app.updater.state import UpdaterContext, UpdaterState
-from app.updater.updater import OwnerLookupPlanner
+from app.updater.state import UpdaterContext
+from app.updater.updater import HastyPlans
 
-_NAME: Final = "promotions"
 _PAUSE_SECONDS: Final = 0.25  # how late a change may be noticed
-_LONGEST_SECONDS: Final = 1.0  # for the calls
 _TRIED_SECONDS: Final = 30.0  # then it is left to the rounds
 _TOLD_SECONDS: Final = 60.0  # between two events about one Lease
 
@@ -37,14 +34,11 @@ class PromotionLoop:
     def __init__(
         self,
         context: UpdaterContext,
-        planner: OwnerLookupPlanner,
-        executor: Executor,
-        state: UpdaterState,
+        plans: HastyPlans,
         reporter: Reporter,
     ) -> None:
         self._context, self._clock = context, context.clock
-        self._planner, self._executor = planner, executor
-        self._state, self._reporter = state, reporter
+        self._plans, self._reporter = plans, reporter
         self._lock = threading.Lock()
         self._changed: set[NamespacedName] = set()  # Leases
         self._leaders: dict[NamespacedName, str] = {}  # uids, by Lease
@@ -109,17 +103,9 @@ class PromotionLoop:
             self._reporter.report_roles(events, snapshot, now)
 
     def _resize(self, snapshot: Snapshot, now: datetime) -> None:
-        memory, version = self._state.read(_NAME)
-        made = self._planner.plan(snapshot, memory, now, only=frozenset(self._promoted))
+        made = self._plans.plan(self._promoted, snapshot, now)
         waiting = {(one.namespace, one.pod) for one in made.decisions if one.action is Action.WAIT}
         queues = tuple(promotions(made.queues))
-        until = self._clock.monotonic() + _LONGEST_SECONDS
-        result = self._executor.carry_out(Batch(queues, snapshot, version, len(queues), until))
-        done = {outcome.step.pod.uid for outcome in result.outcomes if outcome.error is None}
-        again = waiting | {
-            (queue.namespace, step.pod.name)
-            for queue in queues
-            for step in queue.steps
-            if step.pod.uid not in done
-        }
+        tried = {(queue.namespace, step.pod.name) for queue in queues for step in queue.steps}
+        again = waiting | (tried - self._plans.carry_out(queues, len(queues)).accepted)
         self._promoted = {key: end for key, end in self._promoted.items() if key in again}

@@ -9,7 +9,7 @@ between them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -20,8 +20,9 @@ from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot, in_turns
 from app.model.workloads import Lookup, LookupResult
 from app.ports import Clock, Owners
+from app.updater.core.action_queue import ActionQueue
 from app.updater.core.decisions import Action
-from app.updater.core.memory import Memory
+from app.updater.core.memory import Memory, NamespacedName
 from app.updater.core.pace import Pace
 from app.updater.core.plan import Plan, PlanOptions, Unplannable, plan
 from app.updater.core.proof import Outage
@@ -30,7 +31,7 @@ from app.updater.executor import Batch, BatchResult, Executor
 from app.updater.flags import UpdaterSettings
 from app.updater.metrics import RoundStep
 from app.updater.reporter import Reporter
-from app.updater.state import UpdaterContext, UpdaterState
+from app.updater.state import PlanVersion, UpdaterContext, UpdaterState
 from app.updater.watches import WebhookLease
 
 log = logging.getLogger("updater.rounds")
@@ -44,6 +45,7 @@ _SPREAD: Final = 0.05  # of the interval, by which a round may begin earlier
 _KEPT: Final = timedelta(minutes=10)  # then it is collected again which owners are needed
 _LOOKUP_SECONDS: Final = 3.0  # for all owners of one level together
 _HASTY_SECONDS: Final = 0.3  # the same for a plan about some pods, which comes again soon
+_HASTY_BATCH_SECONDS: Final = 1.0  # for its calls
 
 
 class Updater:
@@ -224,6 +226,38 @@ class OwnerLookupPlanner:
             except Unplannable as error:
                 plan_log.exception("namespace skipped", extra={"namespace": error.namespace})
                 options = replace(options, without=options.without | {error.namespace})
+
+
+class HastyPlans:
+    """Plans about some pods alone, made and carried out beside the rounds; for one thread."""
+
+    def __init__(
+        self,
+        name: str,
+        planner: OwnerLookupPlanner,
+        executor: Executor,
+        state: UpdaterState,
+        clock: Clock,
+    ) -> None:
+        self._name = name
+        self._planner, self._executor = planner, executor
+        self._state, self._clock = state, clock
+        self._planned_upon: tuple[Snapshot, PlanVersion]
+
+    def plan(self, pods: Iterable[NamespacedName], snapshot: Snapshot, now: datetime) -> Plan:
+        """Decide about some pods."""
+        memory, version = self._state.read(self._name)
+        self._planned_upon = snapshot, version
+        return self._planner.plan(snapshot, memory, now, only=frozenset(pods))
+
+    def memory(self) -> Memory:
+        """Return what is remembered of pods by now."""
+        return self._state.read(self._name)[0]
+
+    def carry_out(self, queues: Sequence[ActionQueue], workers: int) -> BatchResult:
+        """Do what was chosen of the last plan, in no more time than what is due next can wait."""
+        until = self._clock.monotonic() + _HASTY_BATCH_SECONDS
+        return self._executor.carry_out(Batch(queues, *self._planned_upon, workers, until))
 
 
 def find_owners(
