@@ -36,15 +36,33 @@ CLUSTER_WIDE = {
 }
 
 
-def test_chart_is_the_base() -> None:
-    """With one replica of each the chart gives what the base gives, to the last field."""
-    base = [*kustomized(DEPLOY / "base"), *kustomized(DEPLOY / "monitoring")]
-    watched = [f"monitoring.{what}=true" for what in ("alerts", "dashboards", "serviceMonitors")]
-    wanted = dict(plain(base))
-    chart = dict(plain(charted(*AS_THE_BASE, *watched)))
+def test_chart_is_the_base(tmp_path: Path) -> None:
+    """With one replica of each the chart gives what base and page give, to the last field."""
+    wanted = dict(plain(watched(tmp_path, "page")))
+    given = [f"monitoring.{what}=true" for what in ("alerts", "dashboards", "serviceMonitors")]
+    chart = dict(plain(charted(*AS_THE_BASE, *given, "page.enabled=true")))
 
     assert set(chart) == set(wanted)
     assert [name for name, document in chart.items() if document != wanted[name]] == []
+
+
+def test_chart_has_no_page_unless_told() -> None:
+    """By default nothing is there of the page: no account, no Service, no policy."""
+    found = charted(*AS_THE_BASE, "networkPolicies.enabled=true", "monitoring.serviceMonitors=true")
+    labels = [item["metadata"].get("labels", {}) for item in found]
+
+    assert "page" not in {each.get("app.kubernetes.io/component") for each in labels}
+
+
+def watched(folder: Path, *components: str) -> list[Json]:
+    """Return base and monitoring with some components."""
+    home = os.path.relpath(DEPLOY, folder)  # kustomize wants no absolute paths
+    overlay = {
+        "resources": [f"{home}/base", f"{home}/monitoring"],
+        "components": [f"{home}/components/{component}" for component in components],
+    }
+    (folder / "kustomization.yaml").write_text(json.dumps(overlay), "utf-8")
+    return kustomized(folder)
 
 
 @cases(
@@ -58,16 +76,10 @@ def test_chart_is_the_component(
     tmp_path: Path, component: str, values: tuple[str, ...], made: set[str]
 ) -> None:
     """What a component adds to the base the chart gives where its values ask for it."""
-    home = os.path.relpath(DEPLOY, tmp_path)  # kustomize wants no absolute paths
-    overlay = {
-        "resources": [f"{home}/base", f"{home}/monitoring"],
-        "components": [f"{home}/components/{component}"],
-    }
-    (tmp_path / "kustomization.yaml").write_text(json.dumps(overlay), "utf-8")
-    watched = (*AS_THE_BASE, "monitoring.serviceMonitors=true", *values)
+    given = (*AS_THE_BASE, "monitoring.serviceMonitors=true", "page.enabled=true", *values)
     wanted, chart = (
         {name: item for name, item in plain(found) if name[0] in made}
-        for found in (kustomized(tmp_path), charted(*watched))
+        for found in (watched(tmp_path, "page", component), charted(*given))
     )
 
     assert {kind for kind, _, _ in wanted} == made

@@ -403,7 +403,7 @@ spec:
             cidr: {{ . }}
         {{- end }}
       {{- end }}
-    {{- if eq .component "recommender" }}
+    {{- if has .component (list "recommender" "page") }}
     {{- with $policies.monitoringNamespaces }}
     - to:
         {{- range . }}

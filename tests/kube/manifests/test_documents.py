@@ -39,6 +39,7 @@ SETTINGS: Mapping[str, type[Any]] = {
     "recommender": RecommenderSettings,
     "updater": UpdaterSettings,
 }
+ALL = (*PROCESSES, PAGE)
 COPIES = {
     **{f"base/{name}/{name}.yaml": name for name in ("crd", *PROCESSES)},
     "crd.yaml": "crd",
@@ -99,7 +100,7 @@ def test_texts_are_documents(name: str) -> None:
     assert name == "all" or text(name).startswith(head)
 
 
-@pytest.mark.parametrize("name", [*PROCESSES, PAGE])
+@pytest.mark.parametrize("name", ALL)
 def test_images_have_the_version(name: str) -> None:
     """The manifests run the image of the version that they belong to."""
     (container,) = pod(name)["spec"]["containers"]
@@ -147,7 +148,7 @@ def test_flags_are_read_by_the_process(name: str) -> None:
     assert {probe["timeoutSeconds"] for probe in probes} == {5}  # a busy process is not a dead one
 
 
-@pytest.mark.parametrize("name", PROCESSES)
+@pytest.mark.parametrize("name", ALL)
 def test_pods_meet_the_restricted_standard(name: str) -> None:
     """No privileges, an account without a name, and nothing writable but a folder in memory.
 
@@ -181,7 +182,7 @@ def test_pods_may_end_in_peace(name: str) -> None:
     assert one(name, "PodDisruptionBudget")["spec"]["maxUnavailable"] == 1
 
 
-@pytest.mark.parametrize("name", PROCESSES)
+@pytest.mark.parametrize("name", ALL)
 def test_what_belongs_together_finds_each_other(name: str) -> None:
     """Services, budgets and spread select the pods; bindings name the account that these use."""
     labels, account = pod(name)["metadata"]["labels"], pod(name)["spec"]["serviceAccountName"]
@@ -232,7 +233,7 @@ def test_leases_are_for_all_processes() -> None:
 
 def test_labels() -> None:
     """All but the definitions carries the labels by which it is found, and its process's name."""
-    for name in (*PROCESSES, PAGE, *OPTIONS):
+    for name in (*ALL, *OPTIONS):
         labels = [item["metadata"]["labels"] for item in objects(name)]
         assert all(each == labels[0] for each in labels)
         assert labels[0]["app.kubernetes.io/name"] == "plumbline"
@@ -259,9 +260,10 @@ def test_monitors_find_the_processes() -> None:
     """The Prometheus operator scrapes each process by its Service, and sends no token in clear."""
     monitors = list(yaml.safe_load_all((DEPLOY / "monitoring/service-monitors.yaml").read_text()))
 
-    assert len(monitors) == len(PROCESSES)
-    for name, monitor in zip(PROCESSES, monitors, strict=True):
-        service = one(name, "Service", f"{monitor['metadata']['name']}-metrics")
+    assert len(monitors) == len(ALL)
+    for name, monitor in zip(ALL, monitors, strict=True):
+        title = monitor["metadata"]["name"]
+        service = one(name, "Service", title if name == PAGE else f"{title}-metrics")
         selected = monitor["spec"]["selector"]["matchLabels"]
         pages = [endpoint["path"] for endpoint in monitor["spec"]["endpoints"]]
         assert selected.items() <= service["metadata"]["labels"].items()
@@ -270,6 +272,9 @@ def test_monitors_find_the_processes() -> None:
         }
         assert pages == ["/metrics"]
         assert "bearer" not in str(monitor)
+        (probe,) = pod(name)["spec"]["containers"]
+        served = probe["readinessProbe"]["httpGet"].get("scheme", "HTTP").lower()
+        assert [one.get("scheme", "http") for one in monitor["spec"]["endpoints"]] == [served]
 
 
 def test_policies_are_about_the_processes() -> None:
@@ -277,8 +282,8 @@ def test_policies_are_about_the_processes() -> None:
     path = DEPLOY / "components/network-policies/policies.yaml"
     policies = list(yaml.safe_load_all(path.read_text()))
 
-    assert len(policies) == len(PROCESSES)
-    for name, policy in zip(PROCESSES, policies, strict=True):
+    assert len(policies) == len(ALL)
+    for name, policy in zip(ALL, policies, strict=True):
         spec, metadata = policy["spec"], pod(name)["metadata"]
         assert spec["podSelector"]["matchLabels"].items() <= metadata["labels"].items()
         assert spec["policyTypes"] == ["Ingress", "Egress"]
