@@ -27,7 +27,7 @@ import httpx
 import pytest
 
 from app.model.fields import Json
-from app.ports import CUSTOM_RESOURCE_DEFINITIONS, PODS, Resource
+from app.ports import CUSTOM_RESOURCE_DEFINITIONS, DEPLOYMENTS, PODS, Resource
 from app.runtime.clock import SystemClock
 from tests.acceptance.container import REPOSITORY, Mount, User, contained
 from tests.acceptance.definitions import install
@@ -39,7 +39,7 @@ from tests.cluster.control_plane import ControlPlane
 from tests.cluster.parts import Unavailable, parts
 from tests.cluster.programs import Program, eventually
 
-ACCOUNTS: Final = ("vpa-admission-controller", "vpa-recommender", "vpa-updater")
+ACCOUNTS: Final = ("vpa-admission-controller", "vpa-recommender", "vpa-updater", "vpa-page")
 SERVICES: Final = Resource("", "v1", "services", "Service")
 SLICES: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 _ADDRESSES: Final = "127.96.0.0/16"  # of Services: here they can be listened on
@@ -94,6 +94,7 @@ class Installed:
         self._programs: dict[str, Program] = {}  # by the pod's name
         self._pods: dict[str, Json] = {}
         self._led_to: dict[str, tuple[int, str]] = {}  # port and address, by the pod's name
+        self._wanted = 0  # pods
 
     def end(self) -> None:
         """End the processes."""
@@ -115,16 +116,20 @@ class Installed:
         documents = [item for item in documents if _HOOK not in notes(item)]
         kind = CUSTOM_RESOURCE_DEFINITIONS.kind
         definitions = [document for document in documents if document["kind"] == kind]
+        programs = [item["spec"] for item in documents if item["kind"] == DEPLOYMENTS.kind]
+        self._wanted = sum(spec["replicas"] for spec in programs)
         answers = install(self.admin, definitions)
         answers += [self.admin.apply(item) for item in documents if item["kind"] != kind]
         return [warning for answer in answers for warning in answer.warnings]
 
-    def start(self, count: int = len(ACCOUNTS)) -> None:
-        """Start the program of each of so many pods; return when the kubelet finds them ready.
+    def start(self, more: int = 0) -> None:
+        """Start the program of each pod; return when the kubelet finds them ready.
 
-        A pod that is replaced meanwhile is not waited for: it is deleted as soon as the one that
-        takes its place is ready, and nothing says that somebody sees both ready before.
+        There may be `more` than are wanted, while some are replaced. A pod that is replaced
+        meanwhile is not waited for: it is deleted as soon as the one that takes its place is ready,
+        and nothing says that somebody sees both ready before.
         """
+        count = self._wanted + more
 
         def pods() -> dict[str, Json]:
             found = self.admin.list(PODS, NAMESPACE, _OURS)
@@ -157,19 +162,24 @@ class Installed:
 
     def page(self, component: str, path: str, token: str = "") -> str:
         """Return a page of a process, from the port that Prometheus asks."""
-        pod = self.pod(component)
-        url = f"http://{pod['status']['podIP']}:{_ports(pod)['prometheus']}{path}"
         headers = {"Authorization": f"Bearer {token}"} if token else {}
-        return httpx.get(url, headers=headers, timeout=30).raise_for_status().text
+        url = self.url(component) + path
+        answer = httpx.get(url, headers=headers, timeout=30, verify=trusting())
+        return answer.raise_for_status().text
+
+    def url(self, component: str) -> str:
+        """Return where a process answers beside its own work, as its probes ask."""
+        pod = self.pod(component)
+        (container,) = pod["spec"]["containers"]
+        scheme = container["readinessProbe"]["httpGet"].get("scheme", "HTTP").lower()
+        return f"{scheme}://{pod['status']['podIP']}:{_ports(pod)['prometheus']}"
 
     def explain(self, review: Json, token: str) -> int:
         """Ask the webhook what would become of an object; return the status of its answer."""
         pod = self.pod("admission-controller")
         url = f"https://{pod['status']['podIP']}:{_ports(pod)['https']}/explain"
-        context = ssl.create_default_context()
-        context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # the name is a Service
         headers = {"Authorization": f"Bearer {token}"}
-        return httpx.post(url, json=review, headers=headers, verify=context).status_code
+        return httpx.post(url, json=review, headers=headers, verify=trusting()).status_code
 
     def _are_ready(self) -> bool:
         for name, program in self._programs.items():
@@ -208,6 +218,13 @@ class Installed:
             place = _ports(pod)[port["targetPort"]], pod["status"]["podIP"]
             self._led_to[name] = place
             self._balancer.add(place[0], partial(self._is_ready, name), place[1])
+
+
+def trusting() -> ssl.SSLContext:
+    """Return TLS that takes any certificate: those of ours are about the names of Services."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    return context
 
 
 @contextmanager
