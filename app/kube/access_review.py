@@ -32,7 +32,7 @@ ACCESS_REVIEWS: Final = Resource(
 
 AUDIENCE: Final = "plumbline"  # of tokens that are meant for us, and not for the API server
 BELIEVED_SECONDS: Final = 10.0
-_MOST: Final = 2_000  # answers of each kind
+MOST: Final = 2_000  # answers of each kind
 
 _Value = TypeVar("_Value")
 
@@ -40,10 +40,12 @@ _Value = TypeVar("_Value")
 class AccessReviews:
     """What an API server says of tokens and rights; any thread may ask."""
 
-    def __init__(self, cluster: Cluster, clock: Clock, reached: LimitReached) -> None:
+    def __init__(
+        self, cluster: Cluster, clock: Clock, reached: LimitReached, most: int = MOST
+    ) -> None:
         self._cluster = cluster
-        self._identities = _Believed[Identity | None](clock, reached)
-        self._rights = _Believed[bool](clock, reached)
+        self._identities = _Believed[Identity | None](clock, reached, most)
+        self._rights = _Believed[bool](clock, reached, most)
 
     def who(self, token: str) -> Identity | None:
         """Return whose token this is, None if it is unknown.
@@ -109,9 +111,10 @@ class AccessReviews:
 class _Believed(Generic[_Value]):
     """Answers that count for a while; the oldest go first when there are too many."""
 
-    def __init__(self, clock: Clock, reached: LimitReached) -> None:
+    def __init__(self, clock: Clock, reached: LimitReached, most: int) -> None:
         self._clock = clock
         self._reached = reached
+        self._most = most
         self._lock = Lock()
         self._answers: OrderedDict[Hashable, tuple[float, _Value]] = OrderedDict()
 
@@ -126,7 +129,7 @@ class _Believed(Generic[_Value]):
         with self._lock:
             self._answers[key] = (now + BELIEVED_SECONDS, answer)
             self._answers.move_to_end(key)
-            while len(self._answers) > _MOST:
+            while len(self._answers) > self._most:
                 _, (until, _) = self._answers.popitem(last=False)
                 if now < until:
                     self._reached(LookupLimit.ACCESS_ANSWERS)

@@ -2,30 +2,25 @@
 
 Strategy: at an address that this machine alone can reach everyone may, or who has the link that was
 printed. At any other one viewers are those whose token the API server knows, and they see the
-namespaces in which they may list VPAs and pods. What the API server said of namespaces counts for a
-minute, because one page asks about all of them.
+namespaces in which they may list VPAs and pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
-from secrets import compare_digest, token_urlsafe
+from secrets import compare_digest, token_hex, token_urlsafe
 from threading import Lock
 from typing import Final, Protocol
 
 from app.kube.reach import is_loopback
 from app.model.review import Identity
+from app.page.seen_namespaces import SeenNamespaces
 from app.page.sessions import PLAIN, SECURE, CookieRules, Sessions
 from app.page.site import EVERYONE, PageProblem, Viewer
-from app.ports import PODS, VPAS
 from app.runtime.access import Caller, Guard
 
-_BELIEVED_SECONDS: Final = 60.0
-_ASKERS: Final = 8  # side by side
-_MOST_VIEWERS: Final = 200  # whose namespaces are remembered
-_FOREVER: Final = 400 * 86_400.0  # as long as browsers keep any cookie
+_LINK_SECONDS: Final = 86_400.0  # for which the browser that opened the link is let in
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +49,11 @@ class PageAccess(Protocol):
         """Whether a token of the cluster logs in."""
         ...
 
+    @property
+    def takes_link(self) -> bool:
+        """Whether the link that was printed logs in."""
+        ...
+
     def viewer(self, visit: Visit) -> Viewer:
         """Return who looks.
 
@@ -80,7 +80,7 @@ class OpenAccess:
     """This machine alone can reach the page, so all of its users may see it."""
 
     cookie = PLAIN
-    takes_tokens = False
+    takes_tokens = takes_link = False
 
     def viewer(self, visit: Visit) -> Viewer:
         """Let everyone look, but no other site whose name was made to lead here."""
@@ -99,14 +99,15 @@ class OpenAccess:
 class LinkAccess:
     """Who has the link that was printed may see the page, in the browser that opens it first."""
 
-    cookie = PLAIN
-    takes_tokens = False
+    takes_tokens, takes_link = False, True
 
     def __init__(self, monotonic: Callable[[], float]) -> None:
         self.token = token_urlsafe()
+        # Cookies know no ports: each page of this machine needs a name of its own.
+        self.cookie = CookieRules(f"{PLAIN.name}-{token_hex(4)}", is_secure=False)
         self._lock = Lock()
         self._is_used = False
-        self._sessions = Sessions[Viewer](monotonic, _FOREVER)
+        self._sessions = Sessions[Viewer](monotonic, _LINK_SECONDS)
 
     def viewer(self, visit: Visit) -> Viewer:
         """Return who opened the link."""
@@ -143,7 +144,7 @@ _LONGEST_HOST: Final = 100
 class TokenAccess:
     """The API server knows who looks, and what it may list."""
 
-    takes_tokens = True
+    takes_tokens, takes_link = True, False
 
     def __init__(
         self,
@@ -156,11 +157,9 @@ class TokenAccess:
         """`namespaces` are those that pages may be about."""
         self.cookie = SECURE if has_tls else PLAIN
         self._guard = guard
-        self._monotonic = monotonic
         self._namespaces = namespaces
+        self._seen = SeenNamespaces(guard, monotonic)
         self._sessions = Sessions[Identity](monotonic)
-        self._lock = Lock()
-        self._seen: dict[Hashable, tuple[float, dict[str, bool]]] = {}  # by identity
 
     def viewer(self, visit: Visit) -> Viewer:
         """Return who looks: by its own token, or by its session."""
@@ -170,14 +169,7 @@ class TokenAccess:
             identity = self._sessions.of(visit.session)
         if identity is None:
             raise LoginNeeded
-        allowed = self._allowed(identity)
-
-        def may_see(namespace: str) -> bool:
-            if allowed[""] or namespace in allowed:
-                return allowed[""] or allowed[namespace]
-            return self._may(identity, namespace)
-
-        return Viewer(may_see, identity.username)
+        return Viewer(self._seen.of(identity, self._namespaces()), identity.username)
 
     def begin(self, visit: Visit, token: str) -> tuple[str, float]:
         """Have a token judged, and forget it."""
@@ -185,35 +177,9 @@ class TokenAccess:
         identity = self._guard.identify(caller)
         if identity is None:
             raise LoginNeeded
+        self._seen.forget(identity)
         return self._sessions.begin(identity), self._sessions.seconds
 
     def end(self, session: str) -> None:
         """End a session."""
         self._sessions.end(session)
-
-    def _allowed(self, identity: Identity) -> dict[str, bool]:
-        """Return which namespaces a user may see; empty stands for all of them."""
-        extra = tuple(sorted((key, tuple(values)) for key, values in identity.extra.items()))
-        key = (identity.username, identity.uid, identity.groups, extra)
-        now = self._monotonic()
-        with self._lock:
-            until, known = self._seen.get(key, (0.0, {}))
-        wanted = set(self._namespaces())
-        if now < until and (known.get("") or wanted <= known.keys()):
-            return known
-        found = {"": self._may(identity, "")}
-        if not found[""]:
-            with ThreadPoolExecutor(_ASKERS) as pool:
-                names = sorted(wanted)
-                answers = pool.map(lambda name: self._may(identity, name), names)
-                found.update(zip(names, answers, strict=True))
-        with self._lock:
-            self._seen.pop(key, None)
-            self._seen[key] = (now + _BELIEVED_SECONDS, found)
-            while len(self._seen) > _MOST_VIEWERS:
-                del self._seen[next(iter(self._seen))]
-        return found
-
-    def _may(self, identity: Identity, namespace: str) -> bool:
-        may = self._guard.may
-        return may(identity, "list", namespace, VPAS) and may(identity, "list", namespace, PODS)

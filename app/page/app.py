@@ -12,7 +12,7 @@ from functools import partial
 from http import HTTPStatus
 from importlib.resources import files
 from typing import Final
-from urllib.parse import parse_qs
+from urllib.parse import urlsplit
 
 from fastapi import APIRouter, FastAPI, Request, Response
 from starlette.exceptions import HTTPException
@@ -31,13 +31,15 @@ _STATIC: Final = {
     "icon.svg": "image/svg+xml",
 }
 _ELSEWHERE: Final = ("cross-site", "same-site")  # sent by forms of other sites
+_MOST_BODY: Final = 32 * 1024  # bytes; a token has half of that at most
+_NO_LOGIN: Final = "nobody has to log in here"
 
 
 class PageServer:
     """Has pages made in threads, one for each question."""
 
     def __init__(self, site: Site, access: PageAccess, reached: LimitReached) -> None:
-        self._access = access
+        self.access = access
         self.answers = PageAnswers(site, access)
         self._threads = AnswerThreads(_THREADS, reached)
 
@@ -72,7 +74,7 @@ class PageServer:
 
     def visit(self, request: Request) -> Visit:
         """Return what a request says of who sends it."""
-        session = request.cookies.get(self._access.cookie.name, "")
+        session = request.cookies.get(self.access.cookie.name, "")
         return Visit(Caller.of(request), request.url.hostname or "", session)
 
 
@@ -82,6 +84,7 @@ def page_app(
     """Return the application, which may be one that answers probes already."""
     app = probing or FastAPI(title="Plumbline", openapi_url=None)
     server = PageServer(site, access, reached)
+    app.include_router(_login(server))
     app.include_router(_sessions(server))
     app.include_router(_overviews(site, server))
     app.include_router(_objects(site, server))
@@ -147,38 +150,69 @@ def _objects(site: Site, server: PageServer) -> APIRouter:
     return router
 
 
-def _sessions(server: PageServer) -> APIRouter:
+def _login(server: PageServer) -> APIRouter:
     router = APIRouter()
 
     @router.get(LOGIN)
     async def login_form(to: str = "/") -> Response:
         """The form that takes a token."""
+        if not server.access.takes_tokens:
+            return server.answers.refused(LOGIN, 404, _NO_LOGIN)
         return server.answers.login_form(to)
 
     @router.post(LOGIN)
     async def login(request: Request) -> Response:
         """A token in exchange for a session."""
-        if request.headers.get("sec-fetch-site") in _ELSEWHERE:
+        if not server.access.takes_tokens:
+            return server.answers.refused(LOGIN, 404, _NO_LOGIN)
+        if _is_elsewhere(request):
             return server.answers.refused(LOGIN, 403, "this form is of another site")
-        fields = parse_qs((await request.body()).decode("utf-8", "replace"))
-        token, to = (fields.get(name, [""])[0] for name in ("token", "to"))
-        visit = server.visit(request)
-        return await server.answered(
-            request, partial(server.answers.logged_in, visit, token, to or "/")
-        )
+        body = await _small_body(request)
+        if body is None:
+            return server.answers.refused(LOGIN, 413, "this is no form of this page: too much")
+        answer = partial(server.answers.form_sent, server.visit(request), body)
+        return await server.answered(request, answer)
+
+    return router
+
+
+def _sessions(server: PageServer) -> APIRouter:
+    router = APIRouter()
 
     @router.post("/logout")
     async def logout(request: Request) -> Response:
         """The end of a session."""
+        if _is_elsewhere(request):
+            return server.answers.refused("/logout", 403, "this form is of another site")
         return server.answers.logged_out(server.visit(request))
 
     @router.get("/enter/{token}")
     async def enter(request: Request, token: str) -> Response:
         """The link that was printed."""
+        if not server.access.takes_link:  # tokens of a cluster do not belong into an address
+            return server.answers.refused("", 404, "nobody was given a link to this page")
         visit = server.visit(request)
         return await server.answered(request, partial(server.answers.logged_in, visit, token, "/"))
 
     return router
+
+
+def _is_elsewhere(request: Request) -> bool:
+    """Whether a form of another site sent this; programs say nothing of where they come from."""
+    site, origin = request.headers.get("sec-fetch-site"), request.headers.get("origin")
+    if site is not None:  # where no referrer is sent, a browser does not name the origin
+        return site in _ELSEWHERE
+    return origin is not None and urlsplit(origin).netloc != request.headers.get("host")
+
+
+async def _small_body(request: Request) -> bytes | None:
+    """Return what was sent, None if it is more than a form has."""
+    found = b""
+    async for piece in request.stream():
+        found += piece
+        if len(found) > _MOST_BODY:
+            return None
+    return found
 
 
 def _texts(server: PageServer) -> APIRouter:

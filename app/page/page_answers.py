@@ -6,6 +6,7 @@ import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final
+from urllib.parse import parse_qs
 
 import orjson
 from starlette.responses import Response
@@ -14,7 +15,7 @@ from app.model.errors import ClusterError
 from app.model.text import nearest
 from app.model.times import rfc3339
 from app.page.access import LoginNeeded, PageAccess, Visit
-from app.page.core.installation import banners
+from app.page.core.installation import NOT_FRESH, banners
 from app.page.core.written import page_json, view_json
 from app.page.documentation import docs_page, docs_texts
 from app.page.rendering import Templates, part
@@ -54,6 +55,7 @@ _TITLES: Final = {
     405: "Nothing to change here",
 }
 _HTML: Final = "text/html; charset=utf-8"
+_MOST_FIELDS: Final = 8  # of the form
 
 Find = Callable[[Viewer], ShownPage]
 
@@ -116,6 +118,15 @@ class PageAnswers:
         """Answer with the form that takes a token; `to` is where it leads."""
         return self._page("login", "Log in", {"told": told, "to": local_path(to)}, status)
 
+    def form_sent(self, visit: Visit, body: bytes) -> Response:
+        """Answer who sent the form."""
+        try:
+            fields = parse_qs(body.decode("utf-8", "replace"), max_num_fields=_MOST_FIELDS)
+        except ValueError:
+            return self.refused(LOGIN, 400, "this is no form of this page: too many fields")
+        token, to = (fields.get(name, [""])[0] for name in ("token", "to"))
+        return self.logged_in(visit, token, to or "/")
+
     def logged_in(self, visit: Visit, token: str, to: str) -> Response:
         """Answer who sent a token: on to the page, with a session; or with the form again."""
         try:
@@ -157,7 +168,8 @@ class PageAnswers:
     def _written(self, page: ShownPage, question: PageQuestion, viewer: Viewer) -> Response:
         picture = page.picture
         if question.wants_json:
-            told = {"at": rfc3339(picture.now), "problem": picture.problem}
+            stale = picture.problem and (picture.problem if viewer.may_see("") else NOT_FRESH)
+            told = {"at": rfc3339(picture.now), "problem": stale}
             return sent(orjson.dumps(told | page_json(page.view)))
         around = {
             "view": page.view,

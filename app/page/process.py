@@ -52,6 +52,7 @@ log = logging.getLogger("page.process")
 
 _SERVICE: Final = "vpa-page"
 _LOOK_SECONDS: Final = 0.2  # until the cluster is known
+_MOST_ANSWERS: Final = 20_000  # about viewers: one for each namespace
 
 _KEEPS = (PODS, CHECKPOINTS, EVENTS, POD_METRICS, VPAS, *WORKLOADS)
 
@@ -188,17 +189,17 @@ def page_access(
     """
     if is_loopback(settings.serving.address.host):
         return LinkAccess(clock.monotonic) if settings.serving.one_time_link else OpenAccess()
-    cluster = pictures.source.cluster
+    cluster = pictures.source.reviewer
     if cluster is None:
         told = "files name no users; leave --address at loopback, such as localhost:8945"
         raise BadSetting(f"--objects: {told}")
     guard = Guard(
-        AccessReviews(cluster, clock, limits.reached),
+        AccessReviews(cluster, clock, limits.reached, _MOST_ANSWERS),
         takes_tokens_over_http=settings.access.tokens_over_http,
     )
 
     def namespaces() -> Collection[str]:
-        return pictures.latest.fleet if pictures.latest is not None else ()
+        return pictures.latest.told_of if pictures.latest is not None else ()
 
     return TokenAccess(guard, clock.monotonic, namespaces, has_tls=has_tls)
 

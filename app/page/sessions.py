@@ -15,6 +15,7 @@ from typing import Final, Generic, TypeVar
 
 SECONDS: Final = 900.0
 _MOST: Final = 1000  # the oldest end first when there are more
+_MOST_EACH: Final = 10  # the same for those of one viewer, so that none ends those of others
 _ID_BYTES: Final = 32
 
 _Who = TypeVar("_Who")
@@ -57,6 +58,9 @@ class Sessions(Generic[_Who]):
         """Return the id of a new session."""
         session = token_urlsafe(_ID_BYTES)
         with self._lock:
+            own = [known for known, (_, other) in self._found.items() if other == who]
+            for known in own[: max(len(own) - _MOST_EACH + 1, 0)]:
+                del self._found[known]
             self._found[session] = (self._monotonic() + self.seconds, who)
             while len(self._found) > _MOST:
                 self._found.popitem(last=False)

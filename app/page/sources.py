@@ -51,6 +51,8 @@ from app.updater.watches import HEALTHY, ClusterWatch, WebhookHealth, WebhookLea
 
 _CALL_SECONDS: Final = 5.0
 _BURST: Final = 500.0  # short questions, one after the other
+_REVIEWS_A_SECOND: Final = 200.0  # of viewers: a question for each namespace
+_REVIEWS: Final = 1000.0  # at once
 _FACT_SECONDS: Final = 10.0
 _LEARNED_SECONDS: Final = 300.0  # between two readings of checkpoints, which are large
 _MEASURED_SECONDS: Final = 30.0
@@ -76,6 +78,11 @@ class Source(Protocol):
     @property
     def cluster(self) -> Cluster | None:
         """The cluster that can be asked, None of files."""
+        ...
+
+    @property
+    def reviewer(self) -> Cluster | None:
+        """The same cluster at a pace of its own, to ask about viewers."""
         ...
 
     @property
@@ -138,7 +145,7 @@ class Source(Protocol):
 class FileSource:
     """Files that were read once."""
 
-    cluster = None
+    cluster = reviewer = None
     is_measured = True
 
     def __init__(
@@ -205,9 +212,12 @@ class ClusterSource:
         facts_from: ClusterAccess | None = None,
     ) -> None:
         self.clock = runtime.clock
-        self._connections = [runtime.connect(settings.cluster) for _ in range(3)]
-        watched, named, asked = self._connections
+        quick = replace(settings.cluster, queries_per_second=_REVIEWS_A_SECOND, burst=_REVIEWS)
+        paces = (*[settings.cluster] * 3, quick)
+        self._connections = [runtime.connect(pace) for pace in paces]
+        watched, named, asked, reviewing = self._connections
         self.cluster: Cluster = asked.within(_CALL_SECONDS)
+        self.reviewer: Cluster = reviewing.within(_CALL_SECONDS)
         self._namespace = settings.scope.namespace
         self._facts_from = facts_from or settings.cluster
         self._watch = ClusterWatch(

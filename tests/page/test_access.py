@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
+import pytest
 
 from app.kube.access_review import AccessReviews
 from app.model.errors import Unavailable
-from app.page.access import LinkAccess, OpenAccess, PageAccess, TokenAccess
+from app.page.access import LinkAccess, OpenAccess, PageAccess, TokenAccess, Visit
 from app.page.app import page_app
 from app.page.page_answers import local_path
 from app.page.pictures import Pictures
+from app.page.seen_namespaces import SeenNamespaces
 from app.page.site import Site
 from app.ports import PODS, Cluster
-from app.runtime.access import Guard
+from app.runtime.access import Caller, Guard
+from app.runtime.answers import Refusal
 from tests import make
 from tests.cases import cases
 from tests.page.shown import pictures, shop
@@ -50,7 +54,7 @@ class Door:
         path: str,
         method: str = "GET",
         url: str = "https://localhost",
-        body: dict[str, str] | None = None,
+        body: dict[str, str] | bytes | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> httpx.Response:
         """Ask as a browser does that keeps cookies."""
@@ -62,7 +66,8 @@ class Door:
             app = page_app(Site(self.pictures), self.access, ReachedLimits())
             transport = httpx.ASGITransport(app)
             async with httpx.AsyncClient(transport=transport, base_url=url) as client:
-                return await client.request(method, path, headers=sent, data=body)
+                form = {"content" if isinstance(body, bytes) else "data": body}
+                return await client.request(method, path, headers=sent, **form)  # type: ignore[arg-type]
 
         found = asyncio.run(exchange())
         if (cookie := found.headers.get("set-cookie")) is not None:
@@ -83,13 +88,14 @@ class Guarded(Door):
             self.authorities.grant(user, "list", namespace)
             self.authorities.grant(user, "list", namespace, resource=PODS)
         reviews = AccessReviews(cast("Cluster", self.authorities), self.clock, ReachedLimits())
-        found = pictures(*shop(), *SECRET)
+        self.guard = Guard(reviews)
 
-        def namespaces() -> list[str]:
-            return list(found.latest.fleet) if found.latest is not None else []
+        def namespaces() -> set[str]:
+            latest = self.pictures.latest
+            return latest.told_of if latest is not None else set()
 
-        access = TokenAccess(Guard(reviews), self.clock.monotonic, namespaces, has_tls=has_tls)
-        super().__init__(access, found)
+        access = TokenAccess(self.guard, self.clock.monotonic, namespaces, has_tls=has_tls)
+        super().__init__(access, pictures(*shop(), *SECRET))
 
     def log_in(
         self, token: str = "alice-token", to: str = "/", headers: Mapping[str, str] | None = None
@@ -150,14 +156,64 @@ def test_a_session_is_ended_by_who_has_it() -> None:
         "an unknown token": ("nonsense", {}, 401),
         "no token": ("", {}, 401),
         "a form of another site": ("alice-token", {"sec-fetch-site": "cross-site"}, 403),
+        "of an older browser": ("alice-token", {"origin": "https://evil.example"}, 403),
+        "of nowhere": ("alice-token", {"origin": "null"}, 403),
+        "of our own": ("alice-token", {"origin": "https://localhost"}, 303),
+        "of our own, without a referrer": (
+            "alice-token",
+            {"origin": "null", "sec-fetch-site": "same-origin"},
+            303,
+        ),
     },
 )
 def test_who_sends_no_good_token_is_not_let_in(
     token: str, headers: dict[str, str], status: int
 ) -> None:
-    """The form is shown again, and no cookie is set."""
+    """Without a form of our own and a token no cookie is set."""
     found = Guarded().log_in(token, headers=headers)
-    assert (found.status_code, "set-cookie" in found.headers) == (status, False)
+    assert (found.status_code, "set-cookie" in found.headers) == (status, status == 303)
+
+
+@cases(
+    "headers",
+    {"sent by it": ({"sec-fetch-site": "cross-site"},), "told": ({"origin": "https://evil"},)},
+)
+def test_no_other_site_ends_a_session(headers: dict[str, str]) -> None:
+    """Its form is refused, and the session goes on."""
+    door = Guarded()
+    door.log_in()
+    assert door.ask("/logout", "POST", headers=headers).status_code == 403
+    assert door.ask("/").status_code == 200
+
+
+@cases(
+    "body status",
+    {
+        "as large as no token": (b"token=" + b"a" * 40_000, 413),
+        "many fields": (b"&".join(b"%d=1" % number for number in range(50)), 400),
+    },
+)
+def test_a_body_that_no_form_sends_costs_nothing(body: bytes, status: int) -> None:
+    """It is refused before it is taken apart, as anyone could send it."""
+    headers = {"content-type": "application/x-www-form-urlencoded"}
+    assert Guarded().ask("/login", "POST", body=body, headers=headers).status_code == status
+
+
+def test_a_token_does_not_belong_into_an_address() -> None:
+    """Addresses are logged, and others lead to them: a link logs in only if one was printed."""
+    door = Guarded()
+    found = door.ask("/enter/alice-token", headers={"sec-fetch-site": "cross-site"})
+    assert (found.status_code, "set-cookie" in found.headers) == (404, False)
+
+
+def test_nobody_ends_the_sessions_of_others() -> None:
+    """Whoever logs in often loses sessions of its own."""
+    door, other = Guarded(), Guarded()
+    other.access, other.clock = door.access, door.clock
+    door.log_in()
+    for _ in range(1100):
+        other.access.begin(Visit(Caller("", is_private=True), "localhost", ""), "bob-token")
+    assert door.ask("/").status_code == 200
 
 
 def test_what_cannot_be_checked_is_not_let_in() -> None:
@@ -228,6 +284,79 @@ def test_rights_are_asked_for_again() -> None:
     )
 
 
+def test_a_cluster_of_many_namespaces() -> None:
+    """What may not be seen is asked about once in some minutes, and what has no rows never."""
+    door = Guarded()
+    others = [make.vpa_json("a", namespace=f"team-{n}", target="Deployment/a") for n in range(300)]
+    limits = make.limit_range_json(namespace="bare")
+    door.pictures = pictures(*shop(), *others, limits)
+    about = door.authorities.asked
+
+    def asked(seconds: float) -> list[str]:
+        door.clock.wait(seconds)
+        before = len(about)
+        assert door.ask("/fleet.json", headers=ALICE).json()["namespaces"] == ["default"]
+        found = [one["spec"].get("resourceAttributes", {}) for one in about[before:]]
+        return [one["namespace"] for one in found if "namespace" in one]
+
+    assert len(asked(0)) == 1 + 300 + 2  # all of them, each, and pods where VPAs may be listed
+    assert "bare" not in asked(0)
+    assert asked(61) == ["", "default", "default"]
+    later = [len(asked(61)) for _ in range(8)]
+    assert max(later) < 150  # they are not all asked about in the same minute
+    assert 300 < sum(later) < 700
+
+
+def test_requests_of_one_viewer_ask_once() -> None:
+    """While one asks the others wait for its answers."""
+    door = Guarded()
+    visit = Visit(Caller(ALICE["authorization"], is_private=True), "localhost", "")
+    with ThreadPoolExecutor(8) as pool:
+        viewers = list(pool.map(lambda _: door.access.viewer(visit), range(8)))
+    namespaces = [one["spec"] for one in door.authorities.asked if "user" in one["spec"]]
+    assert all(viewer.may_see("default") and not viewer.may_see("secret") for viewer in viewers)
+    assert len(namespaces) == 4
+
+
+def test_what_takes_long_is_not_waited_for() -> None:
+    """The page says so, and what was answered meanwhile is not asked again."""
+    door = Guarded()
+    names = [f"team-{number}" for number in range(200)]
+    slow = SeenNamespaces(door.guard, lambda: len(door.authorities.asked) / 10.0)
+    alice = door.guard.identify(Caller(ALICE["authorization"]))
+    assert alice is not None
+    with pytest.raises(Refusal, match="still being asked") as refused:
+        slow.of(alice, names)
+    asked = len(door.authorities.asked)
+    assert (refused.value.status, asked < 150) == (503, True)
+
+
+def test_a_login_asks_again() -> None:
+    """Who was given a right sees what it opens after the next login."""
+    door = Guarded()
+    assert door.ask("/fleet.json", headers=ALICE).json()["namespaces"] == ["default"]
+    door.authorities.grant("alice", "list", "secret")
+    door.authorities.grant("alice", "list", "secret", resource=PODS)
+    door.clock.wait(11)
+    door.log_in()
+    assert door.ask("/fleet.json").json()["namespaces"] == ["default", "secret"]
+
+
+def test_what_is_wrong_with_the_cluster_is_told_to_those_who_see_it() -> None:
+    """Others are told that it is so, and no name."""
+    door = Guarded()
+    assert door.pictures.latest is not None
+    door.pictures.latest = replace(
+        door.pictures.latest, problem="pods of secret were lost", webhook="node-7 is away"
+    )
+    bob = {"authorization": "Bearer bob-token"}
+    for path in ("/", "/fleet.json"):
+        assert "pods of secret" in door.ask(path, headers=bob).text
+        assert "pods of secret" not in door.ask(path, headers=ALICE).text
+        assert "not up to date" in door.ask(path, headers=ALICE).text
+    assert "node-7" not in door.ask("/", headers=ALICE).text
+
+
 def test_without_tls_the_cookie_has_another_name() -> None:
     """A browser refuses the strict one over plain HTTP."""
     assert Guarded(has_tls=False).access.cookie.name == "plumbline"
@@ -241,6 +370,27 @@ def test_loopback_is_open_under_its_own_name() -> None:
     door = Door(OpenAccess())
     assert door.ask("/", url="http://127.0.0.1:8945").status_code == 200
     assert door.ask("/", url="http://evil.example:8945").status_code == 421
+
+
+def test_two_links_of_one_machine() -> None:
+    """Cookies know no ports, so each page has a name of its own for what a browser keeps."""
+    clock = SteppedClock()
+    first, second = (LinkAccess(clock.monotonic) for _ in range(2))
+    browser = Door(first)
+    for access in (first, second):
+        browser.access = access
+        browser.ask(f"/enter/{access.token}")
+    browser.access = first
+    assert browser.ask("/").status_code == 200
+    clock.wait(86_401)
+    assert browser.ask("/").status_code == 401
+
+
+@cases("path", {"the form": ("/login",), "a link": ("/enter/token",)})
+def test_where_all_may_look_nobody_logs_in(path: str) -> None:
+    """No form asks for a token of the cluster, over plain HTTP, that nobody needs."""
+    assert Door(OpenAccess()).ask(path).status_code == 404
+    assert Door(OpenAccess()).ask("/login", "POST", body={"token": "a"}).status_code == 404
 
 
 def test_a_link_works_once() -> None:

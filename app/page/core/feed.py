@@ -54,7 +54,7 @@ class FeedView:
 
 def feed_view(picture: Picture, may_see: Callable[[str], bool]) -> FeedView:
     """Return what a viewer may see."""
-    seen = {name for name in picture.snapshot.namespaces if may_see(name)}
+    seen = {name for name in picture.told_of if may_see(name)}
     found = sorted(_entries(picture, seen), key=lambda one: one.at, reverse=True)
     return FeedView(
         found[:_MOST], max(len(found) - _MOST, 0), list(_waiting(picture, seen))[:_MOST]

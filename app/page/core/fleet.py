@@ -152,7 +152,8 @@ def fleet_view(
     rows: int | None = ROWS_A_PAGE,
 ) -> FleetView:
     """Return a page of what a viewer may see; `pages` tells whether there is such a page."""
-    seen = [part for namespace, part in sorted(fleet.items()) if may_see(namespace)]
+    told = sorted((name, part) for name, part in fleet.items() if part.rows)
+    seen = [part for namespace, part in told if may_see(namespace)]
     found = [row for part in seen for row in part.rows if _is_wanted(row, query, now)]
     found.sort(key=lambda row: (_rank(row, query.sort), row.namespace, row.name, row.vpa))
     a_page = max(len(found), 1) if rows is None else rows
@@ -160,11 +161,11 @@ def fleet_view(
     return FleetView(
         query=query,
         sums=added_sums(part.sums for part in seen),
-        namespaces=[part.namespace for part in seen if part.rows],
+        namespaces=[part.namespace for part in seen],
         found=len(found),
         pages=max(ceil(len(found) / a_page), 1),
         rows=found[first : first + a_page],
-        is_empty=not any(part.rows for part in seen),
+        is_empty=not seen,
     )
 
 

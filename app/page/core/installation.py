@@ -15,6 +15,7 @@ from app.diagnosis.core.facts import Check, Finding, Level
 from app.page.core.picture import Picture, WatchLine
 
 _ORDER: Final = (Level.SERIOUS, Level.UNKNOWN, Level.WARNING, Level.NOTE, Level.FINE)
+NOT_FRESH: Final = "This is not up to date"
 _IN: Final = " -n "  # stands before the namespace of what a finding is about
 _MOST: Final = 100  # findings of one check
 _INIT: Final = "plumbline init -A | kubectl apply -f -"
@@ -85,17 +86,20 @@ def _may_be_seen(check: Check, finding: Finding, may_see: MaySee) -> bool:
 
 def banners(picture: Picture, may_see: MaySee) -> Iterator[Banner]:
     """Yield what a viewer of any page should know first."""
+    sees_all = may_see("")  # and may know what is wrong with the cluster
     if picture.problem:
-        yield Banner(f"This is not up to date: {picture.problem}", is_bad=True)
+        why = f": {picture.problem}" if sees_all else ""
+        yield Banner(f"{NOT_FRESH}{why}", is_bad=True)
     if picture.webhook:
-        yield Banner(f"No pod would be evicted now: {picture.webhook}", "plumbline doctor")
+        why, fix = (f": {picture.webhook}", "plumbline doctor") if sees_all else ("", "")
+        yield Banner(f"No pod would be evicted now{why}", fix)
     found = [one for _, several in _seen(picture, may_see) for one in several]
     serious = [one for one in found if one.level is Level.SERIOUS]
     if serious:
         first = serious[0]
         more = f" ({len(serious) - 1} more under Installation)" if serious[1:] else ""
         yield Banner(f"{first.about}: {first.message}{more}", first.fix, is_bad=True)
-    if may_see(""):
+    if sees_all:
         yield from (Banner(note) for note in picture.notes)
 
 

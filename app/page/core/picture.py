@@ -54,6 +54,12 @@ class Picture:
     findings: Findings | None = None  # of the check of the installation; None: not looked yet
     watches: Sequence[WatchLine] = ()  # how long nothing was heard of what is watched
 
+    @property
+    def told_of(self) -> set[str]:
+        """The namespaces of which pages have something to tell."""
+        rows = {name for name, part in self.fleet.items() if part.rows}
+        return rows | {one.namespace for one in self.events}
+
 
 def fleet_of(
     snapshot: Snapshot,
