@@ -166,6 +166,7 @@ def team(
 ) -> Iterator[Team]:
     """The processes that the rows of a module share: those for which it has flags."""
     rows: Rows = request.module.ROWS
+    prepare(cluster.admin, getattr(request.module, "GRANTED", ()))
     called = request.getfixturevalue("webhook") if hasattr(request.module, "WEBHOOK") else None
     with starting(cluster, tmp_path_factory.mktemp("workers"), logs) as start:
         ignored = ",".join(rows.alone())

@@ -16,10 +16,10 @@ _HEAD: Final = """\
 # Acceptance
 
 Behaviour that users of the upstream autoscaler rely on (rows AC, UP, ACT, F, RE, LI and GI are
-cases from its own test suites), behaviour that its design documents promise (SX), and what happens
-beside HPAs (HPA), tested on a real cluster: API server, controllers, scheduler, kubelets and
-metrics-server of Kubernetes {version}. Only the containers are not real: the kubelets use an
-in-memory container runtime.
+cases from its own test suites), behaviour that its design documents promise (SX), what happens
+beside HPAs (HPA), and roles by Leases (RO), tested on a real cluster: API server, controllers,
+scheduler, kubelets and metrics-server of Kubernetes {version}. Only the containers are not real:
+the kubelets use an in-memory container runtime.
 Webhook, updater and recommender run as separate programs, with the RBAC that ships with them.
 
 `make acceptance` runs all rows. The pipeline does the same, and fails if this page lists other rows

@@ -11,10 +11,9 @@ from typing import Final
 
 import pytest
 
-from tests.acceptance.rows import PROPERTY
+from tests.acceptance.rows import FIGURE, PROPERTY
 from tests.acceptance.table import WHAT
 
-FIGURE: Final = "figure"  # a property of a test: a sentence with what it measured
 _KINDS: Final = "|".join(sorted({row.partition("-")[0] for row in WHAT}))
 _ID: Final = re.compile(rf"(?:\b|_)({_KINDS})[-_](\d\d)", re.IGNORECASE)
 

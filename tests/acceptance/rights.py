@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from app.kube.manifests.documents import PROCESSES, objects
@@ -22,10 +23,10 @@ def _account(verb: str) -> str:
     return str(found["metadata"]["name"])
 
 
-def prepare(admin: Api) -> None:
+def prepare(admin: Api, documents: Iterable[str] = PROCESSES) -> None:
     """Give all accounts their rights, and what they may only fill."""
-    for verb in PROCESSES:
-        for item in objects(verb):
+    for name in documents:
+        for item in objects(name):
             if item["kind"] in _KINDS:
                 admin.apply(item)
 

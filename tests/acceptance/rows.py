@@ -19,8 +19,9 @@ import pytest
 from tests.acceptance.logs import Logs
 from tests.acceptance.stage import Stage
 
-Story = Callable[[Stage], None]
+Story = Callable[[Stage], str | None]  # it may return a figure: a sentence with what it measured
 PROPERTY: Final = "row"  # of a test: the row, and how long it took
+FIGURE: Final = "figure"  # of a test: a sentence with what it measured
 _LINES: Final = 60
 
 
@@ -77,7 +78,7 @@ class Played:
         self._stage = stage
         self._logs = logs
         self._pool = ThreadPoolExecutor(max_workers=max(len(chosen), 1))
-        self._ends: dict[str, Future[float]] = {
+        self._ends: dict[str, Future[tuple[float, str | None]]] = {
             name: self._pool.submit(self._play, name) for name in chosen
         }
 
@@ -85,23 +86,23 @@ class Played:
         """Wait for the rows that still run."""
         self._pool.shutdown(cancel_futures=True)
 
-    def seconds(self, name: str) -> float:
-        """Return how long a row took, or raise what went wrong in it."""
+    def end(self, name: str) -> tuple[float, str | None]:
+        """Return how long a row took, and its figure, or raise what went wrong in it."""
         return self._ends[name].result()
 
-    def _play(self, name: str) -> float:
+    def _play(self, name: str) -> tuple[float, str | None]:
         began = time.monotonic()
         namespace = self._rows.namespace(name)
         with self._stage(name, namespace) as stage:
             try:
-                self._rows[name].story(stage)
+                figure = self._rows[name].story(stage)
             except pytest.skip.Exception:
                 raise
             except BaseException as error:
                 error.add_note(stage.picture())
                 error.add_note(self._logs.naming(namespace, _LINES))
                 raise
-        return time.monotonic() - began
+        return time.monotonic() - began, figure
 
 
 def row_test(rows: Rows) -> Callable[..., None]:
@@ -110,7 +111,10 @@ def row_test(rows: Rows) -> Callable[..., None]:
     @pytest.mark.parametrize(PROPERTY, rows)
     def test_row(played: Played, row: str, record_property: Callable[[str, object], None]) -> None:
         """A row of the table comes out as it says."""
-        record_property(PROPERTY, played.seconds(row))
+        seconds, figure = played.end(row)
+        record_property(PROPERTY, seconds)
+        if figure is not None:
+            record_property(FIGURE, figure)
 
     return test_row
 

@@ -18,7 +18,7 @@ from app.ports import NAMESPACES, PODS, VPAS
 from tests.acceptance.cluster import Cluster
 from tests.acceptance.load import webhook_failures
 from tests.acceptance.logs import Logs
-from tests.acceptance.results import FIGURE
+from tests.acceptance.rows import FIGURE
 from tests.acceptance.space import Box, Space, new_space, workload
 from tests.acceptance.webhook import Webhook
 from tests.acceptance.worker import Start

@@ -14,7 +14,7 @@ import pytest
 
 from app.model.fields import Json
 from app.ports import NAMESPACES, PODS
-from tests.acceptance.results import FIGURE
+from tests.acceptance.rows import FIGURE
 from tests.acceptance.space import APP, SMALL, Box, Space, boxes_of, canonical, new_space, workload
 from tests.acceptance.stage import is_ready
 from tests.acceptance.webhook import Webhook

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.acceptance.load import Load, webhook_failures
-from tests.acceptance.results import FIGURE
+from tests.acceptance.rows import FIGURE
 from tests.acceptance.space import Space
 from tests.acceptance.webhook import MUTATING_NAME, Webhook
 from tests.cluster.api import Api

@@ -21,6 +21,7 @@ from app.model.fields import Json
 from app.model.pods import BOOST_KEY_PREFIX
 from app.ports import (
     CRON_JOBS,
+    LEASES,
     MUTATING_WEBHOOKS,
     PODS,
     SECRETS,
@@ -31,6 +32,7 @@ from app.ports import (
 from tests import make
 from tests.acceptance import definitions
 from tests.acceptance.asked import Question, asked, forbidden, unused
+from tests.acceptance.electing import cpu_of, vpa_of
 from tests.acceptance.gadgets import gadget, install
 from tests.acceptance.installed import Installed, account, installed_from, notes
 from tests.acceptance.load import owned_pod, reference
@@ -38,7 +40,7 @@ from tests.acceptance.logs import Logs
 from tests.acceptance.process import halted
 from tests.acceptance.refusing import refusing
 from tests.acceptance.rights import NAMESPACE
-from tests.acceptance.space import SMALL, boost, mode, new_space, workload
+from tests.acceptance.space import SMALL, boost, item_of, mode, new_space, workload
 from tests.acceptance.templates import AS_THE_BASE, charted
 from tests.acceptance.test_doctor import expired
 from tests.acceptance.webhook import SECRET
@@ -46,12 +48,13 @@ from tests.cluster.programs import eventually
 
 GATES: Final = "--feature-gates=InPlace=true,CPUStartupBoost=true"
 VALUES: Final = {
+    "roleLeases": True,
     "admissionController": {"extraArgs": [GATES]},
     "recommender": {
         "extraArgs": ["--recommender-interval=1s", "--checkpoints-gc-interval=5s", GATES]
     },
     "updater": {
-        "extraArgs": ["--updater-interval=1s", GATES],
+        "extraArgs": ["--updater-interval=1s", "--former-leader-shrinks-after=1s", GATES],
         "proveByTrial": True,
         "vpaSummaries": True,
     },
@@ -63,6 +66,7 @@ EXTERNAL: Final = ("enabled=true", "cpuMetric=cpu", "memoryMetric=memory")
 # What the page tries and does without: Leases are read by their names then, and how long the
 # certificate lives is told to those who may read the Secret.
 DONE_WITHOUT: Final = ("vpa-page: list leases", "vpa-page: get secrets")
+ON: Final = ("trials", "summaries", "role-leases", "role-usage")  # by these values
 _LONG_SECONDS: Final = 240.0
 
 
@@ -136,6 +140,24 @@ class Story:
             return any(key.startswith(BOOST_KEY_PREFIX) for key in marks)
 
         self.until(are_boosted, "pods are boosted")
+
+    def leaders_by_a_lease(self) -> None:
+        """Let a Lease change hands, so that one pod grows and another one may shrink."""
+        space = new_space(self.admin, "leases")
+        for role, sizes in (("leader", "300m/300Mi"), ("follower", "200m/200Mi")):
+            found = vpa_of("hamster", role, "InPlaceOrRecreate")
+            space.create({**found, "spec": {**found["spec"], **ELSEWHERE}})
+            space.recommend({"hamster": sizes}, found["metadata"]["name"])
+        space.deployment(SMALL, replicas=2)
+        for pod in space.pods(2):
+            name = pod["metadata"]["name"]
+            spec = {"holderIdentity": name, "leaseDurationSeconds": 3600}
+            self.admin.apply(item_of(LEASES, "hamster", space.name, spec=spec))
+
+            def leads(name: str = name) -> bool:
+                return cpu_of(self.admin.get(PODS, space.name, name)) == 300
+
+            self.until(leads, f"{name} has a leader's size")
 
     def usage(self) -> None:
         """Let usage be remembered, be asked for, and be forgotten."""
@@ -255,6 +277,7 @@ def story(installed: Installed) -> Story:
     found.scaled_objects()
     found.pods_with_wrong_sizes()
     found.boosted_pods()
+    found.leaders_by_a_lease()
     found.usage()
     found.people_who_ask()
     found.people_who_look()
@@ -268,9 +291,9 @@ def story(installed: Installed) -> Story:
 @pytest.mark.parametrize("component", RIGHTS)
 def test_each_right_is_needed(story: Story, component: str) -> None:
     """Whatever a process may do it has wanted to do, by verb, resource and name."""
-    rights = [*RIGHTS[component]]
-    if component == "updater":
-        rights += [OPTIONS[name].right for name in ("trials", "summaries")]
+    asked_for = (OPTIONS[name] for name in ON)
+    more = [option.right for option in asked_for if component in option.components]
+    rights = [*RIGHTS[component], *more]
 
     def look() -> bool:
         left = list(unused(rights, story.questions(component)))

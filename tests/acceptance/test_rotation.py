@@ -28,8 +28,8 @@ from app.runtime.election import lease, micro_time
 from tests.acceptance.cluster import Cluster, reached_as
 from tests.acceptance.load import Load, webhook_failures
 from tests.acceptance.logs import Logs
-from tests.acceptance.results import FIGURE
 from tests.acceptance.rights import NAMESPACE
+from tests.acceptance.rows import FIGURE
 from tests.acceptance.space import Space, item_of
 from tests.acceptance.webhook import (
     ELECTION,
