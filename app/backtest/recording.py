@@ -109,6 +109,11 @@ class Recording:
         """When the last step ends."""
         return self.start + self.step * self.count
 
+    def part(self, first: int, last: int) -> Recording:
+        """Return the steps from the first one on, up to the last one, which is left out."""
+        arrays = {measure: found[:, first:last] for measure, found in self.arrays()}
+        return Recording(self.start + first * self.step, self.step, self.rows, **arrays)
+
     def measured(self, measure: str) -> Measured:
         """Return the array of a measure."""
         found: Measured = getattr(self, measure)

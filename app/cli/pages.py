@@ -78,7 +78,7 @@ PURPOSES: Final[dict[str, tuple[type, str]]] = {
     ),
     "choose": (
         BacktestSettings,
-        "Choose settings by recorded usage; only what is surely better than the present ones.",
+        "Choose settings by recorded usage, if some were better in most of it.",
     ),
     "certs": (CertsSettings, "Make a CA and a serving certificate; valid ones are kept."),
     "manifests": (ManifestsSettings, "Print manifests to apply to a cluster."),
@@ -214,7 +214,10 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
         ),
     ),
     "choose": (
-        ("plumbline choose shop.npz", "the best of twelve settings, if it is surely better"),
+        (
+            "plumbline choose shop.npz",
+            "the best of twelve settings, if it wins most parts",
+        ),
         (
             "plumbline choose shop.npz --price-core=0.03 --price-gib=0.004",
             "by what a core and a GiB cost in an hour",

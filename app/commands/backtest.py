@@ -10,14 +10,15 @@ from typing import Final
 
 import numpy as np
 
-from app.backtest.core.recorded_fleet import has_owner
-from app.backtest.core.setting_outcomes import (
+from app.backtest.core.days import (
     LEAST_DAYS,
     WARM_UP_DAYS,
     missing_days,
-    outcomes,
-    quality,
+    trimmed,
+    usage_days,
 )
+from app.backtest.core.recorded_fleet import has_owner
+from app.backtest.core.setting_outcomes import outcomes, quality
 from app.backtest.core.walk import walked
 from app.backtest.recording import Recording, load_recording
 from app.commands.backtest_flags import BacktestFormat, BacktestSettings
@@ -92,18 +93,17 @@ def recorded(settings: BacktestSettings, clock: Clock, notes: list[str]) -> Reco
     found = load_recording(path)
     if not any(map(has_owner, found.rows)):
         raise BadSetting(f"{path}: there is no container of a known workload in it")
-    return found
+    return trimmed(found)
 
 
 def too_short(recording: Recording, least_days: int) -> Report | None:
     """Return what is said of a history that is too short, None of one that is not."""
-    missing = missing_days(recording.count * recording.step, least_days)
+    missing = missing_days(recording, least_days)
     if not missing:
         return None
-    days = recording.count * recording.step / 86_400
     told = (
-        f"the history is {days:.1f} days long, and {missing:.1f} days are missing: it takes one "
-        f"day in which everything is learned, and {least_days} that are counted"
+        f"usage is known of {usage_days(recording):.1f} days, and {missing:.1f} days are missing: "
+        f"it takes one day in which everything is learned, and {least_days} that are counted"
     )
     return Report(Text([line(told)]), [{"missingDays": missing}], [], is_bad=True)
 

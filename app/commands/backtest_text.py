@@ -13,6 +13,7 @@ from app.backtest.core.setting_outcomes import (
     SettingOutcome,
 )
 from app.backtest.core.settings import AS_IT_WAS
+from app.commands.backtest_settings import UPSTREAM
 from app.model.fields import Json
 from app.model.text import percent
 from app.output import Line, Piece, Table, Text, Tone, line, table_lines
@@ -60,11 +61,13 @@ def _change(word: str, change: Interval | None) -> str:
     share = abs(change.value)
     if share < _LITTLE:
         return f"as much {word}"
-    sign = "more" if change.value > 0 else "less"
+    changed = f"{percent(share)} {'more' if change.value > 0 else 'less'} {word}"
+    if change.least is None or change.most is None:
+        return changed
     least, most = sorted(
         (bound if change.value > 0 else -bound) * 100 for bound in (change.least, change.most)
     )
-    return f"{percent(share)} {sign} {word} ({least:.0f} to {most:.0f}%)"
+    return f"{changed} ({least:.0f} to {most:.0f}%)"
 
 
 def _more(number: int, word: str) -> str:
@@ -109,7 +112,7 @@ def below(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> Iterat
 
 def _told(outcomes: Sequence[SettingOutcome]) -> SettingOutcome:
     """Return the outcome that the sentence is about: the first set, else the present flags."""
-    return next((one for one in outcomes if one.flags), outcomes[1])
+    return next((one for one in outcomes[2:] if one.name != UPSTREAM), outcomes[1])
 
 
 def html(title: str, first: str, outcomes: Sequence[SettingOutcome], notes: Sequence[str]) -> Text:
@@ -201,6 +204,8 @@ def doubts(quality: HistoryQuality) -> Iterator[str]:
         yield (
             f"of {names}{rest} the results are a lower bound: limits may have cut off what was used"
         )
+    if quality.empty_days:
+        yield f"{counted(quality.empty_days, 'day')} without any usage, left out"
     if quality.gap_share >= _LITTLE:
         yield f"{percent(quality.gap_share)} of samples are missing and left out"
     if quality.unknown_owners:
@@ -212,6 +217,7 @@ def items(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> list[J
     history: Json = {
         "days": quality.days,
         "workloads": quality.workloads,
+        "emptyDays": quality.empty_days,
         "gapShare": quality.gap_share,
         "cutOffShare": quality.cut_off_share,
         "lowerBounds": list(map(str, quality.lower_bounds)),

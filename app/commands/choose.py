@@ -1,4 +1,4 @@
-"""Which settings to use for a fleet, by its own history, if any are surely better than now."""
+"""Which settings to use for a fleet, by its own history, if any are better than now."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from app.backtest.core.choice import (
     Turn,
     choose,
 )
+from app.backtest.core.days import WARM_UP_DAYS
 from app.backtest.core.recorded_fleet import has_owner
 from app.backtest.core.setting_outcomes import (
-    WARM_UP_DAYS,
     HistoryQuality,
     SettingOutcome,
     outcomes,
@@ -29,7 +29,7 @@ from app.backtest.core.settings import Setting
 from app.backtest.core.walk import Floor, walked
 from app.commands.backtest import draws, recorded, too_short
 from app.commands.backtest_flags import BacktestFormat, BacktestSettings
-from app.commands.backtest_settings import compared, given_by, prices_of
+from app.commands.backtest_settings import UPSTREAM, compared, given_by, prices_of
 from app.commands.backtest_text import doubts, html, items, sentence, table
 from app.commands.replaying.printing import Bar
 from app.model.errors import BadSetting
@@ -49,7 +49,8 @@ PROFILES: Final = tuple(
 )
 _DAYS_A_MONTH: Final = 30.4
 _KEEP: Final = (
-    "Keep what you have: no other setting was surely better in two of three parts of the history."
+    "Keep what you have: no other setting was better in two of three parts of the history by more "
+    "than one standard error."
 )
 
 
@@ -74,7 +75,7 @@ def choose_report(settings: BacktestSettings, clock: Clock) -> Report:
     days = draws(len(scores.days) - WARM_UP_DAYS)
     found = outcomes(scores, profiles, days, prices, base=1)
     history = quality(scores, sum(not has_owner(one) for one in recording.rows))
-    kept = [one for one in floors if choice.proposed in one.less] if choice.proposed else []
+    kept = floors if choice.proposed else []
     answer = list(_answer(choice, found, history))
     rest = [*_turns(choice.turns, profiles), *_kept(kept), *doubts(history)]
     body = Text([*answer, line(""), *table_lines(table(found)), line(""), *map(line, rest)])
@@ -99,8 +100,15 @@ def profiles_of(settings: BacktestSettings) -> list[Setting]:
             "are compared, as among many some are good by chance"
         )
     present, *found = compared(settings, sets or PROFILES)
-    others = [one for one in found if one.flags and one.rules != present.rules]
-    return [present, *others][:MOST_PROFILES]
+    others = [one for one in found if one.name != UPSTREAM]
+    if sets:
+        for text, one in zip(sets, others, strict=True):
+            if one.mode != present.mode:
+                raise BadSetting(f"--set={text}: flags are chosen, not modes; backtest has both")
+            if one.rules == present.rules:
+                raise BadSetting(f"--set={text}: is what the present flags say")
+    different = [one for one in others if one.rules != present.rules]
+    return [present, *different][:MOST_PROFILES]
 
 
 def _answer(
@@ -137,7 +145,7 @@ def _kept(floors: Sequence[Floor]) -> Iterator[str]:
     for one in floors:
         yield (
             f"set minAllowed.memory of container {one.container} of {one.workload} to "
-            f"{size(one.memory_bytes)}: with less it was killed"
+            f"{size(one.memory_bytes)}, which it had when it was killed"
         )
 
 

@@ -9,10 +9,11 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from app.backtest.core.blocks import steps_a_round
+from app.backtest.core.days import missing_days, trimmed
 from app.backtest.core.past_hours import HourlyWalk, PastHours
 from app.backtest.core.recorded_fleet import Fleet, RecordedWorkload, has_owner, parts
 from app.backtest.core.scores import Measure
-from app.backtest.core.setting_outcomes import missing_days, reserved
+from app.backtest.core.setting_outcomes import reserved
 from app.backtest.core.settings import AS_IT_WAS, Given, Setting
 from app.backtest.recording import Recording, load_recording
 from app.commands.backtest_settings import PRESENT, given_in, with_usual
@@ -51,7 +52,7 @@ class RecordedPast:
         settings: Sequence[Setting],
         bounds: PastBounds = _USUAL,
     ) -> None:
-        self._recording = recording
+        self._recording = trimmed(recording)
         self._name = name
         self._settings = settings
         self._bounds = bounds
@@ -81,7 +82,7 @@ class RecordedPast:
 
     def _why_not(self) -> str:
         recording = self._recording
-        if missing := missing_days(recording.count * recording.step):
+        if missing := missing_days(recording):
             return f"{self._about()} {missing:.1f} days are missing for anything to be said."
         if self._is_over:
             told = f"{len(self._found)} of {len(self._recorded)} workloads are computed"
@@ -96,7 +97,7 @@ class RecordedPast:
 
     def _walked(self, given: Given) -> Iterator[None]:
         recording = self._recording
-        if missing_days(recording.count * recording.step):
+        if missing_days(recording):
             return
         for fleet in parts(recording.rows, self._bounds.rows):
             yield from self._part(fleet, given)

@@ -55,8 +55,8 @@ def printed(report: Report, output: Output = Output.TABLE) -> str:
 
 @pytest.fixture(scope="module")
 def steady(tmp_path_factory: pytest.TempPathFactory) -> str:
-    """Write seven days of a container that uses a tenth of what it has."""
-    told = recording(count=7 * DAY, cpu=0.1, memory=200 * 2**20, cpu_request=1)
+    """Write fourteen days of a container that uses a tenth of what it has."""
+    told = recording(count=14 * DAY, cpu=0.1, memory=200 * 2**20, cpu_request=1)
     told.memory_request[:], told.memory_limit[:] = 2**31, 2**32
     told.cpu[0, ::2] = 0.12
     path = tmp_path_factory.mktemp("steady") / "steady.npz"
@@ -77,12 +77,14 @@ def test_the_sentence_comes_first(steady: str) -> None:
     usual = printed(backtest_report(settings(steady), CLOCK)).splitlines()
     assert usual[0] == (
         "With the present flags you would have reserved 86% less CPU (86 to 86%) and 88% less "
-        "memory (88 to 88%) with no more kills and no resize, over 6 days; 0% of samples were cut "
+        "memory (88 to 88%) with no more kills and no resize, over 13 days; 0% of samples were cut "
         "off by limits."
     )
     told = printed(backtest_report(settings(steady, "--set=target-cpu-percentile=0.5"), CLOCK))
     assert told.startswith("With CPU p50 you would have reserved 8")
     assert told.endswith("to use CPU p50:\n  --target-cpu-percentile=0.5")
+    told = printed(backtest_report(settings(steady, "--set=update-mode=Off"), CLOCK))
+    assert told.startswith("With mode Off you would have reserved as much CPU and as much memory")
 
 
 def test_formats(steady: str) -> None:
@@ -92,7 +94,7 @@ def test_formats(steady: str) -> None:
     names = ["as it was", PRESENT, "mode Initial"]
     assert [item["setting"] for item in items] == names
     assert list(shown(report, Output.NAME)) == names
-    assert items[0]["cpu"]["reservedCoreHours"] == pytest.approx(6 * 24)
+    assert items[0]["cpu"]["reservedCoreHours"] == pytest.approx(13 * 24)
     assert items[2]["cpu"]["change"]["value"] == 0
     assert items[0]["history"]["workloads"] == 1
     header = next(shown(report, Output.CSV))
@@ -105,7 +107,7 @@ def test_prices_make_a_column(steady: str, tmp_path: Path) -> None:
     flags = settings(steady, "--price-core=2", "--price-gib=0.5")
     table = printed(backtest_report(flags, CLOCK)).splitlines()
     assert table[2].split()[-1] == "COST"
-    assert table[3].split()[-1] == f"{6 * 24 * (2 + 2 * 0.5):.2f}"
+    assert table[3].split()[-1] == f"{13 * 24 * (2 + 2 * 0.5):.2f}"
     file = tmp_path / "prices.yaml"
     file.write_text("core: 1\ngib: 0\nnamespaces: {shop: {core: 2, gib: 0.5}}\n")
     told = printed(backtest_report(settings(steady, f"--price-file={file}"), CLOCK)).splitlines()
@@ -247,7 +249,7 @@ def test_a_recording_without_workloads(tmp_path: Path) -> None:
         backtest_report(settings(str(path)), CLOCK)
 
 
-@pytest.mark.parametrize(("report", "days"), [(backtest_report, 1.0), (choose_report, 5.0)])
+@pytest.mark.parametrize(("report", "days"), [(backtest_report, 1.0), (choose_report, 11.0)])
 def test_too_little_history(report: object, days: float, tmp_path: Path) -> None:
     """It is told how much is missing, and no number."""
     path = tmp_path / "short.npz"
@@ -255,7 +257,7 @@ def test_too_little_history(report: object, days: float, tmp_path: Path) -> None
     assert callable(report)
     found = report(settings(str(path)), CLOCK)
     assert found.is_bad
-    assert printed(found).startswith(f"the history is 2.0 days long, and {days} days are missing")
+    assert printed(found).startswith(f"usage is known of 2.0 days, and {days} days are missing")
     assert found.items == [{"missingDays": days}]
 
 
@@ -304,15 +306,15 @@ def test_what_is_kept(steady: str) -> None:
     """What reserves more for nothing is not proposed."""
     found = choose_report(settings(steady, "--set=recommendation-margin-fraction=0.5"), CLOCK)
     told = printed(found)
-    assert told.startswith("Keep what you have: no other setting was surely better")
+    assert told.startswith("Keep what you have: no other setting was better in two of three parts")
     assert "part 1 of 3: the present flags were the best of the other two parts" in told
     assert found.items[0]["proposed"] is None
     assert found.items[0]["flags"] == []
 
 
 def test_killed_containers_keep_what_they_need(tmp_path: Path) -> None:
-    """What the proposed flags would not give is told as minAllowed."""
-    told = recording(count=8 * DAY, cpu=0.1, memory=300 * 2**20, cpu_request=1)
+    """What a container had is told as minAllowed, also if the flags give it today."""
+    told = recording(count=13 * DAY, cpu=0.1, memory=300 * 2**20, cpu_request=1)
     told.memory_request[:] = told.memory_limit[:] = 2**30
     told.oom_kills[0, 3] = 1
     save_recording(told, path := tmp_path / "killed.npz")
@@ -324,6 +326,20 @@ def test_killed_containers_keep_what_they_need(tmp_path: Path) -> None:
     assert found.items[0]["minAllowed"] == [
         {"workload": "shop/Deployment/web", "container": "app", "memory": 2**30}
     ]
+
+
+@cases(
+    "text problem",
+    {
+        "a mode": ("update-mode=Recreate", "flags are chosen, not modes; backtest has both"),
+        "nothing new": ("target-cpu-percentile=0.9", "is what the present flags say"),
+    },
+)
+def test_sets_that_cannot_be_chosen(text: str, problem: str) -> None:
+    """What would be left out of the comparison is refused."""
+    with pytest.raises(BadSetting) as found:
+        profiles_of(settings("x.npz", f"--set={text}"))
+    assert str(found.value) == f"--set={text}: {problem}"
 
 
 def test_at_most_twelve() -> None:
@@ -373,6 +389,7 @@ LESS = "50% less CPU (40 to 60%) and 50% less memory (40 to 60%)"
         "none more": (told(), "with no more kills and 7 resizes a week"),
         "evictions": (told(evictions_a_day=2.0), "and 14 evictions a week"),
         "no resize": (told(resizes_a_day=0.0), "and no resize, over"),
+        "few days": (told(cpu=replace(told().cpu, change=Interval(-0.5))), "50% less CPU and 50%"),
     },
 )
 def test_sentences(one: SettingOutcome, sentence_part: str) -> None:
@@ -383,10 +400,15 @@ def test_sentences(one: SettingOutcome, sentence_part: str) -> None:
 def test_doubts() -> None:
     """What cannot be believed is told, and nothing if all can be."""
     names = tuple(RecordedWorkload("shop", "Deployment", name) for name in "abcde")
-    found = list(doubts(replace(BELIEVED, gap_share=0.02, lower_bounds=names, unknown_owners=1)))
+    found = list(
+        doubts(
+            replace(BELIEVED, gap_share=0.02, lower_bounds=names, unknown_owners=1, empty_days=1)
+        )
+    )
     assert found == [
         "of shop/Deployment/a, shop/Deployment/b, shop/Deployment/c and 2 more the results are a "
         "lower bound: limits may have cut off what was used",
+        "1 day without any usage, left out",
         "2% of samples are missing and left out",
         "unknown owner: 1 container, left out",
     ]

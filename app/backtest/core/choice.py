@@ -1,4 +1,4 @@
-"""Which of several profiles to use for a fleet, if any is surely better than what there is.
+"""Which of several profiles to use for a fleet, if any is better than what there is.
 
 Strategy: days after the warm-up are three parts. Each is judged once, by the profile that was best
 on the two others. A profile is proposed only if it was chosen and won in two of three turns, each
@@ -20,13 +20,14 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from app.backtest.core.days import WARM_UP_DAYS
 from app.backtest.core.scores import Measure, Scores
-from app.backtest.core.setting_outcomes import WARM_UP_DAYS, Price, Prices, resampled
+from app.backtest.core.setting_outcomes import Price, Prices, resampled
 from app.recommender.core.histograms import Floats, Indexes
 
 MOST_PROFILES: Final = 12
 PARTS: Final = 3
-LEAST_PART_DAYS: Final = 2
+LEAST_PART_DAYS: Final = 4
 UNMET_WEIGHT: Final = 9.0  # of usage beyond a request, beside what is reserved for nothing
 USUAL_PRICES: Final = Prices(Price(core=1.0, gib=0.13))  # what clouds charge, in cores
 
@@ -45,7 +46,7 @@ class Turn(NamedTuple):
 
     @property
     def is_won(self) -> bool:
-        """Whether the chosen profile was surely better."""
+        """Whether the chosen profile was better by more than one standard error."""
         return self.chosen != 0 and self.gain > self.error and self.more_kills <= 0
 
 
@@ -83,7 +84,8 @@ def choose(scores: Scores, profiles: Sequence[int], prices: Prices, draw: Draw) 
         gains = lost[0, judged] - lost[best, judged]
         means = resampled(gains, draw(len(judged))) / len(judged)
         more = int((kills[best, judged] - kills[0, judged]).sum())
-        turns.append(Turn(best, float(gains.mean()), float(means.std()), more))
+        error = means.std() * np.sqrt(len(judged) / (len(judged) - 1))  # drawn days spread less
+        turns.append(Turn(best, float(gains.mean()), float(error), more))
     return Choice(_proposed(turns), tuple(turns))
 
 

@@ -13,9 +13,10 @@ from typing import Final
 import numpy as np
 
 from app.backtest.core.blocks import steps_a_round
+from app.backtest.core.days import WARM_UP_DAYS
 from app.backtest.core.recorded_fleet import Fleet, RecordedWorkload
 from app.backtest.core.scores import GIB
-from app.backtest.core.setting_outcomes import WARM_UP_DAYS, quality
+from app.backtest.core.setting_outcomes import quality
 from app.backtest.core.settings import Given, Setting
 from app.backtest.core.walk import Walk
 from app.backtest.recording import Measured, Recording

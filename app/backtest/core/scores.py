@@ -52,6 +52,7 @@ class Scores:
     steps: Counts  # container steps of each workload in which there was a container
     gaps: Counts  # of them, without usage
     cut_off: Counts  # of them, in which a limit may have cut usage off
+    empty_days: int = 0  # of which no usage is known; they are left out of the days
 
     def of(self, setting: int, first_day: int = 0) -> Floats:
         """Return the sums of a setting over all workloads, by day."""
@@ -61,12 +62,17 @@ class Scores:
 
 def together(parts: Sequence[Scores]) -> Scores:
     """Return the scores of a fleet that was walked in parts, of which there is at least one."""
+    days = np.concatenate([part.days for part in parts], axis=2)
+    steps = days[:, RECORDED, :, [Measure.CPU_STEPS, Measure.MEMORY_STEPS]].sum(axis=(0, 2))
+    steps[0] += 1  # the day in which everything is learned stays
+    known = steps > 0
     return Scores(
         tuple(one for part in parts for one in part.workloads),
-        np.concatenate([part.days for part in parts], axis=2),
+        days[known],
         np.concatenate([part.steps for part in parts]),
         np.concatenate([part.gaps for part in parts]),
         np.concatenate([part.cut_off for part in parts]),
+        int(np.count_nonzero(~known)),
     )
 
 

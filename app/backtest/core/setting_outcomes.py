@@ -12,24 +12,26 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from app.backtest.core.days import WARM_UP_DAYS
 from app.backtest.core.recorded_fleet import RecordedWorkload
 from app.backtest.core.scores import RECORDED, Measure, Scores
 from app.backtest.core.settings import AS_IT_WAS, Setting
 from app.recommender.core.histograms import Floats, Indexes
 
-WARM_UP_DAYS: Final = 1  # for which nothing is counted
-LEAST_DAYS: Final = 2  # that are counted
 LOWER_BOUND_SHARE: Final = 0.01  # of a workload's steps that may be cut off
 
+INTERVAL_DAYS: Final = 7  # that are counted, before anything is said about certainty
+
 _CERTAIN: Final = (2.5, 97.5)  # percentiles of an interval that holds with 95 %
+_NORMAL: Final = 1.959964  # standard deviations of such an interval, of a normal distribution
 
 
 class Interval(NamedTuple):
-    """A number, and between what it lies with 95 % certainty."""
+    """A number, and between what it lies with 95 % certainty, if that can be said."""
 
     value: float
-    least: float
-    most: float
+    least: float | None = None
+    most: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,11 +97,7 @@ class HistoryQuality:
     cut_off_share: float  # of the others, in which a limit may have cut usage off
     lower_bounds: tuple[RecordedWorkload, ...]  # of which results are no more than that
     unknown_owners: int  # containers that belong to no known workload
-
-
-def missing_days(seconds: int, least_days: int = LEAST_DAYS) -> float:
-    """Return how many days of history are missing for anything to be said, 0 if none are."""
-    return max(WARM_UP_DAYS + least_days - seconds / 86_400, 0.0)
+    empty_days: int = 0  # without any usage, which are left out
 
 
 def outcomes(
@@ -146,6 +144,7 @@ def quality(scores: Scores, unknown_owners: int) -> HistoryQuality:
         cut_off_share=cut_off / max(steps - gaps, 1),
         lower_bounds=tuple(scores.workloads[at] for at in bounds.tolist()),
         unknown_owners=unknown_owners,
+        empty_days=scores.empty_days,
     )
 
 
@@ -188,11 +187,30 @@ def _resource(
 
 def _change(days: Floats, was: Floats, draws: Indexes) -> Interval | None:
     """Return by which share what was reserved has changed."""
-    drawn = resampled(was, draws)
-    if not was.sum() or not drawn.all():
+    if not was.sum():
         return None
-    least, most = np.percentile(resampled(days, draws) / drawn - 1, _CERTAIN).tolist()
-    return Interval(float(days.sum() / was.sum() - 1), least, most)
+    value = float(days.sum() / was.sum() - 1)
+    if len(days) < INTERVAL_DAYS:
+        return Interval(value)
+    drawn = resampled(was, draws)
+    changes = resampled(days, draws)[drawn > 0] / drawn[drawn > 0] - 1
+    least, most = (np.percentile(changes, _CERTAIN) - value) * widening(len(days)) + value
+    return Interval(value, float(least), float(most))
+
+
+def widening(days: int) -> float:
+    """Return by how much an interval from days that were drawn is too narrow.
+
+    Few days spread less than all that there could have been, and how much they spread is not known
+    exactly either: that is Student's distribution, by Cornish and Fisher's expansion.
+    """
+    free, normal = days - 1, _NORMAL
+    student = (
+        normal
+        + (normal**3 + normal) / (4 * free)
+        + (5 * normal**5 + 16 * normal**3 + 3 * normal) / (96 * free**2)
+    )
+    return float(np.sqrt(days / free)) * student / normal
 
 
 def _worst(scores: Scores, setting: int) -> RecordedWorkload | None:

@@ -14,18 +14,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from app.backtest.core.blocks import Block, blocks
+from app.backtest.core.days import Days
 from app.backtest.core.learning import Learning, Recommended
 from app.backtest.core.recorded_fleet import Fleet, RecordedWorkload, parts
 from app.backtest.core.scores import GIB, Scores, Tally, killed, together
 from app.backtest.core.settings import Given, Setting
 from app.backtest.core.updating import THOUSANDTHS, Killed, Updating
 from app.backtest.recording import Recording
+from app.model.quantity import MEMORY
 from app.recommender.core.histograms import Flags, Floats
 from app.recommender.core.moments import SECOND, span
-from app.recommender.core.tables import UNCAPPED
 from app.updater.core.rules import UpdateRules
 
-DAY_SECONDS: Final = 86_400
 _HOUR_SECONDS: Final = 3_600.0
 _MOST_ROWS: Final = 2000  # of a part
 _UNITS: Final = np.array([1.0, GIB])  # from cores and bytes to what is scored
@@ -55,11 +55,6 @@ def walked(
     return together(scores), floors
 
 
-def whole_days(recording: Recording) -> int:
-    """Return how many days there are; what is left belongs to the last one."""
-    return max(recording.count * recording.step // DAY_SECONDS, 1)
-
-
 class Kill(NamedTuple):
     """A container that was killed for memory, in the recording or under a setting."""
 
@@ -69,12 +64,11 @@ class Kill(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Floor:
-    """What a container had that was killed for memory in the recording."""
+    """What a container had that was killed for memory, and that its VPA does not ask for."""
 
     workload: RecordedWorkload
     container: str
     memory_bytes: int
-    less: frozenset[int]  # settings that would recommend less in the end
 
 
 class Walk:
@@ -92,15 +86,16 @@ class Walk:
         """Begin; with `keeps_killed` no container is recommended less than what killed it."""
         self.recommended: list[Recommended] = []  # at the end of the last hour, by setting
         self._recording = recording
+        self._given = given
         self._fleet = fleet
         self._settings = settings
         self._rules = UpdateRules()
         self._keeps_killed = keeps_killed
         self._learning = Learning(fleet, settings, given)
         self._updating = Updating(fleet, settings, given, self._rules)
-        self._days = whole_days(recording)
+        self._days = Days(recording)
         step_hours = recording.step / _HOUR_SECONDS
-        self._tally = Tally(fleet, len(settings) + 1, self._days, step_hours)
+        self._tally = Tally(fleet, len(settings) + 1, self._days.count, step_hours)
         self.is_there: Flags = np.zeros(len(fleet.rows), dtype=np.bool_)  # in the last step
         self._requested: Floats = np.zeros(len(fleet.rows))  # bytes in the recording, a step ago
         # Cores and GiB by setting and row; first those of the recording.
@@ -113,17 +108,20 @@ class Walk:
         return self._tally.scores()
 
     def floors(self) -> list[Floor]:
-        """Return what containers needed that were killed, and which settings recommend less."""
+        """Return what containers had that were killed, if no VPA makes sure that they keep it."""
         fleet, found = self._fleet, list[Floor]()
         for line, memory in sorted(self._floors.items()):
-            less = frozenset(
-                setting
-                for setting, each in enumerate(self.recommended)
-                for at in np.flatnonzero(each.lines == line).tolist()
-                if each.shows[at, 1] and each.amounts[at, 1, UNCAPPED] < memory * THOUSANDTHS
+            workload, name = fleet.workloads[fleet.line_workloads[line]], fleet.containers[line]
+            policy = self._given.vpa(workload).policy(name)
+            least, most = (
+                one[MEMORY].milli // THOUSANDTHS if one and MEMORY in one else usual
+                for one, usual in (
+                    (policy and policy.min_allowed, 0),
+                    (policy and policy.max_allowed, memory),
+                )
             )
-            workload = fleet.workloads[fleet.line_workloads[line]]
-            found.append(Floor(workload, fleet.containers[line], memory, less))
+            if least < min(memory, most):
+                found.append(Floor(workload, name, min(memory, most)))
         return found
 
     def hours(self) -> Iterator[int]:
@@ -166,11 +164,8 @@ class Walk:
 
     def _end_day(self, step: int) -> None:
         """Sum up the day that ends with a step of the recording, if one does."""
-        day, next_day = (
-            min(each * self._recording.step // DAY_SECONDS, self._days - 1)
-            for each in (step, step + 1)
-        )
-        if day != next_day or step == self._last_step:
+        day = self._days.of(step)
+        if day != self._days.of(step + 1) or step == self._last_step:
             self._tally.end_day(day, self._updating.resizes, self._updating.evictions)
             self._updating.resizes[:] = 0
             self._updating.evictions[:] = 0
@@ -181,8 +176,9 @@ class Walk:
         """Let a setting learn of a kill; tell whether it asks for more memory."""
         setting, row = kill
         if self._keeps_killed and block.kills[step][row]:
-            line, memory = int(self._fleet.lines[row]), int(block.limits[step][row, 1])
-            memory = max(memory, int(self._requested[row]), self._floors.get(line, 0))
+            line, had = int(self._fleet.lines[row]), int(block.limits[step][row, 1])
+            used = int(block.memory[step][row])
+            memory = max(had, int(self._requested[row]), used, self._floors.get(line, 0))
             self._floors[line] = memory
             self._learning.raise_least(setting, line, memory)
         requested = self._requested_by(kill, block, step)

@@ -15,6 +15,7 @@ from app.backtest.core.scores import Measure, Scores, together
 from app.backtest.core.settings import Given, Setting
 from app.backtest.core.walk import Walk
 from app.backtest.recording import MEASURES, RecordedContainer, Recording
+from app.model.fields import Json
 from app.model.update_modes import UpdateMode
 from app.recommender.core.rules import AggregationRules, RecommenderRules
 from tests import make
@@ -141,3 +142,23 @@ def test_no_less_than_what_killed(most: str | None, expected: int) -> None:
         assert list(walk.hours())
         least[keeps_killed] = walk.recommended[0].amounts[0, 1, 0] // 1000
     assert least == {False: 250 * MI, True: expected}
+
+
+@cases(
+    "limit policy expected",
+    {
+        "its limit": (800, {}, [800]),
+        "what it used, without request and limit": (0, {}, [50]),
+        "a minimum that is too low": (800, {"min_allowed": {"memory": "799Mi"}}, [800]),
+        "a minimum that is enough": (800, {"min_allowed": {"memory": "800Mi"}}, []),
+        "no more than a maximum": (800, {"max_allowed": {"memory": "700Mi"}}, [700]),
+    },
+)
+def test_what_was_killed_needs_a_minimum(limit: int, policy: Json, expected: list[int]) -> None:
+    """Flags alone promise nothing for next month, so what a container had is to be its minimum."""
+    told = recording((WEB,), count=48, cpu=0.1, memory=50 * MI, cpu_request=1)
+    told.memory_limit[:], told.oom_kills[0, 3] = limit * MI, 1
+    given = Given({WORKLOAD: make.vpa(policies=[make.policy_json("*", **policy)])})
+    walk = Walk(told, fleet_of(told.rows), [USUAL], given, keeps_killed=True)
+    assert list(walk.hours())
+    assert [one.memory_bytes for one in walk.floors()] == [each * MI for each in expected]
