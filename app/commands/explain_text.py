@@ -64,7 +64,7 @@ def _present(
     yield line("New pods (webhook)", Tone.STRONG)
     if "noPods" in item and item["creation"] is not None:
         yield from _indented([line("no running pod; by the template of the workload", Tone.FAINT)])
-    yield from _indented(_creation(item["creation"]))
+    yield from _indented(_creation(item["creation"], item["name"] if is_vpa else ""))
     yield ()
     yield line("Running pods (updater)", Tone.STRONG)
     yield from _indented(
@@ -160,10 +160,12 @@ def _range(resource: str, low: str | None, high: str | None) -> Piece:
     return most if low == high or high is None else Piece(f"{least.text}-{most.text}")
 
 
-def _creation(creation: Json | None) -> Iterator[Line]:
+def _creation(creation: Json | None, of_vpa: str) -> Iterator[Line]:
     if creation is None:
         yield line("no running pod, and no template that is known", Tone.FAINT)
         return
+    if of_vpa not in ("", creation.get("vpa", {}).get("name", of_vpa)):  # as a leader's
+        yield line(creation["message"], Tone.CAREFUL)
     containers = creation.get("containers")
     if containers is None:
         yield line(f"what its author wrote ({creation['reason']}): {creation['message']}")

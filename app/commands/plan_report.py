@@ -17,6 +17,7 @@ from app.diagnosis.gathering import (
 )
 from app.diagnosis.written_vpas import problems_of, sentences
 from app.model.errors import BadSetting
+from app.model.pod_roles import role_names
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot
 from app.output import Piece, Report, Table, Tone, line
@@ -29,7 +30,8 @@ from app.updater.flags import update_rules
 from app.updater.updater import OwnerLookupPlanner
 from app.updater.work_queue import RateLimits, within_rates
 
-_COLUMNS: Final = ("POD", "VPA", "ACTION", "REASON", "WHY")
+_ROLE: Final = "ROLE"
+_COLUMNS: Final = ("POD", "VPA", _ROLE, "ACTION", "REASON", "WHY")
 _CHANGES: Final = " -> "  # stands in each sentence that says what changes
 _TONES: Final = {
     Action.EVICT: Tone.CAREFUL,
@@ -64,7 +66,7 @@ def plan_report(settings: PlanSettings, clock: Clock) -> Report:
         where = f"in namespace {namespace}; -A looks at all namespaces" if namespace else "anywhere"
         notes.append(f"no pod under a VPA was found {where}")
     names = [f"pod/{decision.pod}" for decision in found]
-    table = decisions_table(found, has_namespaces=not namespace)
+    table = decisions_table(found, seen.snapshot, has_namespaces=not namespace)
     items = list(map(decision_json, found))
     told = sentences(problems, _vpas_asked_about(settings, seen.snapshot, namespace, found))
     return Report(table, items, names, notes, told, is_partial=bool(seen.unread))
@@ -142,19 +144,31 @@ def _check_asked(namespace: str, vpas: Sequence[str], snapshot: Snapshot) -> Non
             raise is_absent("VPA", name, namespace, known)
 
 
-def decisions_table(decisions: Sequence[Decision], *, has_namespaces: bool) -> Table:
+def decisions_table(
+    decisions: Sequence[Decision], snapshot: Snapshot, *, has_namespaces: bool
+) -> Table:
     """Return decisions for people: a row for each pod, and how many there are of each action."""
-    columns = (*(("NAMESPACE",) if has_namespaces else ()), *_COLUMNS)
+    roles = [_role(one, snapshot) for one in decisions]
+    shown = [name for name in _COLUMNS if name != _ROLE or any(roles)]
+    columns = (*(("NAMESPACE",) if has_namespaces else ()), *shown)
     rows = [
-        (*((Piece(one.namespace),) if has_namespaces else ()), *_cells(one)) for one in decisions
+        (*((Piece(one.namespace),) if has_namespaces else ()), *(cells[name] for name in shown))
+        for one, role in zip(decisions, roles, strict=True)
+        for cells in [dict(zip(_COLUMNS, _cells(one, role), strict=True))]
     ]
     below = [line(_counted(decisions))] if decisions else []
     return Table(columns, rows, below, ends_in_sentences=True)
 
 
-def _cells(decision: Decision) -> Iterator[Piece]:
+def _role(decision: Decision, snapshot: Snapshot) -> str:
+    pod = snapshot.of(decision.namespace).pods.get(decision.pod)
+    return role_names(pod) if pod is not None else ""
+
+
+def _cells(decision: Decision, role: str) -> Iterator[Piece]:
     yield Piece(decision.pod)
     yield Piece(decision.vpa or "-")
+    yield Piece(role or "-")
     yield Piece(str(decision.action), _TONES.get(decision.action, Tone.PLAIN))
     yield Piece(str(decision.reason))
     yield Piece(_why(decision) or "-")

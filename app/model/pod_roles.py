@@ -308,6 +308,11 @@ def leads(pod: Pod) -> bool:
     return any(role.leads for role in pod.roles)
 
 
+def role_names(pod: Pod) -> str:
+    """Return what roles a pod has by Leases; empty if it has none."""
+    return ", ".join(role.value for role in pod.roles)
+
+
 def why_roles(pod: Pod) -> str:
     """Return what roles a pod has by Leases, and why; empty if it has none."""
     return "; ".join(role.why for role in pod.roles)

@@ -36,6 +36,7 @@ def embedded_page(settings: RunSettings, runtime: Runtime, folder: Path) -> Proc
         f"--vpa-object-namespace={real.namespace}",
         f"--address={address(serving.host, serving.page)}",
         f"--refresh={_REFRESH}s",
+        "--role-leases",
         f"--use-admission-controller-status={'false' if real.dry_run else 'true'}",
         *([f"--recording={settings.pace.recording}"] if settings.pace.recording else []),
         *(f"--feature-gates={gate}=true" for gate in sorted(settings.features.gates.enabled)),

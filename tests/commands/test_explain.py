@@ -385,6 +385,20 @@ def test_a_role_by_a_lease(tmp_path: Path) -> None:
     assert f"\n    {HELD}" in text(found(tmp_path, items, "vpa/web"))
 
 
+def test_a_new_pod_does_not_lead(tmp_path: Path) -> None:
+    """Of the VPA of leaders it is said that another one sizes pods that are created."""
+    follower = make.vpa_json(
+        "follower",
+        annotations={"plumbline/role-lease": "role=web"},
+        selector={"matchLabels": {"role": "follower"}},
+        mode="InPlaceOrRecreate",
+    )
+    items = by_lease(make.lease_json("web-1_4f5c"), follower)
+    sentence = "VPA follower targets StatefulSet/web, with role=follower by its Lease"
+    assert f"New pods (webhook)\n  {sentence}\n" in text(found(tmp_path, items, "vpa/web"))
+    assert sentence not in text(found(tmp_path, items, "vpa/follower"))
+
+
 # --- a cluster
 
 

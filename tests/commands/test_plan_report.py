@@ -110,6 +110,35 @@ def test_a_table_is_for_people(tmp_path: Path) -> None:
     assert lines(tmp_path, cluster())[0].startswith("NAMESPACE  POD    VPA")
 
 
+def by_lease() -> list[Json]:
+    """Return pods of which one leads by a Lease, and the VPAs of leader and followers."""
+    pods, workload = cluster(count=3)[:3], make.workload_json(replicas=3)
+    vpas = [
+        make.vpa_json(
+            role,
+            annotations={"plumbline/role-lease": "role=web"},
+            selector={"matchLabels": {"role": role}},
+            recommendations=[recommended("100m/100Mi = =")],
+        )
+        for role in ("leader", "follower")
+    ]
+    return [*pods, workload, *vpas, make.lease_json("web-1_4f5c")]
+
+
+def test_roles(tmp_path: Path) -> None:
+    """Where Leases give pods roles the table has a column for them, and each item says why."""
+    table = lines(tmp_path, by_lease(), "-ndefault")
+    assert [line.split()[:4] for line in table[:-1]] == [
+        ["POD", "VPA", "ROLE", "ACTION"],
+        ["web-0", "follower", "follower", "None"],
+        ["web-1", "leader", "leader", "None"],
+        ["web-2", "follower", "follower", "None"],
+    ]
+    told = [item["role"] for item in about(tmp_path, by_lease()).items]
+    why = "because Lease default/web is held by web-1_4f5c since 09:00"
+    assert told == [f"{role}, {why}" for role in ("follower", "leader", "follower")]
+
+
 def test_a_terminal_wraps_why(tmp_path: Path) -> None:
     """On a narrow terminal the reason stands whole below its pod; wide rows stay as they are."""
     report = about(tmp_path, cluster(), "-ndefault")

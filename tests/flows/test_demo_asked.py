@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
 from tests.cases import cases
+from tests.cluster.programs import free_port
 
 ROOT = Path(__file__).parents[2]
 SECONDS = 60.0
-PORTS = ("port", "admission-port", "recommender-port", "updater-port", "page-port")
-FREE_PORTS = [f"--{name}=0" for name in PORTS]
+LEADS = re.compile(
+    r"leader, because Lease shop/orders is held by orders-0_[-0-9a-f]{36} since 10:00"
+)
+NAMES = ("port", "admission-port", "recommender-port", "updater-port", "page-port")
+PORTS = {name: free_port() for name in NAMES}
+FLAGS = [f"--{name}={port}" for name, port in PORTS.items()]
 
 
 def words(*more: str) -> list[str]:
@@ -28,7 +35,7 @@ def temporary(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     """Run the demo; return the folder for temporary files, in which only it runs."""
     folder = tmp_path_factory.mktemp("demo")
     with subprocess.Popen(
-        words("run", *FREE_PORTS),
+        words("run", *FLAGS),
         cwd=ROOT,
         env={**os.environ, "TMPDIR": str(folder)},
         stdout=subprocess.PIPE,
@@ -75,6 +82,37 @@ def test_the_demo_can_be_asked(temporary: Path, question: list[str], text: str) 
         assert "warning: vpa/catalog -n shop: " in line or "$ kubectl -n shop patch hpa" in line
     assert text in output
     assert "serious" not in output
+
+
+@cases(
+    "question",
+    {
+        "plan": (["plan", "-o=json"],),
+        "explain, of the pod": (["explain", "pod/orders-0"],),
+        "explain, of its VPA": (["explain", "orders-leader"],),
+    },
+)
+def test_commands_say_who_leads(temporary: Path, question: list[str]) -> None:
+    """What tells of a pod says which role it has by a Lease, and why."""
+    assert LEADS.search(asked(temporary, *question, "--demo")[1])
+
+
+@cases(
+    "port path",
+    {
+        "decisions": ("updater-port", "/v1/decisions?pod=orders-0"),
+        "recommendations": ("recommender-port", "/v1/namespaces/shop/pods/orders-0"),
+        "the fleet": ("page-port", "/fleet.json"),
+        "the page of the VPA": ("page-port", "/namespaces/shop/vpas/orders-leader"),
+        "the page of the pod": ("page-port", "/namespaces/shop/pods/orders-0.json"),
+    },
+)
+def test_servers_say_who_leads(temporary: Path, port: str, path: str) -> None:
+    """The same stands in what processes and page answer."""
+    assert temporary.exists()
+    answer = httpx.get(f"http://localhost:{PORTS[port]}{path}", timeout=SECONDS)
+
+    assert (answer.status_code, bool(LEADS.search(answer.text))) == (200, True)
 
 
 def test_without_a_demo(tmp_path: Path) -> None:

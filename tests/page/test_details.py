@@ -80,6 +80,27 @@ def test_a_role(tmp_path: Path) -> None:
     assert charts(found, f"{VPA}.json")["CPU of app"] == []
 
 
+def test_a_role_by_a_lease(tmp_path: Path) -> None:
+    """The pages of workload and pod, and their JSON, say which role a pod has and why."""
+    selector = {"matchLabels": {"role": "leader"}}
+    objects = shop(make.lease_json("web-0_4f5c"), selector=selector)
+    for one in objects:
+        if one["kind"] == "VerticalPodAutoscaler":
+            one["metadata"]["annotations"] = {"plumbline/role-lease": "role=web"}
+    found = shown(tmp_path, *objects)
+    why = "leader, because Lease default/web is held by web-0_4f5c since 09:00"
+
+    assert f"<dt>Role</dt><dd>{why} (" in answer(found, VPA).text
+    told = answer(found, f"{VPA}.json").json()
+    assert (told["row"]["aboutRole"], [one["role"] for one in told["pods"]]) == (why, [why])
+    assert f"It is {why}." in answer(found, POD).text
+    assert answer(found, f"{POD}.json").json()["turns"][0]["role"] == why
+    badge = f'<span class="badge" title="{why}">leader</span>'
+    assert badge in answer(found, "/").text
+    rows = [answer(found, f"/fleet.json?words={word}").json() for word in ("leader", "follower")]
+    assert [one["found"] for one in rows] == [1, 0]
+
+
 def test_a_pod(tmp_path: Path) -> None:
     """A pod has charts of its own."""
     assert charts(shown(tmp_path, *shop()), f"{POD}.json")["CPU of app"] == [100]

@@ -15,9 +15,10 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Final
 
-from app.model.pod_roles import given_labels
+from app.model.pod_roles import RoleProblem, given_labels
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
+from app.recommender.core.status import ConditionType
 from app.updater.core.decisions import Action, Decision, Reason
 from app.updater.core.events import counted
 
@@ -120,7 +121,26 @@ def status_of(view: NamespaceView, decided: Sequence[Decision]) -> Status:
 def without_pods(vpa: Vpa, decided_at: datetime | None) -> Status:
     """Say whether there are no pods, or the updater has not looked since there is a VPA."""
     is_seen = decided_at is not None and (vpa.created is None or vpa.created < decided_at)
-    return Status(_IDLE, "no pods" if is_seen else "not yet seen")
+    return no_pods(vpa) if is_seen else Status(_IDLE, "not yet seen")
+
+
+def no_pods(vpa: Vpa) -> Status:
+    """Say that there are no pods, or that nobody knows which of them are meant."""
+    reason, message = role_unknown(vpa) or ("", "")
+    if reason in ("", RoleProblem.NOT_READ):
+        return Status(_IDLE, "no pods")
+    return Status(_BLOCKED, f"{_WORDS[_BLOCKED]}role unknown", why=message)
+
+
+def role_unknown(vpa: Vpa) -> tuple[str, str] | None:
+    """Return why it is not known which pod leads by a Lease, None if it is, or not asked for.
+
+    What its processes say in a condition counts before what it seems here.
+    """
+    for one in vpa.conditions:
+        if one.type == ConditionType.ROLE_UNKNOWN and one.status == "True":
+            return one.reason, one.message
+    return vpa.role_problem
 
 
 def upcoming_text(decision: Decision) -> str:

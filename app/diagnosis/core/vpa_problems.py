@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 from app.admission.core.overlap import Disjointness
 from app.admission.core.validate import Phase, review_vpa
+from app.diagnosis.core.attention import role_unknown
 from app.diagnosis.core.facts import Finding, Level
 from app.diagnosis.core.members import FoundByNamespace, VpaKey
 from app.model.fields import Json, Object
@@ -28,7 +29,6 @@ from app.model.snapshot import NamespaceView, Snapshot
 from app.model.text import nearest
 from app.model.vpa import VPA_GROUP, VPA_KIND, ContainerPolicy, Vpa
 from app.model.workloads import Absent, Failed, LookupResult, Workload
-from app.recommender.core.status import ConditionType
 from app.sandbox.schema import prune, schema_problems
 from app.sizing.horizontal import scale_point, way_out
 
@@ -274,12 +274,9 @@ def _of(amounts: Quantities | None, resource: str) -> Quantity | None:
 
 
 def _roles_unknown(vpa: Vpa) -> Iterator[_Flaw]:
-    """Tell that it is not known which pod leads, as its processes say, or as it seems here."""
-    said = (one for one in vpa.conditions if one.type == ConditionType.ROLE_UNKNOWN)
-    found = [(one.reason, one.message) for one in said if one.status == "True"]
-    if vpa.role_problem is not None and not found:
-        found = [vpa.role_problem]
-    for reason, message in found:
+    """Tell that it is not known which pod leads."""
+    if (found := role_unknown(vpa)) is not None:
+        reason, message = found
         yield _Flaw(Level.WARNING, f"it is not known which pod leads: {message} ({reason})")
 
 

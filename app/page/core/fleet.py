@@ -192,7 +192,8 @@ def _is_wanted(row: WorkloadRow, query: FleetQuery, now: datetime) -> bool:
         return False
     if query.only is not None and not _is_only(row, query.only, now):
         return False
-    text = f"{row.namespace}/{row.workload or ''} {row.vpa} {row.mode} {' '.join(row.badges)}"
+    marks = " ".join((*row.badges, *row.roles))
+    text = f"{row.namespace}/{row.workload or ''} {row.vpa} {row.mode} {marks}"
     return all(word in text.lower() for word in query.words.lower().split())
 
 

@@ -18,6 +18,8 @@ from app.diagnosis.core.attention import (
     Attention,
     Status,
     leading,
+    no_pods,
+    role_unknown,
     status_of,
 )
 from app.diagnosis.core.comparisons import (
@@ -28,6 +30,7 @@ from app.diagnosis.core.comparisons import (
 )
 from app.diagnosis.core.uncovered import TopWorkload
 from app.model.kinds import ObjectKey
+from app.model.pod_roles import why_roles
 from app.model.pods import Pod
 from app.model.quantity import CPU, MEMORY, Quantity
 from app.model.snapshot import NamespaceView
@@ -74,6 +77,7 @@ class Badge(StrEnum):
 
     HORIZONTAL = "HPA"
     ROLE = "role"
+    ROLE_UNKNOWN = "role unknown"  # which pod leads by a Lease
     BOOST = "boost"
     PROOF = "proof pending"
 
@@ -93,6 +97,8 @@ class WorkloadRow:
     status: Status  # the same in words
     reasons: tuple[tuple[str, int], ...] = ()  # how many pods have which
     badges: tuple[Badge, ...] = ()
+    roles: tuple[str, ...] = ()  # of its pods by a Lease
+    about_role: str = ""  # why they have it, or why it is not known
     confidence: float | None = None  # days of history, of the container that has the least
     as_of: datetime | None = None  # the latest sign that the recommendation is kept up
     held: tuple[str, ...] = ()  # why resources stay as they are: an HPA scales by them
@@ -169,7 +175,7 @@ def _vpa_row(vpa: Vpa, decided: Sequence[Decision], facts: NamespaceFacts) -> Wo
     pods = controlled_pods(view, decided)
     compared = list(vpa_comparisons(vpa, pods, view, facts.histories))
     first = leading(decided) if decided else None
-    status = status_of(view, decided) if decided else Status(Attention.IDLE, "no pods")
+    status = status_of(view, decided) if decided else no_pods(vpa)
     counts = Counter(str(one.reason) for one in decided)
     confidences = [one.confidence for one in compared if one.confidence is not None]
     return WorkloadRow(
@@ -184,6 +190,8 @@ def _vpa_row(vpa: Vpa, decided: Sequence[Decision], facts: NamespaceFacts) -> Wo
         status=replace(status, why=status.why or (compared[0].problem if compared else "")),
         reasons=tuple(counts.most_common()),
         badges=tuple(_badges(vpa, pods, decided, view)),
+        roles=tuple(sorted({role.value for pod in pods for role in pod.roles})),
+        about_role=_about_role(vpa, pods),
         confidence=min(confidences, default=None),
         as_of=max(filter(None, (one.as_of for one in compared)), default=None),
         held=tuple(one.sentence for one in holding_metrics(vpa, vpa.recommendation or ())),
@@ -196,14 +204,26 @@ def _badges(
 ) -> Iterator[Badge]:
     if holding_metrics(vpa, vpa.recommendation or ()):
         yield Badge.HORIZONTAL
-    if vpa.selector is not None or (
-        vpa.target is not None and len(view.rivals(vpa.target.key)) > 1
-    ):
+    if role_unknown(vpa) is not None:
+        yield Badge.ROLE_UNKNOWN
+    elif not any(pod.roles for pod in pods) and _has_role(vpa, view):
         yield Badge.ROLE
     if any(pod.boosted_containers for pod in pods):
         yield Badge.BOOST
     if any(one.needs_proof or one.reason is Reason.PROOF_PENDING for one in decided):
         yield Badge.PROOF
+
+
+def _has_role(vpa: Vpa, view: NamespaceView) -> bool:
+    """Whether a VPA is for some pods of its target only."""
+    has_rivals = vpa.target is not None and len(view.rivals(vpa.target.key)) > 1
+    return vpa.selector is not None or has_rivals
+
+
+def _about_role(vpa: Vpa, pods: Iterable[Pod]) -> str:
+    """Return why it is not known which pod leads, or why the pods have their role."""
+    unknown = role_unknown(vpa)
+    return unknown[1] if unknown is not None else next(filter(None, map(why_roles, pods)), "")
 
 
 def last_kill(pods: Iterable[Pod]) -> datetime | None:

@@ -80,6 +80,7 @@ class PodTurn:
     action: str
     reason: str
     message: str
+    role: str = ""  # what the pod is by a Lease, and why
     advice: str = ""
     until: datetime | None = None  # when it may change by itself
     next: PodTurn | None = None  # what follows then
@@ -246,6 +247,7 @@ def _turn(pod: str, one: Json) -> PodTurn:
         action=one["action"],
         reason=one["reason"],
         message=one["message"],
+        role=one.get("role", ""),
         advice=one.get("advice", ""),
         until=datetime.fromisoformat(until) if until else None,
         next=_turn(pod, one["next"]) if "next" in one else None,

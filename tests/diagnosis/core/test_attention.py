@@ -119,3 +119,19 @@ def test_without_pods(created: timedelta, *, decided: bool, text: str) -> None:
     vpa = make.vpa(created=NOW + created)
 
     assert without_pods(vpa, NOW if decided else None).text == text
+
+
+@cases(
+    "status text",
+    {
+        "it is not known who leads": ("True", "blocked: role unknown"),
+        "it is": ("False", "no pods"),
+    },
+)
+def test_without_a_known_leader(status: str, text: str) -> None:
+    """A VPA has no pods as long as nobody knows which of them leads, and says why."""
+    told = {"type": "RoleUnknown", "status": status, "reason": "NoLease", "message": "no Lease"}
+    vpa = make.vpa(created=NOW - timedelta(minutes=1), status={"conditions": [told]})
+    found = without_pods(vpa, NOW)
+
+    assert (found.text, found.why) == (text, "no Lease" if status == "True" else "")

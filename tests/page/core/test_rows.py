@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from datetime import timedelta
 
+from app.diagnosis.core.attention import Attention
 from app.diagnosis.core.uncovered import TopWorkload, top_workloads
 from app.model.fields import Json
 from app.model.kinds import ObjectKey
@@ -119,6 +120,37 @@ def test_what_an_hpa_holds(vpa: Json, held: tuple[str, ...]) -> None:
     hpa = make.hpa_json(make.metric_json("cpu", 80))
     (found,) = rows(make.workload_json(), vpa, hpa)
     assert (found.held, Badge.HORIZONTAL in found.badges) == (held, bool(held))
+
+
+def by_lease(*leases: Json) -> list[WorkloadRow]:
+    """Return the rows of a leader and a follower that are told apart by a Lease."""
+    found = []
+    for role in ("leader", "follower"):
+        annotations = {"plumbline/role-lease": "role=web"}
+        selector = {"matchLabels": {"role": role}}
+        found.append(make.vpa_json(role, annotations=annotations, selector=selector))
+    pods = [make.running_json(make.pod_json(name=f"web-{index}")) for index in range(3)]
+    return rows(*pods, make.workload_json(replicas=3), *found, *leases)
+
+
+def test_roles_by_a_lease() -> None:
+    """A row names the role that its pods have by a Lease, and why."""
+    follower, leader = by_lease(make.lease_json("web-1_4f5c"))
+    why = "because Lease default/web is held by web-1_4f5c since 09:00"
+
+    assert (leader.pods, leader.roles, leader.about_role) == (1, ("leader",), f"leader, {why}")
+    assert (follower.pods, follower.roles) == (2, ("follower",))
+    assert follower.about_role == f"follower, {why}"
+    assert Badge.ROLE not in leader.badges
+
+
+def test_a_role_that_is_not_known() -> None:
+    """Where nobody knows who leads, rows have no pods and say why, before all others."""
+    for row in by_lease(make.lease_json("api-1_4f5c")):
+        why = "Lease default/web is held by api-1_4f5c, which names no pod of the workload"
+        assert (row.pods, row.roles, row.about_role) == (0, (), why)
+        assert (row.badges, row.status.why) == ((Badge.ROLE_UNKNOWN,), why)
+        assert row.status.level is Attention.BLOCKED
 
 
 def test_a_running_boost_has_a_badge() -> None:
