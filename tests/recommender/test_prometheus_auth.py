@@ -1,6 +1,8 @@
 """Credentials get into requests as each kind of server and cloud wants them.
 
-Strategy: what a cloud answers is recorded, with other secrets; a server on loopback repeats it.
+Strategy: a server on loopback answers what a cloud is documented to answer: AWS STS and container
+credentials as botocore 1.34.99 has them (data/sts, ContainerMetadataFetcher), Google's metadata
+server and Microsoft's token endpoint as google-auth 2.62 and azure-identity 1.9 read them.
 """
 
 from __future__ import annotations
@@ -30,6 +32,8 @@ AT: Final = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 GOOGLE_PATH: Final = "/computeMetadata/v1/instance/service-accounts/default/token"
 STS: Final = """<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/">
   <AssumeRoleWithWebIdentityResult>
+    <SubjectFromWebIdentityToken>system:serviceaccount:kube-system:vpa</SubjectFromWebIdentityToken>
+    <Audience>sts.amazonaws.com</Audience>
     <AssumedRoleUser>
       <Arn>arn:aws:sts::123456789012:assumed-role/vpa/plumbline</Arn>
       <AssumedRoleId>AROACLKWSDQRAOEXAMPLE:plumbline</AssumedRoleId>
@@ -40,6 +44,7 @@ STS: Final = """<AssumeRoleWithWebIdentityResponse xmlns="https://sts.amazonaws.
       <Expiration>2026-03-01T13:00:00Z</Expiration>
       <AccessKeyId>ASgeIAIOSFODNN7EXAMPLE</AccessKeyId>
     </Credentials>
+    <Provider>arn:aws:iam::123456789012:oidc-provider/oidc.example</Provider>
   </AssumeRoleWithWebIdentityResult>
   <ResponseMetadata><RequestId>ad4156e9-bce1-11e2-82e6-6b6efEXAMPLE</RequestId></ResponseMetadata>
 </AssumeRoleWithWebIdentityResponse>"""

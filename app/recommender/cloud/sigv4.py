@@ -59,7 +59,7 @@ def signed_headers(
     canonical = "\n".join(
         (
             request.method,
-            quote(request.path or "/", safe=f"/{_UNRESERVED}"),
+            quote(_normal_path(request.path), safe=f"/{_UNRESERVED}"),
             _canonical_query(request.query),
             *(f"{name}:{headers[name]}" for name in sorted(headers)),
             "",
@@ -73,6 +73,17 @@ def signed_headers(
     credential = f"Credential={keys.access_key}/{day}"
     told = f"{_ALGORITHM} {credential}, SignedHeaders={names}, Signature={signature}"
     return added | {"Authorization": told}
+
+
+def _normal_path(path: str) -> str:
+    """Return a path without parts that lead nowhere, as AWS compares it."""
+    kept: list[str] = []
+    for part in path.split("/"):
+        if part == "..":
+            kept = kept[:-1]
+        elif part not in {"", "."}:
+            kept.append(part)
+    return f"/{'/'.join(kept)}{'/' if kept and path.endswith('/') else ''}"
 
 
 def _canonical_query(query: str) -> str:
