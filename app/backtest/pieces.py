@@ -6,7 +6,7 @@ namespace had. One that is too much is read in halves. What was read before is l
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -109,14 +109,14 @@ def _cut(namespace: str, first: int, until: int, containers: int) -> Iterator[Re
         yield RecordingPiece(namespace, at, min(most, until - at))
 
 
-def joined(span: RecordingSpan, parts: Iterable[Recording]) -> Recording:
+def joined(span: RecordingSpan, parts: Callable[[], Iterable[Recording]]) -> Recording:
     """Return one recording of all parts; what none of them knows stays unknown.
 
-    Two parts may have steps of the same container; the owner that is known last counts.
+    Two parts may have steps of the same container; the owner that is known last counts. Parts are
+    asked for twice, so that no more than one of them need be in memory.
     """
-    kept = list(parts)
     owners: dict[tuple[str, str, str], RecordedContainer] = {}
-    for part in kept:
+    for part in parts():
         for row in part.rows:
             key = (row.namespace, row.pod, row.container)
             if row.owner_kind or key not in owners:
@@ -124,7 +124,7 @@ def joined(span: RecordingSpan, parts: Iterable[Recording]) -> Recording:
     keys = sorted(owners)
     rows = {key: index for index, key in enumerate(keys)}
     found = Recording.unknown(span.start, span.step, span.count, (owners[key] for key in keys))
-    for part in kept:
+    for part in parts():
         first = (part.start - span.start) // span.step
         lines = [rows[row.namespace, row.pod, row.container] for row in part.rows]
         for measure, values in part.arrays():

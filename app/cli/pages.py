@@ -136,6 +136,7 @@ EXAMPLES: Final[dict[str, tuple[tuple[str, str], ...]]] = {
     "report": (
         ("plumbline report -o report.html", "of the cluster of the kubeconfig"),
         ("plumbline report -o report.html --objects cluster.yaml", "by the objects in a file"),
+        ("plumbline report --recording shop.npz", "with what other settings would have requested"),
     ),
     "recommendations": (
         ("plumbline recommendations -n shop", "of one namespace"),

@@ -46,12 +46,7 @@ from app.runtime.metrics_folder import metrics_folder
 from app.updater.flags import UpdaterSettings
 
 PLUGIN: Final = "kubectl-plumbline"  # kubectl finds plugins by such names
-_ASKS_DEMO: Final = (
-    PlanSettings,
-    ExplainSettings,
-    RecommendationsSettings,
-    DoctorSettings,
-)
+_ASKS_DEMO: Final = (PlanSettings, ExplainSettings, RecommendationsSettings, DoctorSettings)
 
 Arguments = Sequence[str]
 S = TypeVar("S")
@@ -198,12 +193,13 @@ def page(settings: PageSettings, _environment: Environment) -> int:
 @_verb(ReportSettings)
 def report(settings: ReportSettings, _environment: Environment) -> int:
     """Write all pages into one file."""
+    from app.commands.page_past import recorded_past
     from app.page.report import write_report
     from app.runtime.clock import SystemClock
     from app.runtime.logs import start_sentences
 
     start_sentences()
-    print(write_report(settings, SystemClock()))
+    print(write_report(settings, SystemClock(), recorded_past(settings)))
     return 0
 
 

@@ -22,7 +22,7 @@ from app.model.kinds import ObjectKey
 from app.model.snapshot import Snapshot
 from app.page.core.charts import LevelKind
 from app.page.core.past import PastAmounts, PastLine, WorkloadPast, past_charts
-from app.page.flags import PageSettings
+from app.page.flags import PageSettings, ReportSettings
 from app.recommender.configuration import amount_rules
 from app.recommender.core.histograms import Floats
 from app.recommender.core.moments import SECOND, moment
@@ -43,7 +43,10 @@ _USUAL: Final = PastBounds()
 
 
 class RecordedPast:
-    """Walks a recording under the present flags and upstream's default."""
+    """Walks a recording under the present flags and upstream's default.
+
+    One that grows still may be short: what was requested is shown, and nothing is summed up yet.
+    """
 
     def __init__(
         self,
@@ -51,11 +54,15 @@ class RecordedPast:
         name: str,
         settings: Sequence[Setting],
         bounds: PastBounds = _USUAL,
+        *,
+        is_growing: bool = False,
     ) -> None:
         self._recording = trimmed(recording)
         self._name = name
         self._settings = settings
         self._bounds = bounds
+        self._missing = missing_days(self._recording)
+        self._is_growing = is_growing
         self._recorded = {
             RecordedWorkload(one.namespace, one.owner_kind, one.owner_name)
             for one in recording.rows
@@ -81,9 +88,8 @@ class RecordedPast:
         return self._found.get(workload) or WorkloadPast(self._why_not())
 
     def _why_not(self) -> str:
-        recording = self._recording
-        if missing := missing_days(recording):
-            return f"{self._about()} {missing:.1f} days are missing for anything to be said."
+        if self._missing and not self._is_growing:
+            return f"{self._about()} {self._missing:.1f} days are missing for anything to be said."
         if self._is_over:
             told = f"{len(self._found)} of {len(self._recorded)} workloads are computed"
             return f"{self._about()} {told}; this is not among them."
@@ -96,10 +102,9 @@ class RecordedPast:
         return f"{self._name}: {days:.1f} days, {begin:%Y-%m-%d %H:%M} to {end:%Y-%m-%d %H:%M} UTC."
 
     def _walked(self, given: Given) -> Iterator[None]:
-        recording = self._recording
-        if missing_days(recording):
+        if self._missing and not self._is_growing:
             return
-        for fleet in parts(recording.rows, self._bounds.rows):
+        for fleet in parts(self._recording.rows, self._bounds.rows):
             yield from self._part(fleet, given)
             if len(self._found) >= self._bounds.workloads:
                 return
@@ -125,12 +130,15 @@ class RecordedPast:
             dict(zip(_LEVELS[: len(names)], told.requested, strict=True)),
             told.kills,
         )
+        charts = past_charts(amounts, self._name)
+        if self._missing:
+            about = f"{self._about()} {self._missing:.1f} more days are needed to sum it up."
+            return WorkloadPast(about, (), charts)
         lines = [_line(name, sums) for name, sums in zip(names, told.sums, strict=True)]
-        about = self._about() + _LOWER_BOUND * told.is_lower_bound
-        return WorkloadPast(about, lines, past_charts(amounts, self._name))
+        return WorkloadPast(self._about() + _LOWER_BOUND * told.is_lower_bound, lines, charts)
 
 
-def recorded_past(settings: PageSettings) -> RecordedPast | None:
+def recorded_past(settings: PageSettings | ReportSettings) -> RecordedPast | None:
     """Return what walks the recording that flags name, None if they name none.
 
     Raises:
@@ -139,12 +147,20 @@ def recorded_past(settings: PageSettings) -> RecordedPast | None:
     path = settings.past.recording
     if path is None:
         return None
+    return RecordedPast(load_recording(path), path.name, shown_settings(settings))
+
+
+def shown_settings(settings: PageSettings | ReportSettings) -> list[Setting]:
+    """Return the settings that a page compares: its recommender's flags, and upstream's default.
+
+    Raises:
+        BadSetting: a flag is wrong.
+    """
     rules = amount_rules(
         settings.estimation, settings.aggregation, settings.format, settings.post_processing
     )
     is_per_vpa = FeatureGate.PER_VPA_CONFIG in settings.deciding.gates
-    present = Setting(PRESENT, replace(rules, per_vpa_config=is_per_vpa))
-    return RecordedPast(load_recording(path), path.name, with_usual(present))
+    return with_usual(Setting(PRESENT, replace(rules, per_vpa_config=is_per_vpa)))
 
 
 def _line(name: str, sums: Floats) -> PastLine:

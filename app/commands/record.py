@@ -67,7 +67,7 @@ def record_report(settings: RecordSettings, clock: Clock, pause: Wait | None = N
         pieces = planned_pieces(found.sizes, time.count, kept)
         recorder = Recorder(servers, found.names, time, found.sizes, folder)
         read = recorder.record(pieces, clock, partial(_show, bar), pause)
-    recording = joined(time, folder.recordings())
+    recording = joined(time, folder.recordings)
     save_recording(recording, path)
     folder.remove()
     notes = [*found.notes, *_notes(recording, read)]

@@ -126,7 +126,20 @@ class Details:
         )
         question = UsageQuestion(namespace, escaped([name]), shown, picture.now)
         charts = self._charts(picture, question, levels, pod_marks(pod) if pod is not None else ())
-        return replace(workload_view(told, row), charts=charts)
+        return replace(
+            workload_view(told, row), charts=charts, past=self._past_of_pod(picture, pod, vpa)
+        )
+
+    def _past_of_pod(self, picture: Picture, pod: Pod | None, vpa: str) -> WorkloadPast | None:
+        """Return the past of a pod's workload."""
+        if self._past is None or pod is None:
+            return None
+        view = picture.snapshot.of(pod.namespace)
+        if vpa in view.vpas:
+            return self._past_of_vpa(view.vpas[vpa])
+        tops = pods_by_top(view, [one.key for one in picture.tops.get(pod.namespace, ())])
+        key = next((key for key, pods in tops.items() if pod in pods), None)
+        return None if key is None else self._past.of(pod.namespace, key)
 
     def _past_of_vpa(self, vpa: Vpa) -> WorkloadPast | None:
         """Return the past of a VPA's workload; of a role none, as recordings know no labels."""

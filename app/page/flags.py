@@ -134,3 +134,8 @@ class ReportSettings(LookSettings):
     """All that writing a report can be told."""
 
     file: ReportFile
+    past: RecordingFlags
+    estimation: EstimationFlags
+    aggregation: AggregationFlags
+    format: FormatFlags
+    post_processing: PostProcessingFlags

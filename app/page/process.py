@@ -108,6 +108,7 @@ class Process:
         self, settings: PageSettings, source: Source, past: PastSettings | None = None
     ) -> None:
         self._source = source
+        self.past = past
         serving, clock = settings.serving, SystemClock()
         registry = new_registry()
         limits = LimitReport(registry)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.resources import files
@@ -18,12 +18,13 @@ from typing import Final
 from app.model.errors import Unavailable
 from app.model.text import size
 from app.model.times import rfc3339
-from app.page.core.charts import Drawing
+from app.page.core.charts import Chart, Drawing
 from app.page.core.installation import banners
 from app.page.core.rows import WorkloadRow
 from app.page.core.usage_series import coarser
 from app.page.core.workload import WorkloadView
 from app.page.flags import ReportSettings
+from app.page.pasts import PastSettings
 from app.page.pictures import Pictures, decision_rules
 from app.page.process import source_of
 from app.page.rendering import Templates
@@ -47,7 +48,7 @@ class _Part:
     page: ShownPage
 
 
-def write_report(settings: ReportSettings, clock: Clock) -> str:
+def write_report(settings: ReportSettings, clock: Clock, past: PastSettings | None = None) -> str:
     """Write the file; return a sentence about it.
 
     Raises:
@@ -58,7 +59,9 @@ def write_report(settings: ReportSettings, clock: Clock) -> str:
         source.start()
         try:
             _await(pictures, clock)
-            site = Site(pictures)
+            site = Site(pictures, past)
+            while past is not None and not past.tick(site.picture().snapshot):
+                pass  # it goes on where it was
             body = report_html(site)
         finally:
             source.stop()
@@ -128,11 +131,17 @@ def _workload(site: Site, row: WorkloadRow) -> ShownPage | None:
         return None
     if not isinstance(page.view, WorkloadView):
         return page
-    charts = [
+    view, past = page.view, page.view.past
+    if past is not None:
+        past = replace(past, charts=_smaller(past.charts))
+    return replace(page, view=replace(view, charts=_smaller(view.charts), past=past))
+
+
+def _smaller(charts: Sequence[Chart]) -> list[Chart]:
+    return [
         replace(one, usage=coarser(one.usage, _POINTS)) if one.usage is not None else one
-        for one in page.view.charts
+        for one in charts
     ]
-    return replace(page, view=replace(page.view, charts=charts))
 
 
 def _section(part: _Part, templates: Templates, anchors: Mapping[str, str]) -> str:

@@ -66,10 +66,11 @@ def run(settings: RunSettings, stream: TextIO, environment: Mapping[str, str]) -
             running.enter_context(_errors_shown(mode.feed))
             running.callback(mode.stop)
             mode.start()
-            if isinstance(mode, InMemoryMode) and settings.pace.record is not None:
-                history = RunHistory(mode.runtime, mode.cluster)
-                running.enter_context(history.kept(settings.pace.record))
-            page = running.enter_context(_shown(mode, settings, Path(name)))
+            history = None
+            if isinstance(mode, InMemoryMode):
+                history = RunHistory(mode.runtime, mode.cluster, settings.pace.record)
+                running.enter_context(history.watching())
+            page = running.enter_context(_shown(mode, settings, Path(name), history))
             tries = [page, _try(Path(name), _opened(mode, scripts, settings, stopping))]
             if isinstance(mode, InMemoryMode):
                 running.enter_context(_readable(mode, Path(name), settings.features.gates))
@@ -118,9 +119,11 @@ def _opened(
 
 
 @contextmanager
-def _shown(mode: RunMode, settings: RunSettings, folder: Path) -> Iterator[str]:
+def _shown(
+    mode: RunMode, settings: RunSettings, folder: Path, history: RunHistory | None
+) -> Iterator[str]:
     """Show everything in a browser as well; yield where."""
-    page = embedded_page(settings, mode.runtime, folder)
+    page = embedded_page(settings, mode.runtime, folder, history)
     page.start()
     try:
         yield f"Page: {page.url}"

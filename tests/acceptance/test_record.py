@@ -233,8 +233,8 @@ def test_an_hour_of_the_sandbox(tmp_path: Path) -> None:
             load="cpu: constant 100m, memory: leaking 60Mi 600Mi, noise: 0",
         )
     )
-    history = RunHistory(SimulatedRuntime(sandbox), sandbox.cluster)
-    with history.kept(tmp_path / "seen.npz"):
+    history = RunHistory(SimulatedRuntime(sandbox), sandbox.cluster, tmp_path / "seen.npz")
+    with history.watching():
         for _ in range(3600 // SCRAPE):
             sandbox.advance(SCRAPE)
             scrape(written, sandbox.cluster, int(sandbox.clock.now().timestamp()), used)

@@ -68,7 +68,7 @@ def test_joined() -> None:
     late = recording([WEB], cpu=2.0)
     other = recording([WEB._replace(pod="web-2")], cpu=3.0)
     late = type(late)(START + 4 * STEP, STEP, late.rows, *(values for _, values in late.arrays()))
-    found = joined(RecordingSpan(START, STEP, 10), [early, late, other])
+    found = joined(RecordingSpan(START, STEP, 10), lambda: [early, late, other])
 
     assert found.rows == (WEB, WEB._replace(pod="web-2"))
     nan = np.nan

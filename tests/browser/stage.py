@@ -39,6 +39,7 @@ from app.run.demo_clusters import announced
 from app.run.embedded_page import embedded_page
 from app.run.flags import RunSettings
 from app.run.modes import InMemoryMode
+from app.run.run_history import RunHistory
 from app.run.world import shop_file
 from app.runtime.clock import SystemClock
 from app.runtime.http_server import bound
@@ -73,8 +74,8 @@ class Pages:
 def demo(folder: Path) -> Iterator[tuple[Pages, Pages]]:
     """Serve the demo and, of the same objects, what was written down of it."""
     settings = parse(RunSettings, ["--page-port=0", "--host=127.0.0.1"], {})
-    with in_memory(shop_file()) as mode, _readable(mode, folder):
-        process = embedded_page(settings, mode.runtime, folder)
+    with in_memory(shop_file()) as mode, _readable(mode, folder), _watched(mode) as history:
+        process = embedded_page(settings, mode.runtime, folder, history)
         process._source.start()
         events: list[Json] = []
         for _ in range(int(HOURS * 3600 / _STEP_SECONDS)):
@@ -85,6 +86,14 @@ def demo(folder: Path) -> Iterator[tuple[Pages, Pages]]:
         _record(folder, mode.cluster, events)
         with _served(process, "demo") as live, recorded(folder, mode.clock.now()) as files:
             yield live, files
+
+
+@contextmanager
+def _watched(mode: InMemoryMode) -> Iterator[RunHistory]:
+    """Let the page tell of the demo's own history, as in a run."""
+    history = RunHistory(mode.runtime, mode.cluster)
+    with history.watching():
+        yield history
 
 
 @contextmanager

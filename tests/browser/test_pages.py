@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.browser.driver import Browser
 from tests.browser.looks import faint, origin, unnamed, walk, wide
 from tests.browser.stage import Pages
+from tests.cluster.programs import eventually
 
 WIDTHS = (400, 1000, 1600)
 
@@ -29,6 +30,24 @@ def test_every_page(browser: Browser, pages: Pages) -> None:
 
     browser.listen()
     assert {origin(one.url) for one in browser.requests} == {pages.url}
+
+
+def test_what_other_settings_would_have_requested(browser: Browser, shop: Pages) -> None:
+    """The demo's own history stands on the pages of a workload and of its pods, with its kills."""
+    path = f"{shop.url}/namespaces/shop/vpas/cache"
+    browser.open(path)
+
+    def told() -> str:
+        browser.open(path)
+        return browser.text("#past")
+
+    eventually(lambda: "more days are needed to sum it up" in told(), "the history was walked")
+    names = [one.partition("\n")[0] for one in browser.texts("#past figcaption")]
+    assert names == ["CPU of all pods", "Memory of all pods"]
+    assert browser.count("#past figure .kill") > 0
+    assert "the present flags" in browser.text("#past figure")
+    browser.open(browser.run("return document.querySelector('#pods th a').href"))
+    assert "This run: 0.5 days" in browser.text("#past")
 
 
 def test_a_page_that_is_not_there(browser: Browser, shop: Pages) -> None:

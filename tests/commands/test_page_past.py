@@ -159,6 +159,19 @@ def test_the_page_of_a_workload_has_it(tmp_path: Path) -> None:
     assert "With other settings" not in answer(found, path).text
 
 
+@pytest.mark.parametrize("has_vpa", [True, False])
+def test_the_page_of_a_pod_has_it(tmp_path: Path, *, has_vpa: bool) -> None:
+    """It is that of the pod's workload, with a VPA or without."""
+    objects = [one for one in shop() if has_vpa or one["kind"] != "VerticalPodAutoscaler"]
+    past = ended(of_days(3, tmp_path))
+    pod = next(one["metadata"]["name"] for one in objects if one["kind"] == "Pod")
+    told = answer(pictures(*objects), f"/namespaces/default/pods/{pod}.json", past=past)
+
+    assert told.json()["past"]["lines"][0]["setting"] == AS_IT_WAS
+    page = answer(pictures(*objects), f"/namespaces/default/pods/{pod}", past=past).text
+    assert "With other settings" in page
+
+
 def test_a_role_has_none(tmp_path: Path) -> None:
     """A recording knows no labels, so nothing true can be said of some pods of a workload."""
     found = pictures(*shop(selector={"matchLabels": {"role": "leader"}}))

@@ -17,6 +17,7 @@ from app.page.flags import ReportSettings
 from app.page.report import report_html, write_report
 from app.page.site import Site
 from tests import make
+from tests.commands.test_page_past import of_days
 from tests.page.shown import pictures, shop
 from tests.stepped_clock import SteppedClock
 
@@ -69,6 +70,21 @@ def test_a_file_is_written(tmp_path: Path) -> None:
     assert told.startswith(f"{path}: ")
     assert told.endswith("as of 2026-01-05T10:00:00Z")
     assert "default" in path.read_text()
+
+
+def test_a_recording_stands_in_the_file(tmp_path: Path) -> None:
+    """Each workload has what other settings would have requested, as on its page."""
+    objects, path = tmp_path / "cluster.json", tmp_path / "report.html"
+    objects.write_bytes(orjson.dumps(make.snapshot_json(*shop())))
+    words = [f"--objects={objects}", f"--output={path}", "--at=2026-01-05T10:00:00Z"]
+    past = of_days(3, tmp_path)
+    write_report(parse(ReportSettings, words, {}), SteppedClock(), past)
+    found = path.read_text()
+
+    assert found.count("With other settings") == 1
+    assert "upstream&#39;s default" in found
+    assert "web.npz: 3.0 days" in found
+    assert len(found) < 300_000
 
 
 def test_a_cluster_that_cannot_be_read_is_told(tmp_path: Path) -> None:
