@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from importlib.resources import files
 from typing import Final
 
+from app.backtest.core.recorded_fleet import RecordedWorkload
 from app.backtest.core.setting_outcomes import (
     HistoryQuality,
     Interval,
@@ -48,11 +49,12 @@ def sentence(outcome: SettingOutcome, was: SettingOutcome, quality: HistoryQuali
         if (told := _change(word, each.change))
     ]
     reserved = " and ".join(parts) or "nothing else than before, as nothing was requested"
-    changes = f"{_more(outcome.kills - was.kills, 'kill')} and {_a_week(outcome)}"
+    changes = f"{_kills(outcome)}{',' * bool(outcome.more_kills)} and {_a_week(outcome)}"
     cut_off = f"{percent(quality.cut_off_share)} of samples were cut off by limits"
     days = counted(quality.days, "day")
     name = " and ".join(outcome.name.rsplit(", ", 1))
-    return f"With {name} you would have reserved {reserved} with {changes}, over {days}; {cut_off}."
+    told = f"With {name} you would have reserved {reserved} with {changes}, over {days}; {cut_off}."
+    return " ".join([told, *_shortages(outcome, was)])
 
 
 def _change(word: str, change: Interval | None) -> str:
@@ -70,12 +72,31 @@ def _change(word: str, change: Interval | None) -> str:
     return f"{changed} ({least:.0f} to {most:.0f}%)"
 
 
-def _more(number: int, word: str) -> str:
-    if not number:
-        return f"no more {word}s"
-    return (
-        f"{abs(number)} {'more' if number > 0 else 'fewer'} {word}{'s' if abs(number) > 1 else ''}"
-    )
+def _kills(outcome: SettingOutcome) -> str:
+    """Say how kills changed, and of which workloads there would have been more."""
+    more, fewer = outcome.more_kills, outcome.fewer_kills
+    told = [f"{fewer} fewer kill{'' if fewer == 1 else 's'}"] if fewer else []
+    if more:
+        kills = "" if fewer else f" kill{'' if more == 1 else 's'}"
+        told.append(f"{more} more{kills} of {_named(outcome.killed_more)}")
+    return ", but ".join(told) or "no more kills"
+
+
+def _named(workloads: Sequence[RecordedWorkload]) -> str:
+    names = ", ".join(map(str, workloads[:_MOST_NAMED]))
+    more = len(workloads) - _MOST_NAMED
+    return f"{names} and {more} more" if more > 0 else names
+
+
+def _shortages(outcome: SettingOutcome, was: SettingOutcome) -> Iterator[str]:
+    """Say where more was used than requested more often than before, which is what less costs."""
+    for word, one, before in (
+        ("CPU", outcome.cpu, was.cpu),
+        ("Memory", outcome.memory, was.memory),
+    ):
+        share, other = f"{one.over_share:.1%}", f"{before.over_share:.1%}"
+        if one.over_share > before.over_share and share != other:
+            yield f"{word} would have been short {share} of the time, not {other}."
 
 
 def _a_week(outcome: SettingOutcome) -> str:
@@ -198,12 +219,8 @@ def _worst(outcomes: Sequence[SettingOutcome]) -> Iterator[str]:
 def doubts(quality: HistoryQuality) -> Iterator[str]:
     """Yield what makes results less than certain."""
     if quality.lower_bounds:
-        names = ", ".join(map(str, quality.lower_bounds[:_MOST_NAMED]))
-        more = len(quality.lower_bounds) - _MOST_NAMED
-        rest = f" and {more} more" if more > 0 else ""
-        yield (
-            f"of {names}{rest} the results are a lower bound: limits may have cut off what was used"
-        )
+        names = _named(quality.lower_bounds)
+        yield f"of {names} the results are a lower bound: limits may have cut off what was used"
     if quality.empty_days:
         yield f"{counted(quality.empty_days, 'day')} without any usage, left out"
     if quality.gap_share >= _LITTLE:
@@ -230,6 +247,10 @@ def items(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> list[J
             "cpu": _resource_json(one.cpu, "CoreHours"),
             "memory": _resource_json(one.memory, "GiBHours"),
             "kills": one.kills,
+            "moreKills": {
+                "total": one.more_kills,
+                "workloads": list(map(str, one.killed_more)),
+            },
             "resizesADay": one.resizes_a_day,
             "evictionsADay": one.evictions_a_day,
             "cost": one.cost,

@@ -30,7 +30,7 @@ from app.backtest.core.walk import Floor, walked
 from app.commands.backtest import draws, recorded, too_short
 from app.commands.backtest_flags import BacktestFormat, BacktestSettings
 from app.commands.backtest_settings import UPSTREAM, compared, given_by, prices_of
-from app.commands.backtest_text import doubts, html, items, sentence, table
+from app.commands.backtest_text import counted, doubts, html, items, sentence, table
 from app.commands.replaying.printing import Bar
 from app.model.errors import BadSetting
 from app.model.fields import Json
@@ -77,7 +77,11 @@ def choose_report(settings: BacktestSettings, clock: Clock) -> Report:
     history = quality(scores, sum(not has_owner(one) for one in recording.rows))
     kept = floors if choice.proposed else []
     answer = list(_answer(choice, found, history))
-    rest = [*_turns(choice.turns, profiles), *_kept(kept), *doubts(history)]
+    rest = [
+        *_turns(choice.turns, profiles, "a day, at these prices" if prices else "core hours a day"),
+        *_kept(kept),
+        *doubts(history),
+    ]
     body = Text([*answer, line(""), *table_lines(table(found)), line(""), *map(line, rest)])
     if settings.showing.asked is BacktestFormat.HTML:
         first, *others = ("".join(piece.text for piece in each) for each in answer)
@@ -125,17 +129,17 @@ def _answer(
         yield line(f"It costs {abs(saved):.2f} {'less' if saved > 0 else 'more'} a month.")
 
 
-def _turns(turns: Sequence[Turn], profiles: Sequence[Setting]) -> Iterator[str]:
-    """Yield how each part of the history was judged."""
+def _turns(turns: Sequence[Turn], profiles: Sequence[Setting], unit: str) -> Iterator[str]:
+    """Yield how each part of the history was judged; gains have a unit."""
     for number, turn in enumerate(turns, start=1):
         name = profiles[turn.chosen].name
         if not turn.chosen:
             told = "the present flags were the best of the other two parts"
         elif turn.more_kills > 0:
-            told = f"{name} killed more often than the present flags"
+            told = f"{name} killed {counted(turn.more_kills, 'time')} more than the present flags"
         else:
             won = "won" if turn.is_won else "did not win"
-            gain = f"{turn.gain:.3g} a day, standard error {turn.error:.2g}"
+            gain = f"{turn.gain:.3g} {unit}, standard error {turn.error:.2g}"
             told = f"{name} {won} against the present flags: {gain}"
         yield f"part {number} of {len(turns)}: {told}"
 

@@ -32,6 +32,8 @@ from app.output import Output, Report, shown
 from app.ports import Clock
 from app.recommender.core.rules import RecommenderRules
 from tests import make
+from tests.backtest.core.scored import CART
+from tests.backtest.core.scored import WEB as WEBS
 from tests.backtest.example import EXAMPLE, example
 from tests.backtest.fleet import Fleet, Load
 from tests.backtest.recordings import WEB, recording
@@ -360,7 +362,7 @@ def told(name: str = "p95, no margin", **more: object) -> SettingOutcome:
     """Return what came of a setting: everything less by half unless told otherwise."""
     half = Interval(-0.5, -0.6, -0.4)
     both = ResourceOutcome(used=50, reserved=100, slack=50, unmet=0, over_share=0.1, change=half)
-    usual = SettingOutcome(name, both, both, 2, 1.0, 0.0, None, None, ("--a=b",))
+    usual = SettingOutcome(name, both, both, 2, 1.0, 0.0, None, None, flags=("--a=b",))
     return replace(usual, **more)  # type: ignore[arg-type]
 
 
@@ -376,7 +378,7 @@ LESS = "50% less CPU (40 to 60%) and 50% less memory (40 to 60%)"
 @cases(
     "one sentence_part",
     {
-        "the issue": (told(), f"With p95 and no margin you would have reserved {LESS} with "),
+        "less of both": (told(), f"With p95 and no margin you would have reserved {LESS} with "),
         "more": (told(cpu=changed(0.2, 0.1, 0.3)), " reserved 20% more CPU (10 to 30%) and "),
         "unsure": (told(cpu=changed(0.2, -0.1, 0.5)), " reserved 20% more CPU (-10 to 50%) and "),
         "as much": (told(cpu=changed(0.001, 0, 0.1)), " reserved as much CPU and 50% less memory"),
@@ -384,8 +386,20 @@ LESS = "50% less CPU (40 to 60%) and 50% less memory (40 to 60%)"
             told(cpu=replace(told().cpu, change=None), memory=replace(told().cpu, change=None)),
             "reserved nothing else than before, as nothing was requested with ",
         ),
-        "a kill": (told(kills=3), "with 1 more kill and 7 resizes a week, over 13 days; 3% of "),
-        "two fewer": (told(kills=0), "with 2 fewer kills and 7 resizes a week"),
+        "a kill": (
+            told(more_kills=1, killed_more=(WEBS,)),
+            "with 1 more kill of shop/Deployment/web, and 7 resizes a week, over 13 days; 3% of ",
+        ),
+        "two fewer": (told(fewer_kills=2), "with 2 fewer kills and 7 resizes a week"),
+        "as many, of others": (
+            told(fewer_kills=4, more_kills=4, killed_more=(WEBS, CART)),
+            "with 4 fewer kills, but 4 more of shop/Deployment/web, cart/Deployment/cart, and 7 ",
+        ),
+        "short more often": (
+            told(cpu=replace(told().cpu, over_share=0.1512)),
+            "cut off by limits. CPU would have been short 15.1% of the time, not 10.0%.",
+        ),
+        "short less often": (told(cpu=replace(told().cpu, over_share=0.05)), "by limits."),
         "none more": (told(), "with no more kills and 7 resizes a week"),
         "evictions": (told(evictions_a_day=2.0), "and 14 evictions a week"),
         "no resize": (told(resizes_a_day=0.0), "and no resize, over"),

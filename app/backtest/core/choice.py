@@ -2,9 +2,9 @@
 
 Strategy: days after the warm-up are three parts. Each is judged once, by the profile that was best
 on the two others. A profile is proposed only if it was chosen and won in two of three turns, each
-by more than one standard error of the mean over drawn days, and without more kills; so neither one
-lucky week nor one lucky profile decides. It is chosen for all workloads together: for each alone,
-chance would choose.
+by more than one standard error of the mean over drawn days, and without more kills of any workload;
+so neither one lucky week nor one lucky profile decides. It is chosen for all workloads together:
+for each alone, chance would choose.
 
 Better is what costs less, where usage beyond a request costs nine times what is reserved for
 nothing. At that ratio the 90th percentile is the right one for a single container; the default
@@ -42,7 +42,7 @@ class Turn(NamedTuple):
     chosen: int  # profile, 0 is the present one
     gain: float  # a day, against the present one
     error: float  # one standard error of it
-    more_kills: int
+    more_kills: int  # of workloads that were killed more
 
     @property
     def is_won(self) -> bool:
@@ -75,7 +75,7 @@ def losses(scores: Scores, profile: int, prices: Prices) -> Floats:
 def choose(scores: Scores, profiles: Sequence[int], prices: Prices, draw: Draw) -> Choice:
     """Choose among profiles, which are positions of settings; the first one is the present."""
     lost = np.stack([losses(scores, one, prices) for one in profiles])
-    kills = np.stack([scores.of(one, WARM_UP_DAYS)[:, Measure.KILLS] for one in profiles])
+    kills = np.stack([scores.days[WARM_UP_DAYS:, one, :, Measure.KILLS] for one in profiles])
     parts = np.array_split(np.arange(lost.shape[1]), PARTS)
     turns = []
     for judged in parts:
@@ -83,16 +83,22 @@ def choose(scores: Scores, profiles: Sequence[int], prices: Prices, draw: Draw) 
         best = _best(lost[:, others], kills[:, others])
         gains = lost[0, judged] - lost[best, judged]
         means = resampled(gains, draw(len(judged))) / len(judged)
-        more = int((kills[best, judged] - kills[0, judged]).sum())
+        more = int(_more(kills[:, judged])[best])
         error = means.std() * np.sqrt(len(judged) / (len(judged) - 1))  # drawn days spread less
         turns.append(Turn(best, float(gains.mean()), float(error), more))
     return Choice(_proposed(turns), tuple(turns))
 
 
 def _best(lost: Floats, kills: Floats) -> int:
-    """Return the profile that lost least, of those that kill no more than the present one."""
-    allowed = kills.sum(axis=1) <= kills[0].sum()
+    """Return the profile that lost least, of those under which no workload is killed more."""
+    allowed = _more(kills) == 0
     return int(np.where(allowed, lost.sum(axis=1), np.inf).argmin())
+
+
+def _more(kills: Floats) -> Floats:
+    """Return kills of workloads beyond those under the present profile, by profile."""
+    of_workloads = kills.sum(axis=1)
+    return np.asarray(np.maximum(of_workloads - of_workloads[0], 0).sum(axis=1))
 
 
 def _proposed(turns: Sequence[Turn]) -> int:

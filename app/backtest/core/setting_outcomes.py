@@ -63,6 +63,9 @@ class SettingOutcome:
     evictions_a_day: float
     cost: float | None  # of what was reserved; None without prices
     worst: RecordedWorkload | None  # that was killed most, else most short; None if none was short
+    fewer_kills: int = 0  # than the base had, of all workloads that were killed less
+    more_kills: int = 0  # likewise, of those that were killed more
+    killed_more: tuple[RecordedWorkload, ...] = ()
     flags: tuple[str, ...] = ()
 
 
@@ -123,11 +126,15 @@ def outcomes(
             evictions_a_day=float(sums[Measure.EVICTIONS]) / counted,
             cost=None if prices is None else float(costs(scores, position, prices).sum()),
             worst=_worst(scores, position),
+            fewer_kills=int(-np.minimum(changes, 0).sum()),
+            more_kills=int(np.maximum(changes, 0).sum()),
+            killed_more=tuple(scores.workloads[at] for at in np.flatnonzero(changes > 0).tolist()),
             flags=flags,
         )
         for position, (name, flags) in enumerate(names)
         for sums in [scores.of(position, WARM_UP_DAYS).sum(axis=0)]
         for counted in [len(scores.days) - WARM_UP_DAYS]
+        for changes in [kills(scores, position) - kills(scores, base)]
     ]
 
 
@@ -152,6 +159,12 @@ def reserved(sums: Floats, first: Measure) -> Floats:
     """Return what was reserved of a resource; the last axis are measures."""
     used, slack, unmet = (sums[..., first + index] for index in range(3))
     found: Floats = used + slack - unmet
+    return found
+
+
+def kills(scores: Scores, setting: int) -> Floats:
+    """Return the kills of each workload under a setting."""
+    found: Floats = scores.days[WARM_UP_DAYS:, setting, :, Measure.KILLS].sum(axis=0)
     return found
 
 

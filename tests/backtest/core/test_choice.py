@@ -10,7 +10,7 @@ from app.backtest.core.choice import Choice, choose
 from app.backtest.core.scores import Measure
 from app.backtest.core.setting_outcomes import Price, Prices
 from app.recommender.core.histograms import Indexes
-from tests.backtest.core.scored import Sums, scores
+from tests.backtest.core.scored import CART, WEB, Sums, scores
 from tests.cases import cases
 
 PRICES = Prices(Price(1, 0))
@@ -36,6 +36,7 @@ def chosen(*profiles: Sums) -> Choice:
         "less, by two parts of three": ({SLACK: [5, 5, 5, 5, 13, 13]}, 1),
         "less in one part alone": ({SLACK: [1, 1, 20, 20, 20, 20]}, 0),
         "less on average, but not surely": ({SLACK: [1, 20, 20, 1, 1, 20]}, 0),
+        "less on average, by less than an error": ({SLACK: [1, 19, 1, 19, 1, 19]}, 0),
         "as much": ({SLACK: STEADY}, 0),
         "less, but short": ({SLACK: 5, UNMET: 1}, 0),
         "a little short": ({SLACK: 5, UNMET: 0.5}, 1),
@@ -71,6 +72,26 @@ def test_profiles_that_are_equal_are_seldom_proposed() -> None:
         found = scores({}, *profiles, days=12)
         proposed += choose(found, range(1, 13), PRICES, lambda _: draws).proposed > 0
     assert proposed / 400 <= 0.1
+
+
+def test_fewer_kills_elsewhere_do_not_make_up_for_more() -> None:
+    """Kills of the judged part count, also where the other parts had fewer."""
+    found = chosen(
+        {SLACK: STEADY, KILLS: [0, 0, 0, 0, 1, 0]}, {SLACK: 5, KILLS: [1, 0, 1, 0, 0, 0]}
+    )
+    assert [turn.chosen for turn in found.turns] == [1, 1, 0]
+    assert [turn.more_kills for turn in found.turns] == [1, 1, 0]
+    assert found.proposed == 0
+
+
+def test_kills_of_one_workload_do_not_make_up_for_those_of_another() -> None:
+    """A profile under which other workloads are killed is not proposed, however few they are."""
+    present: Sums = {SLACK: STEADY, KILLS: 2}
+    other: Sums = {SLACK: 5, KILLS: 0}
+    found = scores({}, present, other, days=6, workloads=(WEB, CART))
+    assert choose(found, (1, 2), PRICES, each_day).proposed == 1
+    found.days[1:, 2, 1, KILLS] = 1
+    assert choose(found, (1, 2), PRICES, each_day).proposed == 0
 
 
 def test_what_wins_once_each() -> None:

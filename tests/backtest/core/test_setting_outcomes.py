@@ -99,6 +99,15 @@ def test_intervals_hold(days: int) -> None:
     assert 0.93 <= held / 600 <= 0.98
 
 
+def test_kills_of_each_workload() -> None:
+    """What is killed less in one and more in another is told apart."""
+    found = scores({Measure.KILLS: 2}, {Measure.KILLS: 1}, workloads=(WEB, CART))
+    found.days[1:, 1, 1, Measure.KILLS] = 3
+    told = _outcomes(found)[-1]
+    assert (told.kills, told.fewer_kills, told.more_kills) == (16, 4, 12)
+    assert told.killed_more == (CART,)
+
+
 def test_the_recording_comes_first() -> None:
     """It has a name and no change."""
     was = _outcomes(scores(WAS, WAS))[0]
