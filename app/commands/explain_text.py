@@ -64,7 +64,7 @@ def _present(
     yield line("New pods (webhook)", Tone.STRONG)
     if "noPods" in item and item["creation"] is not None:
         yield from _indented([line("no running pod; by the template of the workload", Tone.FAINT)])
-    yield from _indented(_creation(item["creation"], item["name"] if is_vpa else ""))
+    yield from _indented(_creation(item["creation"], _vpa_of(item)))
     yield ()
     yield line("Running pods (updater)", Tone.STRONG)
     yield from _indented(
@@ -83,6 +83,12 @@ def _indented(lines: Iterable[Line]) -> Iterator[Line]:
     return ((_INDENT, *one) for one in lines)
 
 
+def _vpa_of(item: Json) -> str:
+    """Return the VPA that something is explained by, or that has the running pod."""
+    is_vpa = item["kind"] == "VerticalPodAutoscaler"
+    return str(item["name"] if is_vpa else item.get("vpa", ""))
+
+
 def _pod_head(item: Json) -> Iterator[Line]:
     creation = item["creation"]
     if creation is None:
@@ -92,6 +98,11 @@ def _pod_head(item: Json) -> Iterator[Line]:
     if name and (kind.partition(".")[0], name) != (item["kind"], item["name"]):
         yield line(f"of {creation['owner']}")
     vpa = creation.get("vpa")
+    if "mode" in item and (vpa is None or vpa["name"] != item["vpa"]):
+        role = next((turn["role"] for turn in item["updater"] if "role" in turn), "")
+        why = f": {role}" if role else ""
+        yield line(f"sized by VPA {item['vpa']} in mode {item['mode']}{why}")
+        return
     if vpa is None:
         yield line(creation["message"], Tone.CAREFUL)
         return

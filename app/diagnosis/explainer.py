@@ -108,7 +108,7 @@ class Explainer:
     def _with_problems(self, told: Json, vpa: str = "") -> Json:
         """Add what is wrong with the VPA, without a name the one that sizes the pod."""
         by = (told.get("creation") or {}).get("vpa") or {}
-        about = told["namespace"], vpa or by.get("name")
+        about = told["namespace"], vpa or told.get("vpa") or by.get("name")
         problems = [
             {"level": LEVEL_WORDS[one.level], "message": one.message}
             | ({"fix": one.fix} if one.fix else {})
@@ -124,6 +124,7 @@ class Explainer:
             "kind": PODS.kind,
             "namespace": pod.namespace,
             "name": pod.name,
+            **({} if name is None else {"vpa": name, "mode": vpas[name].mode}),
             "creation": self._preview.of_pod(pod),
             "recommendation": [] if name is None else self._comparisons(vpas[name], [pod]),
             "updater": list(map(upcoming_json, self._upcoming(pod))),

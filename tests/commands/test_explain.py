@@ -385,6 +385,28 @@ def test_a_role_by_a_lease(tmp_path: Path) -> None:
     assert f"\n    {HELD}" in text(found(tmp_path, items, "vpa/web"))
 
 
+def test_the_pod_that_leads(tmp_path: Path) -> None:
+    """The head speaks of the running pod; who sizes its replacement stands with new pods."""
+    follower = make.vpa_json(
+        "follower",
+        annotations={"plumbline/role-lease": "role=web"},
+        selector={"matchLabels": {"role": "follower"}},
+        mode="InPlaceOrRecreate",
+    )
+    items = by_lease(make.lease_json("web-1_4f5c"), follower)
+    told = text(found(tmp_path, items, "pod/web-1"))
+    assert f"\n  of StatefulSet/web\n  sized by VPA web in mode Recreate: {HELD}\n" in told
+    assert told.count("role=follower") == 1
+    assert "New pods (webhook)\n  VPA follower targets StatefulSet/web, with role=follower" in told
+
+
+def test_nobody_knows_who_leads(tmp_path: Path) -> None:
+    """Of a pod of which nobody knows whether it leads, the reason is the Lease."""
+    told = text(found(tmp_path, by_lease(make.lease_json("api-1_4f5c")), "pod/web-1"))
+    assert "now: leaves it as it is (RoleUnknown): it is not known which pod leads: Lease " in told
+    assert "What helps: see whether the Lease that the annotation plumbline/role-lease" in told
+
+
 def test_a_new_pod_does_not_lead(tmp_path: Path) -> None:
     """Of the VPA of leaders it is said that another one sizes pods that are created."""
     follower = make.vpa_json(

@@ -225,4 +225,4 @@ def test_no_lease_at_all() -> None:
         found = cluster.world.sandbox.cluster.get(Ref(VPAS, NAMESPACE, "leader"))
         said = {one["type"]: one["message"] for one in found["status"]["conditions"]}
         assert said["RoleUnknown"] == "Lease shop/db does not exist"
-        assert cluster.reasons("") == {"NoVPASelectorMatch"}
+        assert cluster.reasons("") == {"RoleUnknown"}

@@ -90,6 +90,7 @@ PHRASES: Final[Mapping[Reason, tuple[Attention, str, str]]] = {
     Reason.MODE_INITIAL: (_IDLE, "new pods only", ""),
     Reason.GATE_DISABLED: (_IDLE, "feature gate off", ""),
     Reason.NO_SELECTOR_MATCH: (_IDLE, "no VPA selects", " the pods"),
+    Reason.ROLE_UNKNOWN: (_BLOCKED, "role unknown", ""),
 }
 _ACTIONS: Final = {
     Action.EVICT: "evicting",

@@ -78,6 +78,8 @@ UPDATES: Final[Mapping[Reason, str]] = {
     "admission webhook is called for them, with: plumbline doctor",
     Reason.PROOF_PENDING: "",
     Reason.NO_SELECTOR_MATCH: "see spec.selector of the VPA and the labels of the pod",
+    Reason.ROLE_UNKNOWN: "see whether the Lease that the annotation plumbline/role-lease of the "
+    "VPAs names exists, is held by a pod of the workload, and may be watched",
 }
 
 MATCHES: Final[Mapping[MatchReason, str]] = {

@@ -73,6 +73,7 @@ class Reason(StrEnum):
     RECREATED_WITHOUT_CHANGE = "RecreatedWithoutChange"
     PROOF_PENDING = "ProofPending"
     NO_SELECTOR_MATCH = "NoVPASelectorMatch"
+    ROLE_UNKNOWN = "RoleUnknown"
 
 
 Why = tuple[Reason, str]  # and in a sentence

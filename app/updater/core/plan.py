@@ -10,18 +10,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from itertools import chain
 from operator import attrgetter
 
 from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
+from app.model.pod_roles import why_roles
 from app.model.pods import Pod
+from app.model.role_leases import role_lease_of
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup, Workload
-from app.sizing.matching import MatchReason
+from app.sizing.matching import Match, MatchReason
 from app.updater.core.action_queue import ActionQueue
 from app.updater.core.assess import assess
 from app.updater.core.blockers import decide_owner
@@ -247,7 +249,7 @@ class _NamespacePlanner:
             vpa = match.vpa
             if vpa is None:
                 if match.reason is MatchReason.NO_VPA_SELECTOR_MATCH:
-                    self._decisions.append(_unselected(pod, match.message))
+                    self._decisions.append(_unselected(pod, match, self._view))
                     self._unselected += 1
                 continue
             if vpa.name not in targets:
@@ -352,6 +354,15 @@ def _lasts(assessed: Assessment) -> bool:
     return decision.action is Action.NONE or decision.reason is Reason.BOOST_RUNNING
 
 
-def _unselected(pod: Pod, message: str) -> Decision:
-    no_vpa, reason = "", Reason.NO_SELECTOR_MATCH
-    return Decision(pod.uid, pod.namespace, pod.name, no_vpa, Action.NONE, reason, message)
+def _unselected(pod: Pod, match: Match, view: NamespaceView) -> Decision:
+    """Return the decision about a pod that no selector matches, maybe for want of a role."""
+    no_vpa, reason, message = "", Reason.NO_SELECTOR_MATCH, match.message
+    rivals = view.rivals(match.owner.key) if match.owner is not None else ()
+    for vpa in rivals:
+        asked = role_lease_of(vpa.annotations)
+        if vpa.role_problem is not None and (asked is None or asked.key not in pod.labels):
+            reason = Reason.ROLE_UNKNOWN
+            message = f"it is not known which pod leads: {vpa.role_problem[1]}"
+            break
+    told = Decision(pod.uid, pod.namespace, pod.name, no_vpa, Action.NONE, reason, message)
+    return replace(told, role=why_roles(pod))

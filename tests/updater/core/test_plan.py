@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from itertools import chain
@@ -23,6 +23,7 @@ from app.updater.core.plan import Plan, PlanOptions, Unplannable, VpaCounts, pla
 from app.updater.core.proof import Breaker, Breakers
 from app.updater.core.rules import UpdateRules
 from tests import make
+from tests.cases import cases
 from tests.make import ALL_GATES
 from tests.updater.core.boosts import boost, boosted
 from tests.updater.core.owners import (
@@ -320,6 +321,59 @@ def test_a_quiet_namespace_with_pods_that_no_selector_matches_is_taken_over() ->
         Reason.NO_SELECTOR_MATCH,
     ]
     assert again(first, snapshot).namespaces["default"] is first.namespaces["default"]
+
+
+@cases(
+    "lease labels reason told",
+    {
+        "no Lease is read": (
+            [],
+            {},
+            Reason.ROLE_UNKNOWN,
+            "it is not known which pod leads: Lease default/web is not read yet",
+        ),
+        "nobody that is known holds it": (
+            [make.lease_json("api-1_4f5c")],
+            {},
+            Reason.ROLE_UNKNOWN,
+            "it is not known which pod leads: Lease default/web is held by api-1_4f5c, which names "
+            "no pod of the workload",
+        ),
+        "a real label of neither": (
+            [],
+            {"role": "witness"},
+            Reason.NO_SELECTOR_MATCH,
+            "no selector matches the pod's labels: VPA web",
+        ),
+    },
+)
+def test_pods_whose_role_is_not_known(
+    lease: list[Json], labels: dict[str, str], reason: Reason, told: str
+) -> None:
+    """No VPA takes them, and the reason is what is wrong with the Lease, not with the labels."""
+    found = by_lease(*lease, labels=labels)
+    assert [one.reason for one in found] == [reason] * 3
+    assert {one.message for one in found} == {told}
+
+
+def test_a_follower_that_no_vpa_takes() -> None:
+    """It is told that it follows, and why."""
+    leader, *followers = by_lease(make.lease_json("web-0_4f5c"))
+    assert (leader.vpa, [one.vpa for one in followers]) == ("web", ["", ""])
+    why = "follower, because Lease default/web is held by web-0_4f5c since 09:00"
+    assert {one.role for one in followers} == {why}
+
+
+def by_lease(*others: Json, labels: Mapping[str, str] | None = None) -> Sequence[Decision]:
+    """Return what is decided about pods of a VPA that is for the leader alone."""
+    vpa = make.vpa_json(
+        mode="Recreate",
+        annotations={"plumbline/role-lease": "role=web"},
+        selector={"matchLabels": {"role": "leader"}},
+        recommendations=NEAR,
+    )
+    pods = several(with_metadata(POD, labels={**make.LABELS, **(labels or {})}), 3)
+    return planned(make.workload_json(replicas=3), vpa, *pods, *others).decisions
 
 
 def test_what_did_not_change_is_kept() -> None:
