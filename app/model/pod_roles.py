@@ -1,23 +1,21 @@
-"""Which pod leads, and the label that each pod of a workload has by that.
+"""The labels that pods have by who leads, as the Leases tell that VPAs name.
 
-Strategy: the holder of a Lease is compared with what a process in a pod calls itself: the name of
-the pod, or its host. The longest of these that the holder's identity begins with wins, whichever
-workload the pod belongs to; two that are equally long are never guessed between. Where it is known
-who leads, every pod of the target gets the label of leader or follower that its own labels lack;
-where it is not, none gets one, so that nothing changes.
+Strategy: where it is known who leads, every pod of the target gets the label of leader or follower
+that its own labels lack; where it is not, none gets one, and no VPA takes it that asks for such a
+label, so that nothing changes.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Final, NamedTuple
 
 from app.model.errors import BadObject
 from app.model.kinds import ObjectKey
 from app.model.pods import Pod
+from app.model.role_leaders import OVER, Leader, RoleProblem, leader_of, matched, shown
 from app.model.role_leases import (
     ROLE_LEASE_ANNOTATION,
     UNSTABLE_TEXT,
@@ -25,129 +23,13 @@ from app.model.role_leases import (
     LeaseState,
     PodRole,
     RoleLease,
-    bearer,
     parse_role_lease,
     role_lease_of,
 )
 from app.model.vpa import Vpa
 from app.model.workloads import Workload
 
-_SEPARATORS: Final = "_-./:@"  # between what a process calls its host, and what it adds
-_LONGEST_HOST: Final = 63  # characters of a pod's name that become its host's
 _MOST_OWNERS: Final = 10  # above each other
-_MOST_SHOWN: Final = 3
-_LONGEST_SHOWN: Final = 100
-_OVER: Final = ("Succeeded", "Failed")
-
-
-class RoleProblem(StrEnum):
-    """Why it is not known which pod leads."""
-
-    NOT_READ = "LeaseNotRead"
-    NO_LEASE = "NoLease"
-    NO_RIGHT = "NoRight"
-    UNREADABLE_LEASE = "UnreadableLease"
-    UNREADABLE_ANNOTATION = "UnreadableAnnotation"
-    CONTRADICTION = "RolesContradict"
-    NO_POD_MATCHES = "NoPodMatches"
-    AMBIGUOUS = "RoleAmbiguous"
-    UNSTABLE = "RoleUnstable"  # it is known, and not used for a while
-
-
-_OF_STATE: Final = {
-    LeaseState.MISSING: (RoleProblem.NO_LEASE, "does not exist"),
-    LeaseState.FORBIDDEN: (RoleProblem.NO_RIGHT, "may not be watched"),
-    LeaseState.UNREADABLE: (RoleProblem.UNREADABLE_LEASE, "cannot be used"),
-}
-
-
-class Leader(NamedTuple):
-    """Who leads by a Lease; without a problem and without a pod it is known that none does."""
-
-    identity: str = ""
-    uid: str = ""  # of the pod that leads, or led under this identity and is gone
-    pod: str = ""
-    problem: RoleProblem | None = None
-    message: str = ""  # what is wrong
-
-
-def aliases(pod: Pod) -> Iterator[str]:
-    """Yield what processes in a pod may call themselves."""
-    yield pod.name
-    if len(pod.name) > _LONGEST_HOST:
-        yield pod.name[:_LONGEST_HOST].rstrip("-.")
-    if pod.hostname:
-        yield pod.hostname
-
-
-def matched(identity: str, pod: Pod) -> int:
-    """Return how long the part of an identity is that names a pod, zero if none does."""
-    longest = 0
-    for alias in aliases(pod):
-        size = len(alias)
-        if size > longest and identity.startswith(alias):
-            rest = identity[size : size + 1]
-            longest = size if not rest or rest in _SEPARATORS else longest
-    return longest
-
-
-def leader_of(
-    standing: LeaseStanding,
-    pods: Iterable[Pod],
-    is_ours: Callable[[Pod], bool],
-    before: Leader | None = None,
-) -> Leader:
-    """Return who leads.
-
-    Args:
-        standing: what counts of the Lease.
-        pods: all of its namespace.
-        is_ours: whether a pod is of a target that asks for the Lease.
-        before: who led before, whose pod may be gone by now.
-    """
-    if (found := _OF_STATE.get(standing.state)) is not None:
-        told = f": {standing.problem}" if standing.problem else ""
-        return Leader(problem=found[0], message=found[1] + told)
-    identity = standing.holder
-    if not identity:
-        return Leader()
-    before = before if before is not None and before.identity == identity else None
-    named = _named(identity, pods)
-    candidates = [pod for pod in named if is_ours(pod)]
-    if len(candidates) > 1:
-        names = " or ".join(sorted(one.name for one in candidates)[:_MOST_SHOWN])
-        message = f"is held by {shown(identity)}, which may be {names}"
-        return Leader(identity, problem=RoleProblem.AMBIGUOUS, message=message)
-    if candidates and not _is_successor(candidates[0], before):
-        return Leader(identity, candidates[0].uid, candidates[0].name)
-    if before is not None and before.uid:
-        return before  # its pod is gone, and no other one is what held the Lease
-    whom = f"pod {named[0].name} of another workload" if named else "no pod of the workload"
-    message = f"is held by {shown(identity)}, which names {whom}"
-    return Leader(identity, problem=RoleProblem.NO_POD_MATCHES, message=message)
-
-
-def _named(identity: str, pods: Iterable[Pod]) -> list[Pod]:
-    """Return the pods that an identity names by as much of it as any."""
-    longest, found = 1, list[Pod]()
-    for pod in pods:
-        size = matched(identity, pod)
-        if size >= longest and pod.phase not in _OVER:
-            found = [*found, pod] if size == longest else [pod]
-            longest = size
-    return found
-
-
-def _is_successor(pod: Pod, before: Leader | None) -> bool:
-    """Whether a pod has taken the name of one that led as a process marked by a UUID."""
-    if before is None or before.uid in ("", pod.uid):
-        return False
-    return bearer(before.identity) != before.identity
-
-
-def shown(identity: str) -> str:
-    """Return an identity as sentences show it."""
-    return identity if len(identity) <= _LONGEST_SHOWN else f"{identity[:_LONGEST_SHOWN]}..."
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +37,7 @@ class Roles:
     """What is known in a namespace of the roles of its pods."""
 
     by_target: Mapping[ObjectKey, tuple[RoleLease, ...]] = field(default_factory=dict)
+    keys: Mapping[ObjectKey, frozenset[str]] = field(default_factory=dict)  # of labels, by target
     leaders: Mapping[str, Leader] = field(default_factory=dict)  # by Lease
 
 
@@ -196,21 +79,23 @@ def role_change(
     """
     found = roles
     if now.vpas is not before.vpas:
-        found = Roles(_by_target(now.vpas.values()), roles.leaders)
-    is_same = (
-        found.by_target == roles.by_target
-        and now.leases is before.leases
-        and _have_same_owners(before.workloads, now.workloads)
+        found = replace(_asked(now.vpas.values()), leaders=roles.leaders)
+    is_same = found.by_target == roles.by_target and _have_same_owners(
+        before.workloads, now.workloads
     )
-    if not is_same or not all(_is_known(before.pods.get(n), now.pods.get(n)) for n in changed):
+    if not is_same:
         found = replace(found, leaders=_leaders(found, now))
-        is_same = is_same and found.leaders == roles.leaders
+    elif again := _touched(roles, before, now, changed):
+        kept = {name: one for name, one in roles.leaders.items() if name not in again}
+        leaders = {name: _leader(name, found, now) for name in again if name in now.leases}
+        found = replace(found, leaders=kept | leaders)
+        is_same = now.leases is before.leases and found.leaders == roles.leaders
     names = (name for name in changed if name in now.pods) if is_same else now.pods
     pods = {name: with_roles(now.pods[name], found, now) for name in names}
     vpas = {} if is_same and now.vpas is before.vpas else now.vpas
     problems = {name: role_problem(vpa, found, now.leases) for name, vpa in vpas.items()}
     return RoleChange(
-        found if found.by_target else NO_ROLES,
+        found if found.keys else NO_ROLES,
         {name: pod for name, pod in pods.items() if pod is not now.pods[name]},
         {
             name: replace(vpas[name], role_problem=problem)
@@ -220,14 +105,24 @@ def role_change(
     )
 
 
-def _by_target(vpas: Iterable[Vpa]) -> dict[ObjectKey, tuple[RoleLease, ...]]:
+def _asked(vpas: Iterable[Vpa]) -> Roles:
     """Return the Leases that targets ask for; what VPAs of one contradict each other in is none."""
     asked: dict[ObjectKey, dict[RoleLease, None]] = {}
+    keys: dict[ObjectKey, frozenset[str]] = {}
     for vpa in vpas:
-        found = role_lease_of(vpa.annotations) if names_lease(vpa) else None
-        if found is not None and vpa.target is not None:
-            asked.setdefault(vpa.target.key, {})[found] = None
-    return {target: _without_contradictions(found) for target, found in asked.items()}
+        if not names_lease(vpa) or vpa.target is None:
+            continue
+        target, found = vpa.target.key, role_lease_of(vpa.annotations)
+        if found is not None:
+            asked.setdefault(target, {})[found] = None
+            named = frozenset((found.key,))
+        else:  # it gives one of the labels that are asked for
+            named = frozenset(
+                one.key for one in (vpa.selector.requirements if vpa.selector else ())
+            )
+        keys[target] = keys.get(target, frozenset()) | named
+    by_target = {target: _without_contradictions(found) for target, found in asked.items()}
+    return Roles(by_target, keys)
 
 
 def _without_contradictions(found: Collection[RoleLease]) -> tuple[RoleLease, ...]:
@@ -252,8 +147,28 @@ def _is_known(before: Pod | None, now: Pod | None) -> bool:
     return (
         (before.uid, before.hostname) == (now.uid, now.hostname)
         and before.owners == now.owners
-        and (before.phase in _OVER) == (now.phase in _OVER)
+        and (before.phase in OVER) == (now.phase in OVER)
     )
+
+
+def _touched(
+    roles: Roles, before: RoleSources, now: RoleSources, changed: Collection[str]
+) -> set[str]:
+    """Return the Leases that changed, or whose holders may be pods that came, changed or went."""
+    found = set[str]()
+    if now.leases is not before.leases:
+        named = {one.lease for asked in roles.by_target.values() for one in asked}
+        found |= {name for name in named if now.leases.get(name) is not before.leases.get(name)}
+    for name in changed:
+        was, became = before.pods.get(name), now.pods.get(name)
+        for pod in () if _is_known(was, became) else (was, became):
+            found |= {
+                lease
+                for lease, leader in roles.leaders.items()
+                if pod is not None
+                and (pod.uid == leader.uid or matched(before.leases[lease].holder, pod))
+            }
+    return found
 
 
 def _leaders(roles: Roles, now: RoleSources) -> dict[str, Leader]:
@@ -333,14 +248,15 @@ def created_labels(
 ) -> Mapping[str, str]:
     """Return the labels of a pod that is being created, which cannot hold a Lease yet.
 
-    It follows, unless a Lease is so unstable that all pods are sized as leaders.
+    It follows, unless a Lease is so unstable that all pods are sized as leaders. Where Leases may
+    not be watched nothing is known of roles, as of those of other pods.
     """
-    found = {
-        one.key: one.leader
-        if one.lease in leases and leases[one.lease].is_unstable
-        else one.follower
-        for one in asked
-    }
+    found = {}
+    for one in asked:
+        lease = leases.get(one.lease)
+        if lease is None or lease.state is not LeaseState.FORBIDDEN:
+            is_unstable = lease is not None and lease.is_unstable
+            found[one.key] = one.leader if is_unstable else one.follower
     return {**found, **labels}
 
 
@@ -369,8 +285,11 @@ def role_problem(
     vpa: Vpa, roles: Roles, leases: Mapping[str, LeaseStanding]
 ) -> tuple[RoleProblem, str] | None:
     """Return why it is not known which pod of a VPA leads, None if it is, or not asked for."""
-    if not names_lease(vpa) or vpa.target is None:
+    if vpa.target is None:
         return None
+    if not names_lease(vpa):  # another one of its workload may, and its selector ask for the label
+        problems = (_problem_of(vpa, one, roles, leases) for one in asked_by(vpa, roles))
+        return next((one for one in problems if one is not None), None)
     try:
         asked = parse_role_lease(vpa.annotations[ROLE_LEASE_ANNOTATION])
     except BadObject as error:
@@ -379,6 +298,20 @@ def role_problem(
     if asked not in roles.by_target.get(vpa.target.key, ()):
         message = f"VPAs of {vpa.target.key} name different Leases or values for {asked.key}"
         return RoleProblem.CONTRADICTION, message
+    return _problem_of(vpa, asked, roles, leases)
+
+
+def asked_by(vpa: Vpa, roles: Roles) -> tuple[RoleLease, ...]:
+    """Return the Leases by whose labels a VPA selects pods, whichever VPA names them."""
+    if vpa.target is None or vpa.selector is None:
+        return ()
+    found = roles.by_target.get(vpa.target.key, ())
+    return tuple(one for one in found if vpa.selector.asked_of(one.key))
+
+
+def _problem_of(
+    vpa: Vpa, asked: RoleLease, roles: Roles, leases: Mapping[str, LeaseStanding]
+) -> tuple[RoleProblem, str] | None:
     lease = f"Lease {vpa.namespace}/{asked.lease}"
     leader, standing = roles.leaders.get(asked.lease), leases.get(asked.lease)
     if leader is None or standing is None:

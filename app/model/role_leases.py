@@ -148,7 +148,7 @@ def observed(
     """Take in a Lease as it is now, None if it does not exist."""
     if history is None:
         if record is None or not record.holder:
-            return LeaseHistory(record, now)
+            return LeaseHistory(record, now, held_until=now)  # who held it last is not known
         return LeaseHistory(record, now, record.holder, record.duration, _acquired(record, now))
     if record == history.record:
         return history

@@ -201,6 +201,10 @@ class Selector:
         start = bisect_left(self.requirements, key, key=_key)
         return self.requirements[start : bisect_right(self.requirements, key, start, key=_key)]
 
+    def takes(self, key: str, value: str) -> bool:
+        """Whether it lets a label have a value."""
+        return all(one.matches({key: value}) for one in self.asked_of(key))
+
     def __str__(self) -> str:
         return "<nothing>" if self.never else ",".join(map(str, self.requirements))
 

@@ -10,16 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.fields import Json
-from app.model.pod_roles import (
-    NO_ROLES,
-    Leader,
-    RoleProblem,
-    as_acting,
-    created_labels,
-    given_labels,
-    leader_of,
-)
+from app.model.pod_roles import NO_ROLES, as_acting, created_labels, given_labels
 from app.model.pods import Pod
+from app.model.role_leaders import Leader, RoleProblem, leader_of
 from app.model.role_leases import LeaseStanding, LeaseState, RoleLease
 from app.model.snapshot import Collection, Replacement, Snapshot
 from tests import make
@@ -86,6 +79,13 @@ def test_two_matches_are_no_guess() -> None:
     assert found == Leader(f"node-1_{UUID}", "", "", RoleProblem.AMBIGUOUS, told)
 
 
+def test_who_led_on_a_host_goes_on() -> None:
+    """A pod that comes to the host of one that leads does not make it unknown who does."""
+    before = Leader(f"node-1_{UUID}", "web-a", "web-a")
+    both = [pod(name, HOST_NETWORK, uid=name) for name in ("web-b", "web-a")]
+    assert lead(before.identity, *both, before=before) == before
+
+
 @cases(
     "identity ours leader message",
     {
@@ -108,6 +108,12 @@ def test_pods_of_other_workloads(identity: str, ours: Pod, leader: str, message:
 def test_long_identities_are_cut() -> None:
     """An identity may be of any length, a sentence may not."""
     assert len(lead("y" * 5000).message) < 200
+
+
+def test_identities_are_shown_on_one_line() -> None:
+    """What others wrote as a holder clears no screen, and breaks no sentence."""
+    message = lead("web-1_\x1b[2J\nnext").message
+    assert message == r"is held by web-1_\x1b[2J\nnext, which names no pod of the workload"
 
 
 @cases(
@@ -270,6 +276,15 @@ def test_a_pod_that_comes_follows_at_once() -> None:
     assert roles(before.changed([gone]).changed([come])) == dict.fromkeys(LEADS, "follower")
 
 
+def test_a_pod_that_is_bound_leads_by_its_host() -> None:
+    """A pod on its host's network has a name to lead by as soon as it has a host."""
+    lease = make.lease_json(f"node-1_{UUID}")
+    before = make.snapshot(*vpas(), make.pod_json(name="web-0"), lease)
+    assert roles(before) == {"web-0": None}
+    after = before.changed([make.change(make.pod_json(name="web-0", spec=HOST_NETWORK))])
+    assert roles(after) == {"web-0": "leader"}
+
+
 def test_a_real_label_wins() -> None:
     """A pod that has the label itself keeps it, whatever the Lease says."""
     labels = {**make.LABELS, "role": "witness"}
@@ -418,6 +433,19 @@ def test_without_the_annotation_all_is_as_it_was() -> None:
     assert all(one.roles == () for one in found.of("default").pods.values())
 
 
+def test_siblings_of_the_vpa_that_names_the_lease() -> None:
+    """A VPA that selects by the label is told what is not known, though another names the Lease."""
+    leader, follower = vpas()[0], vpas(None)[1]
+    other = make.vpa_json("other", selector={"matchLabels": {"zone": "a"}})
+    found = make.snapshot(leader, follower, other, *pods())
+    found = found.changed([leased(LeaseStanding(LeaseState.MISSING))])
+    told = (RoleProblem.NO_LEASE, "Lease default/web does not exist")
+    assert [problem(found, name) for name in ("web-leader", "web-follower")] == [told, told]
+    assert problem(found, "other") is None
+    found = found.changed([leased(HELD)])
+    assert problem(found, "web-follower") is None
+
+
 def test_a_vpa_without_a_target_asks_for_nothing() -> None:
     """A VPA that names no workload has no pods, and nothing to tell."""
     found = make.snapshot(make.vpa_json(target=None, annotations=ROLE))
@@ -447,6 +475,7 @@ def test_two_leases_of_one_target() -> None:
             {"web": LeaseStanding(LeaseState.HELD, "a", is_unstable=True)},
             {"role": "leader"},
         ),
+        "Leases may not be watched": ({}, {"web": LeaseStanding(LeaseState.FORBIDDEN)}, {}),
     },
 )
 def test_created_pods(
@@ -468,11 +497,20 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_at_most_one_leader(events: list[tuple[str, int, str]]) -> None:
-    """In any order of events at most one pod leads by a Lease, and only that has its label."""
+    """In any order of events at most one pod leads by a Lease, and only that has its label.
+
+    What is worked out again with each event is the same as if all were.
+    """
     found = Snapshot()
     for kind, index, value in events:
+        known = found.of("default").roles.leaders
         found = found.changed([_event(kind, index, value)])
         view = found.of("default")
+        assert view.roles.leaders == {
+            name: leader_of(view.leases[name], view.pods.values(), lambda _: True, known.get(name))
+            for asked in view.roles.by_target.values()
+            for name in {one.lease for one in asked} & view.leases.keys()
+        }
         for lease in ("web", "x"):
             leads = [
                 one.name

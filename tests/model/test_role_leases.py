@@ -167,6 +167,15 @@ def test_garbage(spec: object, problem: str) -> None:
     assert (history.since or make.NOW) <= make.NOW
 
 
+@pytest.mark.parametrize("item", [{"spec": {"holderIdentity": ""}}, {"spec": None}])
+def test_a_lease_that_nobody_holds_at_first_sight(item: Json) -> None:
+    """Who held it last may have done so until now, so nobody has followed for longer."""
+    history = folded((0, read_lease(item)))
+    found = standing(history, make.NOW + SECOND)
+    assert found == LeaseStanding(LeaseState.VACANT, since=make.NOW)
+    assert at(observed(history, held("web-1"), make.NOW + SECOND), 1)[1] == "web-1"
+
+
 def test_a_lease_in_a_file() -> None:
     """A Lease that is seen once is held by the holder it names, since it was acquired."""
     expected = LeaseStanding(LeaseState.HELD, "web-0_4f5c", ACQUIRED)

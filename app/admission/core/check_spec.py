@@ -124,12 +124,13 @@ def _role_lease(vpa: Vpa) -> Iterator[FieldError]:
         yield invalid(ROLE_LEASE_PATH, text, error.message)
         return
     of_key = vpa.selector.asked_of(asked.key) if vpa.selector is not None else ()
-    if not any(one.operator in (Operator.IN, Operator.EXISTS) for one in of_key):
+    is_asked_for = any(one.operator in (Operator.IN, Operator.EXISTS) for one in of_key)
+    if vpa.selector is None or not is_asked_for:
         told = f"spec.selector must ask for the label {quoted(asked.key)}, as matchLabels do"
         yield invalid(ROLE_LEASE_PATH, text, told)
         return
     values = (asked.leader, asked.follower)
-    if not any(all(one.matches({asked.key: value}) for one in of_key) for value in values):
+    if not any(vpa.selector.takes(asked.key, value) for value in values):
         told = f"spec.selector takes neither {quoted(values[0])} nor {quoted(values[1])}; "
         told += "other values are named behind the Lease: ;leader=VALUE;follower=VALUE"
         yield invalid(ROLE_LEASE_PATH, text, told)

@@ -90,6 +90,9 @@ def overlap_findings(
         return
     for error in dict.fromkeys(conflicts(review.new.vpa, siblings)):
         yield error if asked.is_decisive else FieldWarning(error.path, error.detail)
+    for other in siblings:
+        if _is_sibling(review.new.vpa, other):
+            yield from _other_values(review.new.vpa, other)
 
 
 def conflicts(vpa: Vpa, others: Iterable[Vpa]) -> Iterator[FieldError]:
@@ -126,6 +129,22 @@ def _contradict(vpa: Vpa, other: Vpa) -> bool:
     mine = role_lease_of(vpa.annotations)
     theirs = role_lease_of(other.annotations) if mine is not None else None
     return mine is not None and theirs is not None and mine.key == theirs.key and mine != theirs
+
+
+def _other_values(vpa: Vpa, other: Vpa) -> Iterator[FieldWarning]:
+    """Warn of a selector that takes no value which pods get by the Lease of the other VPA."""
+    for naming, selecting in ((vpa, other), (other, vpa)):
+        asked, selector = role_lease_of(naming.annotations), selecting.selector
+        if asked is None or selector is None or ROLE_LEASE_ANNOTATION in selecting.annotations:
+            continue
+        values = asked.leader, asked.follower
+        if not any(selector.takes(asked.key, value) for value in values):
+            who, lease = quoted(naming.name), quoted(asked.lease)
+            told = f"{quoted(selecting.name)} takes neither {quoted(values[0])} nor "
+            told += f"{quoted(values[1])}, one of which each pod gets by Lease {lease} of {who}, "
+            yield FieldWarning(
+                SELECTOR_PATH, f"{told}unless it has another label {asked.key} of its own"
+            )
 
 
 def _is_sibling(vpa: Vpa, other: Vpa) -> bool:

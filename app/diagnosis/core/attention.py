@@ -15,7 +15,8 @@ from datetime import datetime
 from enum import IntEnum
 from typing import Final
 
-from app.model.pod_roles import RoleProblem, given_labels
+from app.model.pod_roles import given_labels
+from app.model.role_leaders import RoleProblem
 from app.model.snapshot import NamespaceView
 from app.model.vpa import Vpa
 from app.recommender.core.status import ConditionType

@@ -19,7 +19,6 @@ from app.model.gates import FeatureGates
 from app.model.kinds import ObjectKey
 from app.model.pod_roles import why_roles
 from app.model.pods import Pod
-from app.model.role_leases import role_lease_of
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import NOTHING_LOOKED_UP, LookedUp, Lookup, Workload
@@ -357,12 +356,10 @@ def _lasts(assessed: Assessment) -> bool:
 def _unselected(pod: Pod, match: Match, view: NamespaceView) -> Decision:
     """Return the decision about a pod that no selector matches, maybe for want of a role."""
     no_vpa, reason, message = "", Reason.NO_SELECTOR_MATCH, match.message
-    rivals = view.rivals(match.owner.key) if match.owner is not None else ()
-    for vpa in rivals:
-        asked = role_lease_of(vpa.annotations)
-        if vpa.role_problem is not None and (asked is None or asked.key not in pod.labels):
-            reason = Reason.ROLE_UNKNOWN
-            message = f"it is not known which pod leads: {vpa.role_problem[1]}"
-            break
+    owner = match.owner
+    if owner is not None and view.roles.keys.get(owner.key, frozenset()) - pod.labels.keys():
+        problems = {one.role_problem[1]: None for one in view.rivals(owner.key) if one.role_problem}
+        reason = Reason.ROLE_UNKNOWN
+        message = f"it is not known which pod leads: {'; '.join(problems)}"
     told = Decision(pod.uid, pod.namespace, pod.name, no_vpa, Action.NONE, reason, message)
     return replace(told, role=why_roles(pod))

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 from app.model.fields import Object, items_at, quantities_at, text_at
-from app.model.pod_roles import leads, shown
+from app.model.pod_roles import asked_by, leads
 from app.model.pods import Pod
-from app.model.role_leases import role_lease_of
+from app.model.role_leaders import shown
 from app.model.snapshot import NamespaceView
 from app.updater.core.action_queue import ActionQueue, QueueStep
 from app.updater.core.decisions import Action, Reason, Why
@@ -97,8 +97,7 @@ def role_events(view: NamespaceView, namespace: str, lease: str) -> Iterator[Upd
     who = f"pod {leader.pod} leads" if leader.pod in view.pods else "no pod leads"
     why = f"is held by {shown(standing.holder)}" if standing.holder else "is not held"
     for name, vpa in sorted(view.vpas.items()):
-        asked = role_lease_of(vpa.annotations)
-        if asked is not None and asked.lease == lease:
+        if any(one.lease == lease for one in asked_by(vpa, view.roles)):
             message = f"Now {who}, because Lease {namespace}/{lease} {why}"
             kind, severity = "VerticalPodAutoscaler", Severity.NORMAL
             yield UpdateEvent(kind, namespace, name, vpa.uid, severity, "RoleChanged", message)

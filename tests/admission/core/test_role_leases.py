@@ -135,6 +135,38 @@ def test_siblings(other: Vpa, told: str | None) -> None:
     assert [str(error) for error in found] == ([expected] if told else [])
 
 
+REPLICA: Json = {"matchLabels": {"role": "replica"}}
+
+
+@cases(
+    "new other is_warned",
+    {
+        "a value that pods get": (named("role=web"), sibling(None), False),
+        "all others": (named("role=web"), sibling(None, selector=asking("NotIn", "leader")), False),
+        "another label": (
+            named("role=web"),
+            sibling(None, selector={"matchLabels": {"role": "follower", "zone": "a"}}),
+            False,
+        ),
+        "a value that none gets": (named("role=web"), sibling(None, selector=REPLICA), True),
+        "written after the other": (
+            named(None, selector=REPLICA),
+            sibling("role=web", selector=FOLLOWER),
+            True,
+        ),
+    },
+)
+def test_values_of_siblings(new: Json, other: Vpa, is_warned: bool) -> None:
+    """A VPA that no pod would match by the other's Lease is let pass with a warning.
+
+    Pods may have that label of their own.
+    """
+    verdict = judge(new, None, other)
+    assert verdict.allowed
+    told = [str(one) for one in verdict.warnings if "by Lease" in str(one)]
+    assert len(told) == is_warned
+
+
 def test_a_sibling_with_another_lease_refuses() -> None:
     """A VPA is refused for it, also if only the annotation changes."""
     other = sibling("role=other")

@@ -100,6 +100,69 @@ FOLLOWERS = (pod("web-1"), pod("web-2"))
 BIG = (pod("web-1", "900m/900Mi"), pod("web-2", "900m/900Mi"))
 
 
+# --- nobody knows who leads
+
+ALL_OTHERS: Json = {
+    "matchExpressions": [{"key": "role", "operator": "NotIn", "values": ["leader"]}]
+}
+NO_LEADER: Json = {"matchExpressions": [{"key": "role", "operator": "DoesNotExist"}]}
+
+
+@pytest.mark.parametrize("mode", ["Recreate", "InPlaceOrRecreate"])
+@pytest.mark.parametrize("selector", [ALL_OTHERS, NO_LEADER])
+@cases(
+    "lease annotation told",
+    {
+        "missing": (leased("", None, LeaseState.MISSING), "role=web", "Lease default/web does"),
+        "no right": (leased("", None, LeaseState.FORBIDDEN), "role=web", "Lease default/web may"),
+        "a stranger's": (
+            leased("stranger_1"),
+            "role=web",
+            "Lease default/web is held by stranger_1",
+        ),
+        "not read yet": (None, "role=web", "Lease default/web is not read yet"),
+        "an annotation that cannot be read": (
+            leased(),
+            "role",
+            "annotation plumbline/role-lease: ",
+        ),
+        "two annotations that contradict each other": (
+            leased(),
+            "role=other",
+            "VPAs of StatefulSet/web name different Leases",
+        ),
+    },
+)
+def test_a_pod_whose_role_is_unknown_is_nobodys(
+    mode: str, selector: Json, lease: Replacement | None, annotation: str, told: str
+) -> None:
+    """No VPA takes it by not being the leader, so a leader is not made small."""
+    leader, follower = vpas(mode)
+    leader["metadata"]["annotations"] = {"plumbline/role-lease": annotation}
+    follower["spec"]["selector"] = selector
+    del follower["metadata"]["annotations"]
+    third = {**leader, "metadata": {**leader["metadata"], "name": "z", "annotations": ROLE}}
+    both = (leader, third) if annotation == "role=other" else (leader,)
+    pods = (pod(requests="900m/900Mi"), *FOLLOWERS)
+    whole = make.snapshot(*pods, *both, follower, make.workload_json(replicas=3))
+    whole = whole if lease is None else whole.changed([lease])
+    found = Scene(pods, whole=whole, rules=UNPROVEN).decisions()["web-0"]
+    assert (found.vpa, found.action) == ("", Action.NONE)
+    assert found.reason == Reason.ROLE_UNKNOWN
+    assert found.message.startswith(f"it is not known which pod leads: {told}")
+
+
+def test_a_pod_with_a_role_label_needs_no_lease() -> None:
+    """Where pods say themselves what they are it does not matter what a Lease says."""
+    leader, follower = vpas()
+    follower["spec"]["selector"] = ALL_OTHERS
+    labels = {**make.LABELS, "role": "follower"}
+    pods = [pod(f"web-{number}", "900m/900Mi", labels=labels) for number in range(3)]
+    whole = make.snapshot(*pods, leader, follower, make.workload_json(replicas=3))
+    found = Scene(pods, whole=whole, rules=UNPROVEN).decisions()["web-0"]
+    assert (found.vpa, found.action) == ("follower", Action.RESIZE)
+
+
 # --- promotion
 
 
