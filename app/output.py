@@ -9,11 +9,11 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from textwrap import wrap
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 import orjson
 import yaml
@@ -29,6 +29,9 @@ _LEAST_WRAPPED: Final = 10
 _ARROW: Final = re.compile(r" (->|→) ")
 _HELD: Final = "\N{NO-BREAK SPACE}"
 _WIDEST: Final = 10_000  # of a line of YAML, which is not folded
+_MOST_ALIKE: Final = 3  # names of which the same is told, before it is told once
+
+T = TypeVar("T", bound=Hashable)
 
 
 class Tone(StrEnum):
@@ -87,9 +90,21 @@ class Report:
     names: Sequence[str]
     notes: Sequence[str] = ()  # sentences beside it, for standard error
     problems: Sequence[str] = ()  # sentences that stand first, for standard error as well
-    wide: Table | None = None  # with more columns
+    wide: Table | Text | None = None  # with more columns, or whole
     is_bad: bool = False  # something serious was found
     is_partial: bool = False  # a file could not be read
+
+
+def folded(names: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
+    """Yield names with what is told of them; of many with the same the first, and their number."""
+    alike: dict[T, list[str]] = {}
+    for name, told in names:
+        alike.setdefault(told, []).append(name)
+    for told, several in alike.items():
+        if len(several) > _MOST_ALIKE:
+            yield f"{several[0]} and {len(several) - 1} more", told
+        else:
+            yield from ((name, told) for name in several)
 
 
 def line(text: str, tone: Tone = Tone.PLAIN) -> Line:

@@ -10,7 +10,8 @@ import pytest
 import yaml
 
 from app.model.fields import Json
-from app.output import Output, Piece, Report, Table, Text, Tone, line, shown
+from app.output import Output, Piece, Report, Table, Text, Tone, folded, line, shown
+from tests.cases import cases
 
 SHARED = {"cpu": "250m"}
 ITEMS: list[Json] = [
@@ -42,6 +43,19 @@ def test_colours_change_no_width() -> None:
     _, first, second = lines(Output.TABLE, is_coloured=True)
     assert first == "web          \033[31m250m\033[0m"
     assert second == "statefulset  \033[2m-\033[0m"
+
+
+@cases(
+    "told expected",
+    {
+        "few": ({"a": 1, "b": 1, "c": 1}, [("a", 1), ("b", 1), ("c", 1)]),
+        "many": ({"a": 1, "b": 2, "c": 1, "d": 1, "e": 1}, [("a and 3 more", 1), ("b", 2)]),
+        "none": ({}, []),
+    },
+)
+def test_what_is_told_of_many(told: dict[str, int], expected: list[tuple[str, int]]) -> None:
+    """More than three of which the same is told are counted, where the first of them stands."""
+    assert list(folded(told.items())) == expected
 
 
 def test_a_text_is_shown_as_it_is() -> None:

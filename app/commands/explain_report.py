@@ -58,13 +58,21 @@ def explain_report(settings: ExplainSettings, clock: Clock) -> Report:
         asked += here
         notes += [*seen.notes, *map(str, unread)]
         is_partial = is_partial or bool(seen.unread)
-    lines = [
-        line
-        for item in items
-        for line in ((), *explanation_lines(item, now, settings.asking.interval))
-    ]
+    body, wide = (
+        Text(
+            [
+                line
+                for item in items
+                for line in (
+                    (),
+                    *explanation_lines(item, now, settings.asking.interval, is_whole=is_whole),
+                )
+            ][1:]
+        )
+        for is_whole in (False, True)
+    )
     titles = [one.title for one in asked]
-    return Report(Text(lines[1:]), items, titles, notes, is_partial=is_partial)
+    return Report(body, items, titles, notes, wide=wide, is_partial=is_partial)
 
 
 def _places(settings: ExplainSettings, namespace: str) -> Mapping[str, Sequence[str]]:

@@ -12,7 +12,7 @@ from app.model.fields import Json
 from app.model.quantity import Quantity
 from app.model.text import amount, percent, span
 from app.model.times import rfc3339
-from app.output import Line, Piece, Table, Tone, line, table_lines
+from app.output import Line, Piece, Table, Tone, folded, line, table_lines
 from app.updater.core.events import headline
 
 _INDENT: Final = Piece("  ")
@@ -34,15 +34,17 @@ _OPTIONAL: Final = ("UNCAPPED", "CONFIDENCE", "SAMPLES", "AGE", "CAPPED BY", "BO
 _MOST_PODS: Final = 20
 
 
-def explanation_lines(item: Json, now: datetime, interval: timedelta) -> Iterator[Line]:
-    """Yield an explanation as lines."""
+def explanation_lines(
+    item: Json, now: datetime, interval: timedelta, *, is_whole: bool = False
+) -> Iterator[Line]:
+    """Yield an explanation as lines; unless it is whole, many pods are not told of one by one."""
     is_pod, is_vpa = (item["kind"] == kind for kind in ("Pod", "VerticalPodAutoscaler"))
     word = "VPA" if is_vpa else item["kind"]
     yield line(f"{word} {item['namespace']}/{item['name']}", Tone.STRONG)
     if "gone" in item:
         yield from _indented([line("does not exist any more")])
     else:
-        yield from _present(item, now, interval, is_pod=is_pod, is_vpa=is_vpa)
+        yield from _present(item, now, interval, is_pod=is_pod, is_vpa=is_vpa, is_whole=is_whole)
     if "events" in item:
         yield ()
         yield line("What happened, from Events", Tone.STRONG)
@@ -50,7 +52,7 @@ def explanation_lines(item: Json, now: datetime, interval: timedelta) -> Iterato
 
 
 def _present(
-    item: Json, now: datetime, interval: timedelta, *, is_pod: bool, is_vpa: bool
+    item: Json, now: datetime, interval: timedelta, *, is_pod: bool, is_vpa: bool, is_whole: bool
 ) -> Iterator[Line]:
     yield from _indented(_vpa_head(item) if is_vpa else _pod_head(item))
     if "problems" in item:
@@ -68,7 +70,9 @@ def _present(
     yield ()
     yield line("Running pods (updater)", Tone.STRONG)
     yield from _indented(
-        _turns(item["updater"], now, interval) if is_pod else _pods(item, now, interval)
+        _turns(item["updater"], now, interval)
+        if is_pod
+        else _pods(item, now, interval, is_whole=is_whole)
     )
 
 
@@ -259,17 +263,20 @@ def _turn(turn: Json, now: datetime, interval: timedelta) -> Line:
     return head, Piece(f": {turn['message']}" if turn["message"] else "")
 
 
-def _pods(item: Json, now: datetime, interval: timedelta) -> Iterator[Line]:
+def _pods(item: Json, now: datetime, interval: timedelta, *, is_whole: bool) -> Iterator[Line]:
     pods = item["pods"]
     if not pods:
         yield line("nothing: no running pod", Tone.FAINT)
         return
     yield line(headline((pod["action"], pod["reason"]) for pod in pods))
-    for pod in pods[:_MOST_PODS]:
-        yield (Piece(f"{pod['pod']}: ", Tone.STRONG), *_turn(pod, now, interval))
-        if "role" in pod:
-            yield line(f"  {pod['role']}")
-    if len(pods) > _MOST_PODS:
-        yield line(f"and {len(pods) - _MOST_PODS} more; -o json shows them all", Tone.FAINT)
+    told = [(pod["pod"], (_turn(pod, now, interval), pod.get("role"))) for pod in pods]
+    several = told if is_whole else list(folded(told))
+    most = len(several) if is_whole else _MOST_PODS
+    for name, (turn, role) in several[:most]:
+        yield (Piece(f"{name}: ", Tone.STRONG), *turn)
+        if role is not None:
+            yield line(f"  {role}")
+    if len(several) > most:
+        yield line(f"and {len(several) - most} more; -o wide shows them all", Tone.FAINT)
     for advice in dict.fromkeys(pod["advice"] for pod in pods if "advice" in pod):
         yield line(f"What helps: {advice}", Tone.CAREFUL)

@@ -20,7 +20,7 @@ from app.model.errors import BadSetting
 from app.model.pod_roles import role_names
 from app.model.selectors import Selector
 from app.model.snapshot import Snapshot
-from app.output import Piece, Report, Table, Tone, line
+from app.output import Piece, Report, Table, Tone, folded, line
 from app.ports import VPAS, Clock
 from app.updater.core.decisions import Action, Decision, decision_json
 from app.updater.core.events import counted, headline
@@ -30,8 +30,9 @@ from app.updater.flags import update_rules
 from app.updater.updater import OwnerLookupPlanner
 from app.updater.work_queue import RateLimits, within_rates
 
+_NAMESPACE: Final = "NAMESPACE"
 _ROLE: Final = "ROLE"
-_COLUMNS: Final = ("POD", "VPA", _ROLE, "ACTION", "REASON", "WHY")
+_COLUMNS: Final = (_NAMESPACE, "POD", "VPA", _ROLE, "ACTION", "REASON", "WHY")
 _CHANGES: Final = " -> "  # stands in each sentence that says what changes
 _TONES: Final = {
     Action.EVICT: Tone.CAREFUL,
@@ -66,10 +67,13 @@ def plan_report(settings: PlanSettings, clock: Clock) -> Report:
         where = f"in namespace {namespace}; -A looks at all namespaces" if namespace else "anywhere"
         notes.append(f"no pod under a VPA was found {where}")
     names = [f"pod/{decision.pod}" for decision in found]
-    table = decisions_table(found, seen.snapshot, has_namespaces=not namespace)
+    table, wide = (
+        decisions_table(found, seen.snapshot, has_namespaces=not namespace, is_whole=is_whole)
+        for is_whole in (False, True)
+    )
     items = list(map(decision_json, found))
     told = sentences(problems, _vpas_asked_about(settings, seen.snapshot, namespace, found))
-    return Report(table, items, names, notes, told, is_partial=bool(seen.unread))
+    return Report(table, items, names, notes, told, wide=wide, is_partial=bool(seen.unread))
 
 
 def decided(
@@ -145,19 +149,26 @@ def _check_asked(namespace: str, vpas: Sequence[str], snapshot: Snapshot) -> Non
 
 
 def decisions_table(
-    decisions: Sequence[Decision], snapshot: Snapshot, *, has_namespaces: bool
+    decisions: Sequence[Decision], snapshot: Snapshot, *, has_namespaces: bool, is_whole: bool
 ) -> Table:
-    """Return decisions for people: a row for each pod, and how many there are of each action."""
+    """Return decisions for people: a row for each pod, and how many there are of each action.
+
+    Unless it is whole, many pods of which the same is said have a row together.
+    """
     roles = [_role(one, snapshot) for one in decisions]
-    shown = [name for name in _COLUMNS if name != _ROLE or any(roles)]
-    columns = (*(("NAMESPACE",) if has_namespaces else ()), *shown)
-    rows = [
-        (*((Piece(one.namespace),) if has_namespaces else ()), *(cells[name] for name in shown))
+    needed = {_NAMESPACE: has_namespaces, _ROLE: any(roles)}
+    shown = [name for name in _COLUMNS if needed.get(name, True)]
+    told = [
+        (one.pod, (Piece(one.namespace), *_cells(one, role)))
         for one, role in zip(decisions, roles, strict=True)
-        for cells in [dict(zip(_COLUMNS, _cells(one, role), strict=True))]
+    ]
+    rows = [
+        tuple(cells[name] for name in shown)
+        for pod, (namespace, *others) in (told if is_whole else folded(told))
+        for cells in [dict(zip(_COLUMNS, (namespace, Piece(pod), *others), strict=True))]
     ]
     below = [line(_counted(decisions))] if decisions else []
-    return Table(columns, rows, below, ends_in_sentences=True)
+    return Table(tuple(shown), rows, below, ends_in_sentences=True)
 
 
 def _role(decision: Decision, snapshot: Snapshot) -> str:
@@ -166,7 +177,6 @@ def _role(decision: Decision, snapshot: Snapshot) -> str:
 
 
 def _cells(decision: Decision, role: str) -> Iterator[Piece]:
-    yield Piece(decision.pod)
     yield Piece(decision.vpa or "-")
     yield Piece(role or "-")
     yield Piece(str(decision.action), _TONES.get(decision.action, Tone.PLAIN))

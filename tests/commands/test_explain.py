@@ -109,6 +109,19 @@ def test_a_vpa_with_its_pods(tmp_path: Path) -> None:
 CAP = make.policy_json(max_allowed={"cpu": "150m"})
 
 
+def test_many_pods(tmp_path: Path) -> None:
+    """Where each of many pods has its own time the first are shown, and all if asked for."""
+    items = cluster(bounds="50m/50Mi 1/1Gi", count=25)
+    for minutes, item in enumerate(items[:25]):
+        item["status"] = item["status"] | {
+            "startTime": make.time(timedelta(hours=1, minutes=minutes))
+        }
+    report = found(tmp_path, items, "web")
+    few, whole = (list(shown(report, output)) for output in (Output.TABLE, Output.WIDE))
+    assert "  and 5 more; -o wide shows them all" in few
+    assert len([line for line in whole if line.startswith("  web-")]) == 25
+
+
 @pytest.mark.parametrize(
     ("items", "words", "line"),
     [
@@ -135,7 +148,11 @@ CAP = make.policy_json(max_allowed={"cpu": "150m"})
             "  and not by VPA young: it is younger",
         ),
         (cluster(resourcePolicy={"containerPolicies": [CAP]}), ["web-0"], "maxAllowed: 150m"),
-        (cluster(count=25), ["web"], "  and 5 more; -o json shows them all"),
+        (
+            cluster(count=100),
+            ["web"],
+            "\n  web-1 and 98 more: now: waits (ProofPending): waiting for the canary: web-0 is ",
+        ),
         (
             cluster(startupBoost=make.boost_json(factor=3)),
             ["--feature-gates=CPUStartupBoost=true", "web-0"],

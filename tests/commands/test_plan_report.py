@@ -139,6 +139,18 @@ def test_roles(tmp_path: Path) -> None:
     assert told == [f"{role}, {why}" for role in ("follower", "leader", "follower")]
 
 
+def test_many_pods_have_a_row_together(tmp_path: Path) -> None:
+    """What is said of a hundred pods is said once, but whole where it is asked for."""
+    report = about(tmp_path, cluster(count=100), "-ndefault")
+    first, together, last = list(shown(report, Output.TABLE))[1:]
+    assert first.startswith("web-0              web  Evict   OutsideBounds")
+    assert together.startswith("web-1 and 98 more  web  Wait    ProofPending   waiting for the")
+    assert last == "100 pods: would evict 1, waiting 99 (ProofPending)"
+    pods = [item["pod"] for item in report.items]
+    assert [row.split()[0] for row in list(shown(report, Output.WIDE))[1:-1]] == pods
+    assert len(set(pods)) == 100
+
+
 def test_a_terminal_wraps_why(tmp_path: Path) -> None:
     """On a narrow terminal the reason stands whole below its pod; wide rows stay as they are."""
     report = about(tmp_path, cluster(), "-ndefault")
