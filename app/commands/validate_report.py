@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -11,7 +11,7 @@ from typing import Final
 
 from app.commands.flags import ValidateSettings
 from app.diagnosis.core.facts import Finding, Level
-from app.diagnosis.core.vpa_problems import WrittenObjects, vpa_key, vpa_problems
+from app.diagnosis.core.vpa_problems import VpaKey, WrittenObjects, vpa_key, vpa_problems
 from app.diagnosis.gathering import GatheredObjects, is_of
 from app.diagnosis.written_vpas import LEVEL_WORDS, written_objects
 from app.kube.files import Document, RecordedCluster, Unreadable, given_objects
@@ -80,11 +80,24 @@ def _findings(
         if problem.place in ours:
             finding = Finding(Level.SERIOUS, _BROKEN, problem.message)
             yield PlacedFinding(problem.place, finding)
+    yield from _twice(judged)
     kept = [one.item for one in (*others, *judged) if _is_vpa(one)]
     seen = GatheredObjects(recorded.snapshot, recorded, HEALTHY, kept)
     for key, finding in vpa_problems(_asked(settings, seen, clock)):
         if key in places:
             yield PlacedFinding(places[key], finding)
+
+
+def _twice(judged: Iterable[Document]) -> Iterator[PlacedFinding]:
+    """Yield VPAs of a name that another one has."""
+    places: dict[VpaKey, str] = {}
+    for one in filter(_is_vpa, judged):
+        namespace, name = key = vpa_key(one.item)
+        first = places.setdefault(key, one.place)
+        if name and first != one.place:
+            told = f"{first} has it too; what is applied last counts"
+            finding = Finding(Level.WARNING, f"vpa/{name} -n {namespace}", told)
+            yield PlacedFinding(one.place, finding)
 
 
 def _asked(settings: ValidateSettings, seen: GatheredObjects, clock: Clock) -> WrittenObjects:

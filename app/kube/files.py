@@ -31,6 +31,7 @@ from app.model.errors import BadObject, BadSetting
 from app.model.fields import Object, object_at, text_at
 from app.model.kinds import ObjectKey, group_of, owner_key
 from app.model.snapshot import (
+    Collection,
     Replacement,
     Snapshot,
     object_identity,
@@ -299,6 +300,7 @@ class RecordedCluster:
         self.problems: list[Unreadable] = []
         self._kinds: dict[tuple[str, str], CustomKind] = {}
         self._customs: dict[tuple[str, ObjectKey], Object] = {}  # namespace as written
+        self._vpas: dict[tuple[str, str], str] = {}  # where the first one of a name stands
         changes: list[Replacement] = []
         for document in found:
             if isinstance(document, Unreadable):
@@ -351,6 +353,11 @@ class RecordedCluster:
             self.problems.append(Unreadable(document.place, message))
         if change is not None:
             changes.append(change)
+            if change.collection is Collection.VPAS:
+                before = self._vpas.setdefault(change[1:3], document.place)
+                if before != document.place:
+                    message = f"{_shown(item)}: {before} has it too; the last one counts"
+                    self.problems.append(Unreadable(document.place, message))
             return
         api_version, kind, _, name = object_identity(item)
         if not kind:
@@ -390,5 +397,4 @@ def _shown(item: Object) -> str:
         return "an object"
     if not kind:
         return "an object without kind"
-    namespace = _namespace(item)
-    return f"{kind} {namespace}/{name}" if namespace else f"{kind} {name}"
+    return f"{kind} {'/'.join(filter(None, (_namespace(item), name)))}"

@@ -58,6 +58,18 @@ def lines(report: Report) -> list[str]:
     return list(shown(report, Output.TABLE))
 
 
+def test_a_vpa_in_two_files(tmp_path: Path) -> None:
+    """A name that two files have is told where it stands again, and where it stood first."""
+    other = make.vpa_json(target="Deployment/web", namespace="shop")
+    first = written(tmp_path, WEB, FINE, other, name="a.yaml")
+    second = written(tmp_path, FINE, name="b.yaml")
+    told = f"{second}:1: warning: vpa/web -n default: {first}:"
+    (line,) = (line for line in lines(judged(first, second)) if "has it too" in line)
+    assert line.startswith(told)
+    assert line.endswith(" has it too; what is applied last counts")
+    assert "has it too" not in str(judged(second, f"--objects={first}"))
+
+
 def test_each_finding_is_a_line_with_its_place(tmp_path: Path) -> None:
     """File and line first, as compilers have it, and how many there are at the end."""
     path = written(tmp_path, WEB, FINE, TYPO)

@@ -86,6 +86,13 @@ def test_the_last_one_counts() -> None:
     assert scaled.replicas == 7
 
 
+def test_a_vpa_that_stands_in_two_places() -> None:
+    """It is told with both, for one of them may be forgotten; of another namespace it is another."""
+    found = cluster(make.vpa_json(), make.vpa_json(namespace="shop"), make.vpa_json())
+    message = "VerticalPodAutoscaler default/web: f:1 has it too; the last one counts"
+    assert found.problems == [Unreadable("f:3", message)]
+
+
 WRONG_TARGET = {"containerRecommendations": [{"target": {"cpu": "x"}}]}
 
 
