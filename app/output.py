@@ -9,7 +9,8 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections import Counter
+from collections.abc import Hashable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from textwrap import wrap
@@ -95,16 +96,15 @@ class Report:
     is_partial: bool = False  # a file could not be read
 
 
-def folded(names: Iterable[tuple[str, T]]) -> Iterator[tuple[str, T]]:
+def folded(names: Sequence[tuple[str, T]]) -> Iterator[tuple[str, T]]:
     """Yield names with what is told of them; of many with the same the first, and their number."""
-    alike: dict[T, list[str]] = {}
+    counts, seen = Counter(told for _, told in names), set[T]()
     for name, told in names:
-        alike.setdefault(told, []).append(name)
-    for told, several in alike.items():
-        if len(several) > _MOST_ALIKE:
-            yield f"{several[0]} and {len(several) - 1} more", told
-        else:
-            yield from ((name, told) for name in several)
+        if counts[told] <= _MOST_ALIKE:
+            yield name, told
+        elif told not in seen:
+            seen.add(told)
+            yield f"{name} and {counts[told] - 1} more", told
 
 
 def line(text: str, tone: Tone = Tone.PLAIN) -> Line:

@@ -48,14 +48,14 @@ def test_colours_change_no_width() -> None:
 @cases(
     "told expected",
     {
-        "few": ({"a": 1, "b": 1, "c": 1}, [("a", 1), ("b", 1), ("c", 1)]),
+        "few": ({"a": 1, "b": 2, "c": 1, "d": 1}, [("a", 1), ("b", 2), ("c", 1), ("d", 1)]),
         "many": ({"a": 1, "b": 2, "c": 1, "d": 1, "e": 1}, [("a and 3 more", 1), ("b", 2)]),
         "none": ({}, []),
     },
 )
 def test_what_is_told_of_many(told: dict[str, int], expected: list[tuple[str, int]]) -> None:
     """More than three of which the same is told are counted, where the first of them stands."""
-    assert list(folded(told.items())) == expected
+    assert list(folded(list(told.items()))) == expected
 
 
 def test_a_text_is_shown_as_it_is() -> None:

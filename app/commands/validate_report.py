@@ -11,7 +11,7 @@ from typing import Final
 
 from app.commands.flags import ValidateSettings
 from app.diagnosis.core.facts import Finding, Level
-from app.diagnosis.core.vpa_problems import VpaKey, WrittenObjects, vpa_key, vpa_problems
+from app.diagnosis.core.vpa_problems import WrittenObjects, vpa_key, vpa_problems
 from app.diagnosis.gathering import GatheredObjects, is_of
 from app.diagnosis.written_vpas import LEVEL_WORDS, written_objects
 from app.kube.files import Document, RecordedCluster, Unreadable, given_objects
@@ -90,7 +90,7 @@ def _findings(
 
 def _twice(judged: Iterable[Document]) -> Iterator[PlacedFinding]:
     """Yield VPAs of a name that another one has."""
-    places: dict[VpaKey, str] = {}
+    places: dict[tuple[str, str], str] = {}
     for one in filter(_is_vpa, judged):
         namespace, name = key = vpa_key(one.item)
         first = places.setdefault(key, one.place)

@@ -42,7 +42,7 @@ def _access(
     return replace(right, is_allowed=bool(status.get("allowed")))
 
 
-def own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
+def own_rights(read: Iterable[Resource], home: str, secret: str) -> Iterator[_Question]:
     """Yield whether the account that asks may list resources, and get the Secret at home."""
     for resource in (*read, SECRETS):
         attributes = {
@@ -50,6 +50,7 @@ def own_rights(read: Iterable[Resource], home: str) -> Iterator[_Question]:
             "group": resource.group,
             "resource": resource.plural,
             "namespace": home if resource is SECRETS else "",
+            "name": secret if resource is SECRETS else "",
         }
         right = AccountRight("you", attributes["verb"], _what(attributes), "look at it")
         yield _SELF_REVIEWS, {"resourceAttributes": attributes}, right

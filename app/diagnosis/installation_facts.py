@@ -64,6 +64,7 @@ from app.updater.flags import UNCHECKED
 _PAGE: Final = 500
 _CALL_SECONDS: Final = 10.0
 _BURST: Final = 500.0  # short questions
+_SIMULATED: Final = "sandbox"  # the platform of the cluster of `plumbline run`
 _MOUNTED: Final = "/etc/tls-certs"  # where certificates lie unless a flag says else
 _HALF_SECOND: Final = timedelta(milliseconds=500)  # of what a server's time is cut off
 _ENDPOINTS: Final = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
@@ -108,11 +109,12 @@ def facts_without_trials(
     Raises:
         ClusterError: the API server cannot be reached.
     """
-    version = str(cluster.request("GET", "/version").get("gitVersion"))
+    version = cluster.request("GET", "/version")
     facts = Facts(
         now=clock.now(),
         namespace=home,
-        version=version,
+        version=str(version.get("gitVersion")),
+        is_simulated=version.get("platform") == _SIMULATED,
         core_resources=_asked(lambda: _core_resources(cluster)),
         scalers=_asked(lambda: _scalers(cluster)),
         definitions=_asked(lambda: list(_definitions(cluster))),
@@ -137,7 +139,7 @@ def facts_without_trials(
             if (service := one.service) is not None
         },
         certificate=_asked(lambda: _certificate(cluster, facts, secret)),
-        rights=_asked(lambda: reviewed(cluster, own_rights(_READ, home))),
+        rights=_asked(lambda: reviewed(cluster, own_rights(_READ, home, secret))),
         accounts=_asked(lambda: reviewed(cluster, account_rights(facts))),
     )
 

@@ -115,6 +115,16 @@ def test_servers_say_who_leads(temporary: Path, port: str, path: str) -> None:
     assert (answer.status_code, bool(LEADS.search(answer.text))) == (200, True)
 
 
+def test_the_demo_by_its_kubeconfig(temporary: Path) -> None:
+    """Who asks it as any cluster hears what it is, and not that its clock is wrong."""
+    (config,) = temporary.glob("pl-*/kubeconfig")
+    _, output, _ = asked(temporary, "doctor", f"--kubeconfig={config}")
+
+    assert "note     Clock        API server: it is `plumbline run`, whose clock is " in output
+    assert "$ plumbline doctor --demo" in output
+    assert "serious" not in output
+
+
 def test_without_a_demo(tmp_path: Path) -> None:
     """Where none runs, the sentence says what to do."""
     sentence = "plumbline: --demo: no `plumbline run` is under way; start one in another terminal\n"

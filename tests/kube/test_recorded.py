@@ -87,7 +87,7 @@ def test_the_last_one_counts() -> None:
 
 
 def test_a_vpa_that_stands_in_two_places() -> None:
-    """It is told with both, for one of them may be forgotten; of another namespace it is another."""
+    """It is told with both, for one may be forgotten; in another namespace it is another one."""
     found = cluster(make.vpa_json(), make.vpa_json(namespace="shop"), make.vpa_json())
     message = "VerticalPodAutoscaler default/web: f:1 has it too; the last one counts"
     assert found.problems == [Unreadable("f:3", message)]

@@ -29,6 +29,7 @@ _SERVER: Final = "API server"
 _APPLY: Final = "plumbline manifests crd | kubectl apply --server-side --force-conflicts -f -"
 _MOST_FIELDS: Final = 3  # that are named
 _MOST_RIGHTS: Final = 4
+_ASKER: Final = "plumbline-doctor"  # the role of the account that asks
 _SERVED: Final = "v1"
 _HORIZONTAL_UNKNOWN: Final = "HorizontalUnknown"
 _NOTHING_HELD: Final = "so no resource is held for them"
@@ -67,6 +68,10 @@ def of_clock(facts: Facts) -> Iterator[Finding]:
         yield Finding(Level.FINE, _SERVER, "its clock and ours agree")
         return
     word = "ahead of" if server > facts.now else "behind"
+    if facts.is_simulated:
+        told = f"it is `plumbline run`, whose clock is {span(apart)} {word} ours; --demo goes by it"
+        yield Finding(Level.NOTE, _SERVER, told, "plumbline doctor --demo")
+        return
     told = f"its clock is {span(apart)} {word} ours, so Leases seem fresher or older than they are"
     level = Level.SERIOUS if apart >= _LARGE else Level.WARNING
     yield Finding(level, _SERVER, told, "chronyc makestep")
@@ -194,10 +199,30 @@ def _account(process: str, account: str, found: Sequence[AccountRight], facts: F
         return Finding(Level.FINE, account, f"it may do all {len(found)} things that are needed")
     named = _first([f"{one.verb} {one.what}" for one in missing], _MOST_RIGHTS)
     if not process:
-        told = f"the account that asks may not {named}, so not everything is looked at"
-        fix = f"kubectl auth can-i {missing[0].verb} {missing[0].what.partition(' ')[0]}"
-        return Finding(Level.WARNING, account, told, fix)
+        told = (
+            f"the account that asks may not {named}, so not everything is looked at; who may grant "
+            "rights can do so, with its user for NAME"
+        )
+        return Finding(Level.WARNING, account, told, _granted(missing, facts))
     told = f"the {process} may not {named}; needed to {missing[0].why}"
     documents = dict.fromkeys(one.document for one in missing)
     fix = with_rights(process, account.split(":")[2], documents, facts)
     return Finding(Level.SERIOUS, account, told, fix)
+
+
+def _granted(missing: Sequence[AccountRight], facts: Facts) -> str:
+    """Return what grants the account that asks its rights: lists everywhere, the Secret at home."""
+    listed = ",".join(one.what.replace(" of ", ".") for one in missing if one.verb == "list")
+    secret = f"--verb=get --resource=secrets --resource-name={facts.secret}"
+    commands = []
+    if listed:
+        commands += [
+            f"kubectl create clusterrole {_ASKER} --verb=list --resource={listed}",
+            f"kubectl create clusterrolebinding {_ASKER} --clusterrole={_ASKER} --user=NAME",
+        ]
+    if any(one.verb == "get" for one in missing):
+        commands += [
+            f"kubectl -n {facts.namespace} create role {_ASKER} {secret}",
+            f"kubectl -n {facts.namespace} create rolebinding {_ASKER} --role={_ASKER} --user=NAME",
+        ]
+    return " && ".join(commands)

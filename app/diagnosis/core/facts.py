@@ -145,6 +145,7 @@ class Facts:
     now: datetime
     namespace: str = "kube-system"  # where our processes live
     version: str | Unasked = ""  # such as v1.36.3
+    is_simulated: bool = False  # whether it is the cluster of `plumbline run`
     core_resources: frozenset[str] | Unasked = frozenset()  # of v1, with subresources
     # Of what scales horizontally: the versions that are served, by the one that is read.
     scalers: Mapping[str, Sequence[str]] | Unasked = field(default_factory=dict)

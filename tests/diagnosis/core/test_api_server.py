@@ -74,6 +74,15 @@ def test_clocks(seconds: int, level: Level, word: str) -> None:
     assert word in finding.message
 
 
+def test_the_clock_of_a_simulation() -> None:
+    """A cluster that moves its own clock is no fault, and it is said how to go by that clock."""
+    server_time = make.NOW + timedelta(hours=3)
+    (finding,) = of_clock(replace(FACTS, server_time=server_time, is_simulated=True))
+    told = "it is `plumbline run`, whose clock is 3h ahead of ours; --demo goes by it"
+    assert (finding.level, finding.message) == (Level.NOTE, told)
+    assert finding.fix == "plumbline doctor --demo"
+
+
 def at(item: Json, *path: str) -> Json:
     """Return a part of the served version of a definition, such as a field of its schema."""
     found: Json = item["spec"]["versions"][0]
@@ -177,6 +186,34 @@ def test_what_is_missing_is_granted() -> None:
     assert [one.fix for one in found] == [
         "(plumbline manifests trials; plumbline manifests updater) | kubectl auth reconcile -f -"
     ]
+
+
+NO_LIST = replace(access(allowed=False, process=""), what="deployments of apps")
+NO_SECRET = replace(NO_LIST, verb="get", what="secrets")
+LISTS = (
+    "kubectl create clusterrole plumbline-doctor --verb=list --resource=pods,deployments.apps && "
+    "kubectl create clusterrolebinding plumbline-doctor --clusterrole=plumbline-doctor --user=NAME"
+)
+SECRET = (
+    "kubectl -n kube-system create role plumbline-doctor --verb=get --resource=secrets "
+    "--resource-name=vpa-tls-certs && kubectl -n kube-system create rolebinding plumbline-doctor "
+    "--role=plumbline-doctor --user=NAME"
+)
+
+
+@cases(
+    "rights fix",
+    {
+        "lists": ([access(allowed=False, process=""), NO_LIST], LISTS),
+        "the certificate": ([access(process=""), NO_SECRET], SECRET),
+        "both": ([access(allowed=False, process=""), NO_LIST, NO_SECRET], f"{LISTS} && {SECRET}"),
+        "nothing": ([access(process="")], ""),
+    },
+)
+def test_who_asks_is_granted_rights(rights: list[AccountRight], fix: str) -> None:
+    """The commands grant what is missing and no more: lists, and one Secret of one namespace."""
+    (finding,) = of_rights(replace(FACTS, rights=rights, accounts=()))
+    assert finding.fix == fix
 
 
 HPAS_READ = "horizontalpodautoscalers of autoscaling"
