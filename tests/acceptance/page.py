@@ -20,7 +20,8 @@ cases from its own test suites), behaviour that its design documents promise (SX
 beside HPAs (HPA), and roles by Leases (RO), tested on a real cluster: API server, controllers,
 scheduler, kubelets and metrics-server of Kubernetes {version}. Only the containers are not real:
 the kubelets use an in-memory container runtime.
-Webhook, updater and recommender run as separate programs, with the RBAC that ships with them.
+Webhook, updater, recommender and page run as separate programs, with the RBAC that ships with
+them.
 
 `make acceptance` runs all rows. The pipeline does the same, and fails if this page lists other rows
 than it ran. `make acceptance ARGS=--acceptance-page` writes the page. A row that fails is retried

@@ -196,7 +196,7 @@ class Story:
     def people_who_look(self) -> None:
         """Let somebody look at each page of the kinds, and at those of a pod and of the feed."""
         token = self.installed.plane.admin_token
-        places = ["/", "/feed", "/installation"]
+        places = ["/", "/feed", "/installation", "/namespaces/boosts/vpas/vpa"]
         places += [f"/namespaces/kinds/vpas/{kind.plural}" for kind in WORKLOADS]
         pod = self.admin.list(PODS, "kinds")[0]["metadata"]["name"]
         places.append(f"/namespaces/kinds/pods/{pod}")
