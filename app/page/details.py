@@ -75,12 +75,16 @@ class Details:
         as_written = next((item for item in kept if item["kind"] == VPAS.kind), None)
         decided = [one for one in _decided(picture, namespace) if one.vpa == name]
         pods = controlled_pods(view, decided)
+        found = workload_view(told, row)
+        lines = found.creation.lines if found.creation is not None else ()
+        is_role = vpa.selector is not None or bool(found.rivals)
         return replace(
-            workload_view(told, row),
+            found,
             charts=self._charts_of_vpa(picture, vpa, pods, shown),
             derivations=list(derivations(vpa, list(_checkpoints(kept)))),
-            copied=copied_texts(vpa, as_written, None),
+            copied=copied_texts(vpa, as_written, None, lines, is_role=is_role),
             past=self._past_of_vpa(vpa),
+            unread=self._pictures.source.unread(),
         )
 
     def of_workload(
@@ -104,6 +108,7 @@ class Details:
             charts=self._charts(picture, question, levels_now(None, pods)),
             copied=copied_texts(None, None, offered),
             past=None if self._past is None else self._past.of(namespace, key),
+            unread=self._pictures.source.unread(),
         )
 
     def of_pod(
@@ -127,7 +132,10 @@ class Details:
         question = UsageQuestion(namespace, escaped([name]), shown, picture.now)
         charts = self._charts(picture, question, levels, pod_marks(pod) if pod is not None else ())
         return replace(
-            workload_view(told, row), charts=charts, past=self._past_of_pod(picture, pod, vpa)
+            workload_view(told, row),
+            charts=charts,
+            past=self._past_of_pod(picture, pod, vpa),
+            unread=self._pictures.source.unread(),
         )
 
     def _past_of_pod(self, picture: Picture, pod: Pod | None, vpa: str) -> WorkloadPast | None:

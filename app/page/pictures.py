@@ -21,6 +21,7 @@ from app.diagnosis.core.uncovered import TopWorkload, top_workloads
 from app.diagnosis.explainer import DecisionRules
 from app.diagnosis.gathering import ask_with_lookups
 from app.model.snapshot import NamespaceView, Snapshot
+from app.page.core.installation import mistakes
 from app.page.core.picture import Picture, fleet_of
 from app.page.core.rows import by_vpa, controlled_pods
 from app.page.core.workload_log import WorkloadLog
@@ -115,13 +116,15 @@ class Pictures:
         )
         tops, measured = self._top_workloads(snapshot), source.measured()
         self._note(snapshot, plan)
+        wrong = mistakes(self._findings)
         return Picture(
             now=now,
             snapshot=snapshot,
             plan=plan,
             tops=tops,
             measured=measured,
-            fleet=fleet_of(snapshot, plan, tops, measured, self.latest),
+            fleet=fleet_of(snapshot, plan, tops, measured, self.latest, wrong),
+            mistakes=wrong,
             webhook=webhook.message,
             notes=source.notes(),
             events=source.events,

@@ -10,29 +10,30 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
-from threading import Lock
 from typing import Final, Protocol
 
 from app.diagnosis.core.comparisons import histories
 from app.diagnosis.core.facts import Facts, Pods
-from app.diagnosis.core.pod_events import PodEvent, PodEvents, read_event
+from app.diagnosis.core.pod_events import PodEvent, PodEvents
 from app.diagnosis.gathering import GatheredObjects, list_objects
 from app.diagnosis.installation_facts import facts_without_trials, known_pods
 from app.flags.shared import ClusterAccess
 from app.kube.client import connect
 from app.kube.manifests import documents
-from app.model.errors import BadObject, ClusterError, NotFound, Refused
+from app.model.errors import BadObject, ClusterError, NotFound
 from app.model.fields import Json
 from app.model.snapshot import Snapshot, object_identity
 from app.page.core.picture import Measured, WatchLine
 from app.page.core.rows import ContainerUsage, UsageNow
 from app.page.flags import LookSettings
+from app.page.seen_events import SeenEvents
 from app.page.usage_over_time import (
     NoUsageHistory,
     SeenUsageHistory,
     UsageHistory,
     prometheus_history,
 )
+from app.page.written_objects import SECONDS, WrittenObjects
 from app.ports import (
     CHECKPOINTS,
     EVENTS,
@@ -57,7 +58,6 @@ _FACT_SECONDS: Final = 10.0
 _LEARNED_SECONDS: Final = 300.0  # between two readings of checkpoints, which are large
 _MEASURED_SECONDS: Final = 30.0
 _STALE_SECONDS: Final = 120.0  # a watch that works hears something meanwhile
-_MOST_EVENTS: Final = 500
 _OF_UPDATER: Final = "source=vpa-updater"  # events of all else are many
 _MOST_PROBLEMS: Final = 5  # of a recording
 
@@ -130,7 +130,11 @@ class Source(Protocol):
         ...
 
     def written(self, refs: Iterable[Ref]) -> list[Json]:
-        """Return objects as they were written, without those that do not exist."""
+        """Return objects as they were written, without those that cannot be read."""
+        ...
+
+    def unread(self) -> str:
+        """Return why no object can be read as it was written, empty if they can."""
         ...
 
     def start(self) -> None:
@@ -194,6 +198,10 @@ class FileSource:
         wanted = {(ref.resource.kind, ref.namespace, ref.name) for ref in refs}
         return [item for item in self._seen.kept if _place(item) in wanted]
 
+    def unread(self) -> str:
+        """Return nothing: all is read."""
+        return ""
+
     def start(self) -> None:
         """Do nothing: all is read."""
 
@@ -217,6 +225,7 @@ class ClusterSource:
         self._connections = [runtime.connect(pace) for pace in paces]
         watched, named, asked, reviewing = self._connections
         self.cluster: Cluster = asked.within(_CALL_SECONDS)
+        self._written = WrittenObjects(asked.within(SECONDS), self.clock)
         self.reviewer: Cluster = reviewing.within(_CALL_SECONDS)
         self._namespace = settings.scope.namespace
         self._facts_from = facts_from or settings.cluster
@@ -234,8 +243,7 @@ class ClusterSource:
         self._events = runtime.follow(
             watched, EVENTS, self._namespace, _OF_UPDATER, self._events_changed
         )
-        self._lock = Lock()
-        self._happened: dict[tuple[str, str], PodEvent] = {}
+        self._happened = SeenEvents()
         self._seen_usage: SeenUsageHistory | None = None
         if settings.usage.address:
             whose = settings.prometheus_access
@@ -258,8 +266,7 @@ class ClusterSource:
     @property
     def events(self) -> Sequence[PodEvent]:
         """What happened to pods, the latest first."""
-        with self._lock:
-            return sorted(self._happened.values(), key=lambda one: one.at, reverse=True)
+        return self._happened.latest()
 
     @property
     def is_measured(self) -> bool:
@@ -305,16 +312,12 @@ class ClusterSource:
         return list(self._problems.values())
 
     def written(self, refs: Iterable[Ref]) -> list[Json]:
-        """Read objects, without those that went or that may not be read."""
-        found = []
-        for ref in refs:
-            try:
-                item = self.cluster.get(ref)
-            except (NotFound, Refused):
-                continue
-            kind = {"apiVersion": ref.resource.api_version, "kind": ref.resource.kind}
-            found.append(item | kind)
-        return found
+        """Read objects, without those that cannot be read."""
+        return self._written.read(refs)
+
+    def unread(self) -> str:
+        """Return why an object could not be read a moment ago."""
+        return self._written.problem
 
     def start(self) -> None:
         """Begin to watch."""
@@ -363,15 +366,7 @@ class ClusterSource:
         self._tried.add(what)
 
     def _events_changed(self, changes: Sequence[Delta], _whole: bool) -> None:
-        with self._lock:
-            for one in changes:
-                self._happened.pop((one.namespace, one.name), None)
-                found = read_event(one.object) if one.object is not None else None
-                if found is not None and found.pod:  # and not about its VPA
-                    self._happened[one.namespace, one.name] = found
-            oldest = sorted(self._happened, key=lambda key: self._happened[key].at)
-            for key in oldest[: max(len(oldest) - _MOST_EVENTS, 0)]:
-                del self._happened[key]
+        self._happened.note(changes, self.clock.now())
 
 
 def usage_now(found: UsageBatch) -> UsageNow:

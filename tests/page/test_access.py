@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import cast
 from urllib.parse import parse_qs, urlsplit
 
@@ -14,13 +15,14 @@ import pytest
 
 from app.kube.access_review import AccessReviews
 from app.model.errors import Unavailable
+from app.model.fields import Json
 from app.page.access import LinkAccess, OpenAccess, PageAccess, TokenAccess, Visit
 from app.page.app import page_app
 from app.page.page_answers import local_path
 from app.page.pictures import Pictures
 from app.page.seen_namespaces import SeenNamespaces
 from app.page.site import Site
-from app.ports import PODS, Cluster
+from app.ports import PODS, VPAS, Cluster, Resource
 from app.runtime.access import Caller, Guard
 from app.runtime.answers import Refusal
 from tests import make
@@ -237,6 +239,45 @@ def test_nothing_tells_of_other_namespaces() -> None:
     assert mine["sums"]["cpu"]["request"] == 200
     for path in ("/", "/feed", "/installation", "/feed.json", "/installation.json"):
         assert "vault" not in door.ask(path, headers=ALICE).text
+
+
+@cases("lacks", {"VPAs": (VPAS,), "pods": (PODS,)})
+def test_both_rights_are_needed(lacks: Resource) -> None:
+    """Who may list but one of both sees nothing of a namespace."""
+    door = Guarded()
+    door.authorities.grants = {
+        one for one in door.authorities.grants if one[0] != "alice" or one[2] != lacks.plural
+    }
+    assert door.ask("/fleet.json", headers=ALICE).json().get("rows", []) == []
+
+
+def test_events_of_other_namespaces_are_not_told() -> None:
+    """A pod of the same name elsewhere is another one, on its page and on the charts."""
+    door = Guarded()
+    door.pictures = pictures(*shop(), *SECRET, event("secret"), event("default"))
+    for path in (
+        "/namespaces/default/pods/web-0",
+        "/namespaces/default/pods/web-0.json",
+        "/namespaces/default/vpas/web?range=24h",
+        "/namespaces/default/vpas/web.json?range=24h",
+    ):
+        told = door.ask(path, headers=ALICE).text
+        assert "told of default" in told
+        assert "told of secret" not in told
+
+
+def event(namespace: str) -> Json:
+    """Return what happened to pod web-0 of a namespace."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": "e", "namespace": namespace},
+        "involvedObject": {"kind": "Pod", "namespace": namespace, "name": "web-0", "uid": "u"},
+        "reason": "EvictedByVPA",
+        "message": f"told of {namespace}",
+        "source": {"component": "vpa-updater"},
+        "lastTimestamp": make.time(timedelta(minutes=5)),
+    }
 
 
 def test_who_may_see_all_is_shown_all() -> None:

@@ -192,6 +192,28 @@ def test_an_installation_is_checked_now_and_then() -> None:
     assert "vpa/wrong" in answer(found).text
 
 
+def test_a_vpa_with_a_mistake_waits_for_a_person() -> None:
+    """It is counted and found among what is blocked, and its row says what is wrong."""
+    found = pictures(*shop(make.vpa_json("wrong", mode="Sometimes", target="Deployment/gone")))
+    before = found.latest
+    found.check(make.NOW)
+    found.tick(make.NOW)
+    told = answer(found, "/fleet.json?only=blocked").json()
+    row = next(one for one in told["rows"] if one["vpa"] == "wrong")
+
+    assert (row["badges"], row["status"]["text"]) == (["mistake"], "mistake in the VPA")
+    assert "Sometimes" in row["status"]["why"] or "gone" in row["status"]["why"]
+    assert told["sums"]["blocked"] >= 1
+    assert before is not None
+    assert not any("mistake" in row.badges for row in before.fleet["default"].rows)
+
+
+def test_nothing_is_kept_by_others() -> None:
+    """What one viewer sees stays in no cache, of proxies nor of browsers."""
+    for path in ("/", "/fleet.json", "/namespaces/default/vpas/web", "/nowhere"):
+        assert answer(pictures(*shop()), path).headers["cache-control"] == "no-store"
+
+
 def test_an_empty_fleet_says_what_to_do() -> None:
     """Without any workload the page names the command that makes VPAs."""
     assert "plumbline init" in answer(pictures()).text

@@ -5,6 +5,7 @@ from __future__ import annotations
 from app.flags.command_line import parse
 from app.kube.manifests import documents
 from app.model.errors import Refused, Unavailable
+from app.model.fields import Json
 from app.page.flags import PageSettings
 from app.page.pictures import Pictures, decision_rules
 from app.page.sources import ClusterSource
@@ -117,27 +118,62 @@ def test_a_cluster_that_goes_away_leaves_its_last_picture() -> None:
 
 
 def test_what_the_updater_did_is_known_from_events() -> None:
-    """Events of others, and those that are gone, do not count."""
+    """Events of others do not count."""
     found = started()
     pod = found.pods()[0]
     for name, component in (("done", "vpa-updater"), ("other", "kubelet")):
-        about = {"kind": "Pod", "namespace": "default", "name": pod, "uid": "u"}
-        found.sandbox.cluster.create(
-            Ref(EVENTS, "default"),
-            {
-                "apiVersion": "v1",
-                "kind": "Event",
-                "metadata": {"name": name, "namespace": "default"},
-                "involvedObject": about,
-                "reason": "InPlaceResizedByVPA",
-                "message": "Pod was resized",
-                "source": {"component": component},
-                "lastTimestamp": make.time(found.sandbox.clock.now()),
-            },
-        )
+        event = resized(pod, name, found) | {"source": {"component": component}}
+        found.sandbox.cluster.create(Ref(EVENTS, "default"), event)
     found.look()
     assert [one.component for one in found.source.events] == ["vpa-updater"]
     assert "Pod was resized" in answer(found.pictures, f"/namespaces/default/pods/{pod}.json").text
-    found.sandbox.cluster.delete(Ref(EVENTS, "default", "done"))
+
+
+def test_what_the_updater_did_is_known_when_its_events_are_gone() -> None:
+    """A cluster keeps Events for an hour; here they stand on charts and in the feed for longer."""
+    found = started()
+    pod = found.pods()[0]
+    found.sandbox.cluster.create(Ref(EVENTS, "default"), resized(pod, "done", found))
     found.look()
-    assert found.source.events == []
+    found.sandbox.cluster.delete(Ref(EVENTS, "default", "done"))
+    found.look(2 * 3600)
+
+    assert [one["pod"] for one in answer(found.pictures, "/feed.json").json()["entries"]] == [pod]
+    marks = answer(found.pictures, f"{PAGE}.json?range=24h").json()["charts"][0]["marks"]
+    assert [one["kind"] for one in marks] == ["resized"]
+    found.look(15 * 86_400)
+    found.sandbox.cluster.create(Ref(EVENTS, "default"), resized(pod, "later", found))
+    found.look()
+    assert len(found.source.events) == 1
+
+
+def resized(pod: str, name: str, found: Watched) -> Json:
+    """Return the Event of a resize."""
+    return {
+        "apiVersion": "v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": "default"},
+        "involvedObject": {"kind": "Pod", "namespace": "default", "name": pod, "uid": "u"},
+        "reason": "InPlaceResizedByVPA",
+        "message": "Pod was resized",
+        "source": {"component": "vpa-updater"},
+        "lastTimestamp": make.time(found.sandbox.clock.now()),
+    }
+
+
+def test_pages_of_objects_stay_when_the_cluster_goes_away() -> None:
+    """They are made of what is watched, say what lacks, and the cluster is not asked each time."""
+    found = started()
+    pod = found.pods()[0]
+    fault = Fault(Unavailable("away"), "get", times=99)
+    found.faults.order(fault)
+    for path in (PAGE, f"/namespaces/default/pods/{pod}"):
+        page = answer(found.pictures, path)
+        assert page.status_code == 200
+        assert "cannot be read as they were written: away" in page.text
+        assert pod in page.text
+    assert not list(answer(found.pictures, f"{PAGE}.json").json().get("copied", ()))
+    assert fault.times == 98
+    found.faults.clear()
+    found.sandbox.advance(11)
+    assert "cannot be read" not in answer(found.pictures, PAGE).text

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from app.diagnosis.core.facts import Check, Finding, Level
+from app.diagnosis.core.facts import Check, Finding, Findings, Level
 from app.page.core.picture import Picture, WatchLine
 
 _ORDER: Final = (Level.SERIOUS, Level.UNKNOWN, Level.WARNING, Level.NOTE, Level.FINE)
 NOT_FRESH: Final = "This is not up to date"
 _IN: Final = " -n "  # stands before the namespace of what a finding is about
+_VPA: Final = "vpa/"  # stands before the name of a VPA
 _MOST: Final = 100  # findings of one check
 _INIT: Final = "plumbline init -A | kubectl apply -f -"
 _LIST: Final = "kubectl auth can-i list verticalpodautoscalers.autoscaling.k8s.io -n NAMESPACE"
@@ -109,3 +110,13 @@ def emptiness(picture: Picture) -> Banner:
         return Banner("You may not list VerticalPodAutoscalers in any namespace.", _LIST)
     told = "There is no VerticalPodAutoscaler, and no workload that one could size."
     return Banner(told, _INIT)
+
+
+def mistakes(findings: Findings | None) -> dict[str, dict[str, str]]:
+    """Return what is seriously wrong with VPAs, by namespace and name."""
+    found: dict[str, dict[str, str]] = {}
+    for one in (findings or {}).get(Check.VPAS, ()):
+        name, _, namespace = one.about.removeprefix(_VPA).rpartition(_IN)
+        if one.level is Level.SERIOUS and one.about.startswith(_VPA) and name:
+            found.setdefault(namespace, {}).setdefault(name, one.message)
+    return found

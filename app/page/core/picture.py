@@ -28,6 +28,9 @@ class Measured:
     histories: Mapping[ContainerKey, LearnedHistory] = field(default_factory=dict)
 
 
+Mistakes = Mapping[str, Mapping[str, str]]  # what is wrong with VPAs, by namespace and name
+
+
 @dataclass(frozen=True, slots=True)
 class WatchLine:
     """How long nothing was heard of a resource."""
@@ -53,6 +56,7 @@ class Picture:
     events: Sequence[PodEvent] = ()  # the latest first
     findings: Findings | None = None  # of the check of the installation; None: not looked yet
     watches: Sequence[WatchLine] = ()  # how long nothing was heard of what is watched
+    mistakes: Mistakes = field(default_factory=dict)
 
     @property
     def told_of(self) -> set[str]:
@@ -67,12 +71,18 @@ def fleet_of(
     tops: Mapping[str, Sequence[TopWorkload]],
     measured: Measured,
     before: Picture | None,
+    mistakes: Mistakes | None = None,
 ) -> Fleet:
     """Return the rows of all namespaces; those of unchanged ones are taken over."""
-    names = sorted({*snapshot.namespaces, *tops})
+    names, mistakes = sorted({*snapshot.namespaces, *tops}), mistakes or {}
+    others = before.mistakes if before is not None else {}
     return {
-        name: _kept(name, snapshot, plan, tops, measured, before)
-        or _made(name, snapshot, plan, tops, measured)
+        name: (
+            _kept(name, snapshot, plan, tops, measured, before)
+            if mistakes.get(name) == others.get(name)
+            else None
+        )
+        or _made(name, snapshot, plan, tops, measured, mistakes.get(name, {}))
         for name in names
     }
 
@@ -83,11 +93,17 @@ def _made(
     plan: Plan,
     tops: Mapping[str, Sequence[TopWorkload]],
     measured: Measured,
+    mistakes: Mapping[str, str],
 ) -> NamespaceRows:
     part = plan.namespaces.get(name)
     decisions = part.decisions if part is not None else ()
     facts = NamespaceFacts(
-        snapshot.of(name), decisions, tops.get(name, ()), measured.histories, measured.usage
+        snapshot.of(name),
+        decisions,
+        tops.get(name, ()),
+        measured.histories,
+        measured.usage,
+        mistakes,
     )
     return namespace_rows(name, workload_rows(facts), plan.now)
 

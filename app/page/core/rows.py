@@ -75,6 +75,7 @@ class ResourceTotals:
 class Badge(StrEnum):
     """What is special about a workload, in a word."""
 
+    MISTAKE = "mistake"
     HORIZONTAL = "HPA"
     ROLE = "role"
     ROLE_UNKNOWN = "role unknown"  # which pod leads by a Lease
@@ -118,6 +119,7 @@ class NamespaceFacts(NamedTuple):
     tops: Sequence[TopWorkload]
     histories: Mapping[ContainerKey, LearnedHistory]
     usage: UsageNow
+    mistakes: Mapping[str, str] = {}  # what is wrong with VPAs, by their names
 
 
 def workload_rows(facts: NamespaceFacts) -> tuple[WorkloadRow, ...]:
@@ -177,6 +179,9 @@ def _vpa_row(vpa: Vpa, decided: Sequence[Decision], facts: NamespaceFacts) -> Wo
     first = leading(decided) if decided else None
     status = status_of(view, decided) if decided else no_pods(vpa)
     counts = Counter(str(one.reason) for one in decided)
+    mistake = facts.mistakes.get(vpa.name, "")
+    if mistake:
+        status = Status(Attention.BLOCKED, "mistake in the VPA", why=mistake)
     confidences = [one.confidence for one in compared if one.confidence is not None]
     return WorkloadRow(
         namespace=vpa.namespace,
@@ -189,7 +194,7 @@ def _vpa_row(vpa: Vpa, decided: Sequence[Decision], facts: NamespaceFacts) -> Wo
         reason=str(first.reason) if first is not None else NO_PODS,
         status=replace(status, why=status.why or (compared[0].problem if compared else "")),
         reasons=tuple(counts.most_common()),
-        badges=tuple(_badges(vpa, pods, decided, view)),
+        badges=(*((Badge.MISTAKE,) if mistake else ()), *_badges(vpa, pods, decided, view)),
         roles=tuple(sorted({role.value for pod in pods for role in pod.roles})),
         about_role=_about_role(vpa, pods),
         confidence=min(confidences, default=None),
@@ -272,12 +277,14 @@ def _totals(
     if not found:
         return _unsized(resource, pods, usage)
     gaps = [one.gap for one in found if one.gap is not None]
+    if not gaps:  # as where an HPA holds it: what pods request is known all the same
+        return _unsized(resource, pods, usage)
     sized = {one.container for one in found}
     requested = sum(gap.requested.nano for gap in gaps)
     amounts = [gap.amount.nano for gap in gaps]
     return ResourceTotals(
-        request=_units(resource, requested) if gaps else None,
-        target=_units(resource, requested - sum(amounts)) if gaps else None,
+        request=_units(resource, requested),
+        target=_units(resource, requested - sum(amounts)),
         usage=_used(resource, pods, sized, usage),
         lower=_bound(resource, found, [one.lower for one in found]),
         upper=_bound(resource, found, [one.upper for one in found]),

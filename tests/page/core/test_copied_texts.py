@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from app.model.fields import Json
+from app.model.scalers import read_hpa
 from app.page.core.copied_texts import copied_texts
+from app.page.core.creation_lines import CreationLine
 from tests import make
 from tests.cases import cases
 
@@ -17,7 +21,7 @@ def test_a_vpa_is_copied_without_its_status() -> None:
     first, *_ = copied_texts(make.vpa(cpu="200m"), WRITTEN, None)
     assert first.content["spec"] == WRITTEN["spec"]
     assert "status" not in first.content
-    assert copied_texts(make.vpa(), None, None)[0].content["spec"] == {}
+    assert copied_texts(make.vpa(), None, None) == []  # nobody knows what was written
 
 
 @cases(
@@ -47,6 +51,38 @@ def test_targets_are_patches_of_the_workload(target: str, spec: Json) -> None:
 def test_without_a_known_template_there_is_no_patch(target: str | None, cpu: str | None) -> None:
     """Only the VPA can be copied then."""
     assert len(copied_texts(make.vpa(target=target, cpu=cpu), WRITTEN, None)) == 1
+
+
+def test_a_patch_has_what_a_new_pod_gets() -> None:
+    """Capped, and with its limits, or the API server would refuse it."""
+    line = CreationLine(
+        "app", "cpu", had={"limit": "150m"}, gets={"request": "120m", "limit": "180m"}
+    )
+    boosted = CreationLine("app", "memory", gets={"request": "1Gi"}, boost="100Mi to 1Gi")
+    _, _, merge = copied_texts(make.vpa(cpu="200m", memory="300Mi"), WRITTEN, None, [line, boosted])
+    (container,) = merge.content["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "120m", "memory": "300Mi"},
+        "limits": {"cpu": "180m"},
+    }
+
+
+def test_what_replicas_are_scaled_by_is_left_out() -> None:
+    """A patch of it would move the point at which an HPA scales; the text says what lacks."""
+    metrics = read_hpa(make.hpa_json(make.metric_json("cpu", 80))).metrics
+    vpa = replace(make.vpa(cpu="200m", memory="300Mi"), scaled_by=tuple(metrics))
+    _, kustomize, _ = copied_texts(vpa, WRITTEN, None)
+    (container,) = kustomize.content["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == {"requests": {"memory": "300Mi"}}
+    assert "without cpu of app" in kustomize.about
+    alone = replace(make.vpa(cpu="200m"), scaled_by=tuple(metrics))
+    assert len(copied_texts(alone, WRITTEN, None)) == 1
+
+
+def test_a_role_has_no_patch() -> None:
+    """Its workload has pods of other roles, for which its numbers are not."""
+    found = copied_texts(make.vpa(cpu="200m"), WRITTEN, None, is_role=True)
+    assert [one.name for one in found] == ["vpa"]
 
 
 def test_a_containers_without_targets_is_left_out() -> None:

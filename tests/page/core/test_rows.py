@@ -153,6 +153,14 @@ def test_a_role_that_is_not_known() -> None:
         assert row.status.level is Attention.BLOCKED
 
 
+def test_what_an_hpa_holds_is_requested_all_the_same() -> None:
+    """Where there is no target to compare with, the request of the pods stands alone."""
+    objects = shop(make.hpa_json(make.metric_json("cpu", 80)), count=2)
+    (found,) = rows(*objects, make.vpa_json(cpu="200m", memory="200Mi"))
+    assert (found.cpu.request, found.cpu.target) == (200, None)
+    assert found.memory.target is not None
+
+
 def test_a_running_boost_has_a_badge() -> None:
     """The webhook's annotation tells of it."""
     pod = make.pod_json(

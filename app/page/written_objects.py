@@ -1,0 +1,45 @@
+"""Reads the few objects of which a page needs the text, for somebody who waits.
+
+Strategy: a cluster that gives no answer is not asked again for some seconds, so that pages are made
+of what is watched and nobody waits for the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+from app.model.errors import ClusterError, NotFound, Refused
+from app.model.fields import Json
+from app.ports import Clock, Cluster, Ref
+
+SECONDS: Final = 1.5  # for which somebody waits for an object
+_PAUSE_SECONDS: Final = 10.0
+
+
+class WrittenObjects:
+    """Objects as they were written; any thread may ask."""
+
+    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+        self._cluster, self._clock = cluster, clock
+        self._paused_until = 0.0
+        self.problem = ""  # why an object could not be read a moment ago
+
+    def read(self, refs: Iterable[Ref]) -> list[Json]:
+        """Return objects, without those that went, that may not be or cannot be read."""
+        if self._clock.monotonic() < self._paused_until:
+            return []
+        found: list[Json] = []
+        for ref in refs:
+            try:
+                item = self._cluster.get(ref)
+            except (NotFound, Refused):
+                continue
+            except ClusterError as error:
+                self._paused_until = self._clock.monotonic() + _PAUSE_SECONDS
+                self.problem = f"objects cannot be read as they were written: {error}"
+                return found
+            kind = {"apiVersion": ref.resource.api_version, "kind": ref.resource.kind}
+            found.append(item | kind)
+        self.problem = ""
+        return found
