@@ -498,7 +498,7 @@ def lease_json(
     acquired: object = "2026-01-05T09:00:00.000000Z",
     spec: Mapping[str, Any] | None = None,
 ) -> Json:
-    """Return a Lease, renewed so often since it was acquired."""
+    """Return a Lease that was renewed so often since it was acquired, now the last time."""
     return _object(
         "Lease",
         _metadata(name, namespace, created=None),
@@ -506,7 +506,7 @@ def lease_json(
             holderIdentity=holder,
             leaseDurationSeconds=seconds,
             acquireTime=acquired,
-            renewTime=f"2026-01-05T09:00:00.{renewed:06}Z",
+            renewTime=f"2026-01-05T10:00:00.{renewed:06}Z",
         )
         | dict(spec or {}),
     )

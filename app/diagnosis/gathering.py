@@ -15,6 +15,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Final, TypeVar
 
+from app.diagnosis.named_leases import NO_RIGHT, ReadLease, with_named_leases
 from app.flags.shared import ClusterAccess, Horizontal, Offline, Selection
 from app.kube.client import KubeCluster, connect
 from app.kube.discovery import Discovery
@@ -25,7 +26,8 @@ from app.kube.reach import Origin
 from app.model.errors import BadSetting, ClusterError, NotFound, Refused
 from app.model.fields import Object
 from app.model.kinds import ObjectKey, group_of
-from app.model.snapshot import Collection, Replacement, Snapshot, replacement
+from app.model.role_leases import LeaseStanding
+from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.text import nearest
 from app.model.vpa import Vpa
 from app.model.workloads import Lookup, LookupResult
@@ -197,7 +199,8 @@ def _recorded(wanted: GatherRequest, now: datetime) -> GatheredObjects:
     rules = wanted.lease
     leases = [item for item in kept if _is_lease(item, rules)]
     sign = webhook_health(leases[-1], rules, now) if leases and rules.is_on else HEALTHY
-    snapshot = _snapshot(recorded, wanted)
+    named = {(_namespace(item), _name(item)): item for item in kept if is_of(item, LEASES)}
+    snapshot = with_named_leases(_snapshot(recorded, wanted), lambda *lease: named.get(lease), now)
     return GatheredObjects(
         snapshot, recorded, sign, kept, recorded.problems, unread, recorded.written
     )
@@ -220,19 +223,19 @@ def _live(
     problems += recorded.problems
     sign = _sign(cluster.within(_CALL_SECONDS), wanted.lease, now)
     snapshot = _snapshot(recorded, wanted)
-    leases = filter(None, map(replacement, _named_leases(cluster, snapshot, problems)))
-    return GatheredObjects(snapshot.changed(leases), owners, sign, kept, problems)
+    snapshot = with_named_leases(snapshot, _lease_reader(cluster, problems), now)
+    return GatheredObjects(snapshot, owners, sign, kept, problems)
 
 
-def _named_leases(
-    cluster: Cluster, snapshot: Snapshot, problems: list[Unreadable]
-) -> Iterator[Json]:
-    """Yield the Leases that VPAs name, as far as there is a right to read them."""
-    for namespace, view in snapshot.namespaces.items():
-        for name in sorted({one.lease for found in view.roles.by_target.values() for one in found}):
-            fields = f"metadata.name={name}"
-            for item in list_objects(cluster, LEASES, namespace, problems, fields=fields):
-                yield {"apiVersion": LEASES.api_version, "kind": LEASES.kind, **item}
+def _lease_reader(cluster: Cluster, problems: list[Unreadable]) -> ReadLease:
+    """Return what reads a Lease, as far as there is a right to."""
+
+    def read(namespace: str, name: str) -> Json | LeaseStanding | None:
+        known, fields = len(problems), f"metadata.name={name}"
+        found = next(list_objects(cluster, LEASES, namespace, problems, fields=fields), None)
+        return NO_RIGHT if len(problems) > known else found
+
+    return read
 
 
 def _written(cluster: Cluster, discovery: Discovery, lookup: Lookup) -> Object | None:
@@ -288,6 +291,11 @@ def _keeping(
 def _namespace(item: Object) -> str:
     metadata = item.get("metadata")
     return str((metadata.get("namespace") if isinstance(metadata, dict) else None) or "default")
+
+
+def _name(item: Object) -> str:
+    metadata = item.get("metadata")
+    return str(metadata.get("name") if isinstance(metadata, dict) else None)
 
 
 def _name_apart(pod: Json) -> None:

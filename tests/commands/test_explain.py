@@ -417,11 +417,30 @@ def test_the_pod_that_leads(tmp_path: Path) -> None:
     assert "New pods (webhook)\n  VPA follower targets StatefulSet/web, with role=follower" in told
 
 
-def test_nobody_knows_who_leads(tmp_path: Path) -> None:
+@cases(
+    "leases why",
+    {
+        "a stranger holds it": (
+            [make.lease_json("api-1_4f5c")],
+            "is held by api-1_4f5c, which names no pod of the workload",
+        ),
+        "there is none": ([make.lease_json(name="other")], "does not exist"),
+    },
+)
+def test_nobody_knows_who_leads(tmp_path: Path, leases: list[Json], why: str) -> None:
     """Of a pod of which nobody knows whether it leads, the reason is the Lease."""
-    told = text(found(tmp_path, by_lease(make.lease_json("api-1_4f5c")), "pod/web-1"))
-    assert "now: leaves it as it is (RoleUnknown): it is not known which pod leads: Lease " in told
+    told = text(found(tmp_path, by_lease(*leases), "pod/web-1"))
+    sentence = f"it is not known which pod leads: Lease default/web {why}"
+    assert f"now: leaves it as it is (RoleUnknown): {sentence}" in told
     assert "What helps: see whether the Lease that the annotation plumbline/role-lease" in told
+    assert f"warning: {sentence}" in text(found(tmp_path, by_lease(*leases), "vpa/web"))
+
+
+def test_a_lease_that_is_not_renewed(tmp_path: Path) -> None:
+    """A Lease that expired long ago is held by nobody, whoever is named in it."""
+    old = make.lease_json("web-1_4f5c", spec={"renewTime": "2019-01-05T10:00:00Z"})
+    told = text(found(tmp_path, by_lease(old), "pod/web-1"))
+    assert "\n  follower, because Lease default/web is not held\n" in told
 
 
 def test_a_new_pod_does_not_lead(tmp_path: Path) -> None:

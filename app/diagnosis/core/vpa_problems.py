@@ -23,6 +23,8 @@ from app.model.kinds import ObjectKey
 from app.model.pods import Pod
 from app.model.quantity import SIZED, Quantities, Quantity
 from app.model.review import AdmissionRequest, GroupVersionWord
+from app.model.role_leaders import RoleProblem
+from app.model.role_leases import role_lease_of
 from app.model.scalers import HPA_KIND, HorizontalScaler, ScaledMetric, held_sentence
 from app.model.selectors import Selector
 from app.model.snapshot import NamespaceView, Snapshot
@@ -274,10 +276,12 @@ def _of(amounts: Quantities | None, resource: str) -> Quantity | None:
 
 
 def _roles_unknown(vpa: Vpa) -> Iterator[_Flaw]:
-    """Tell that it is not known which pod leads."""
-    if (found := role_unknown(vpa)) is not None:
-        reason, message = found
-        yield _Flaw(Level.WARNING, f"it is not known which pod leads: {message} ({reason})")
+    """Tell that it is not known which pod leads; files that are to be applied hold no Leases."""
+    reason, message = role_unknown(vpa) or ("", "")
+    if reason not in ("", RoleProblem.NOT_READ):
+        asked = role_lease_of(vpa.annotations)
+        fix = f"kubectl -n {vpa.namespace} get lease {asked.lease} -o yaml" if asked else ""
+        yield _Flaw(Level.WARNING, f"it is not known which pod leads: {message} ({reason})", fix)
 
 
 # --- HorizontalPodAutoscalers and ScaledObjects

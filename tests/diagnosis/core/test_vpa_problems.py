@@ -422,9 +422,11 @@ UNKNOWN = {"type": "RoleUnknown", "status": "True", "reason": "NoRight", "messag
     "items told",
     {
         "nothing holds it": ([leading(), make.lease_json("")], None),
-        "no Lease is among the objects": (
-            [leading()],
-            "it is not known which pod leads: Lease default/web is not read yet (LeaseNotRead)",
+        "no Lease was looked for": ([leading()], None),
+        "another pod holds it": (
+            [leading(), make.lease_json("api-1_4f5c")],
+            "it is not known which pod leads: Lease default/web is held by api-1_4f5c, which names "
+            "no pod of the workload (NoPodMatches)",
         ),
         "the processes say why": (
             [leading(status={"conditions": [UNKNOWN]})],
@@ -439,4 +441,5 @@ UNKNOWN = {"type": "RoleUnknown", "status": "True", "reason": "NoRight", "messag
 def test_leaders_that_are_not_known(items: list[Json], told: str | None) -> None:
     """Where it is not known which pod leads, the reason is a warning."""
     found = [one for one in problems(WEB, *items) if "leads" in one[1]]
-    assert found == ([(Level.WARNING, told)] if told else [])
+    fix = "\n  $ kubectl -n default get lease web -o yaml"
+    assert found == ([(Level.WARNING, told + fix)] if told else [])
