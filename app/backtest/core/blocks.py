@@ -16,7 +16,7 @@ import numpy as np
 
 from app.backtest.core.recorded_fleet import Fleet
 from app.backtest.recording import Measured, Recording
-from app.recommender.core.histograms import Amounts, Flags, Floats, Times
+from app.recommender.core.histograms import Amounts, Counts, Flags, Floats, Times
 from app.recommender.core.moments import HOUR, SECOND
 from app.recommender.core.usage import ABSENT
 
@@ -24,7 +24,9 @@ CUT_OFF: Final = 0.97  # of a limit, from which on usage may have been cut off b
 THROTTLED: Final = 0.01  # of the scheduler's periods
 
 _SLACK: Final = 1 - 2.0**-22  # what float32 makes of a whole number of millicores stays that
+_NEVER: Final = -(2**31)
 STAYS: Final = 3  # steps without a sample, before a pod counts as gone
+_MILLI_DIGITS: Final = 3
 _HOUR_SECONDS: Final = HOUR // SECOND
 _MOST: Final = 2.0**62
 
@@ -38,8 +40,10 @@ class Block:
     is_there: Flags
     cpu: Amounts  # millicores, or ABSENT
     memory: Amounts  # bytes, or ABSENT
-    requests: Floats  # cores, then bytes; 0 is none
+    requests: Floats  # cores, then bytes; 0 is none, and what was never known
     limits: Floats  # likewise
+    knows: Flags  # whether requests were known by then: of cores, then of bytes
+    silence: Counts  # steps in which it counted as gone, of one that is heard again
     kills: Amounts
     is_cut_off: Flags
 
@@ -52,8 +56,8 @@ def steps_a_round(step_seconds: int) -> int:
 def blocks(recording: Recording, fleet: Fleet) -> Iterator[Block]:
     """Yield the hours of a fleet."""
     length = steps_a_round(recording.step)
-    believed = np.zeros((4, len(fleet.rows)))
-    last_known = np.full(len(fleet.rows), -STAYS)
+    believed = np.full((4, len(fleet.rows)), np.nan)
+    last_known = np.full(len(fleet.rows), _NEVER)
     for first in range(0, recording.count, length):
         steps = range(first, min(first + length, recording.count))
 
@@ -63,7 +67,7 @@ def blocks(recording: Recording, fleet: Fleet) -> Iterator[Block]:
 
         amounts = [told(recording.cpu), told(recording.memory)]
         asked = [
-            told(recording.cpu_request),
+            np.round(told(recording.cpu_request), _MILLI_DIGITS),
             told(recording.memory_request),
             told(recording.cpu_limit),
             told(recording.memory_limit),
@@ -71,11 +75,15 @@ def blocks(recording: Recording, fleet: Fleet) -> Iterator[Block]:
         kills = np.nan_to_num(told(recording.oom_kills))
         is_known = ~np.isnan(np.stack([*amounts, *asked])).all(axis=0) | (kills > 0)
         is_there = np.zeros(is_known.shape, dtype=np.bool_)
+        silence = np.zeros(is_known.shape, dtype=np.int64)
         for index, step in enumerate(steps):
+            is_back = is_known[index] & (last_known > _NEVER)
+            silence[index] = np.where(is_back, np.maximum(step - last_known - STAYS, 0), 0)
             last_known = np.where(is_known[index], step, last_known)
             is_there[index] = step - last_known < STAYS
-        given = np.stack([_filled(each, old) for each, old in zip(asked, believed, strict=True)])
-        believed = given[:, -1]
+        told_by_then = np.stack([_filled(*each) for each in zip(asked, believed, strict=True)])
+        believed = told_by_then[:, -1]
+        given = np.nan_to_num(told_by_then)
         yield Block(
             first=first,
             times=(recording.start + (np.array(steps) + 1) * recording.step) * SECOND,
@@ -84,6 +92,8 @@ def blocks(recording: Recording, fleet: Fleet) -> Iterator[Block]:
             memory=whole_bytes(amounts[1]),
             requests=np.stack([given[0], given[1]], axis=-1),
             limits=np.stack([given[2], given[3]], axis=-1),
+            knows=~np.isnan(np.stack([told_by_then[0], told_by_then[1]], axis=-1)),
+            silence=silence,
             kills=kills.astype(np.int64),
             is_cut_off=_cut_off(amounts, given, told(recording.throttled), kills),
         )

@@ -15,7 +15,7 @@ import numpy as np
 
 from app.backtest.core.blocks import Block
 from app.backtest.core.recorded_fleet import Fleet, RecordedWorkload
-from app.recommender.core.histograms import Counts, Flags, Floats
+from app.recommender.core.histograms import Counts, Floats
 
 RECORDED: Final = 0  # the position of what was requested in the recording
 
@@ -63,7 +63,7 @@ class Scores:
 def together(parts: Sequence[Scores]) -> Scores:
     """Return the scores of a fleet that was walked in parts, of which there is at least one."""
     days = np.concatenate([part.days for part in parts], axis=2)
-    steps = days[:, RECORDED, :, [Measure.CPU_STEPS, Measure.MEMORY_STEPS]].sum(axis=(0, 2))
+    steps = days[..., [Measure.CPU_STEPS, Measure.MEMORY_STEPS]].sum(axis=(1, 2, 3))
     steps[0] += 1  # the day in which everything is learned stays
     known = steps > 0
     return Scores(
@@ -79,30 +79,46 @@ def together(parts: Sequence[Scores]) -> Scores:
 class Tally:
     """Counts."""
 
-    def __init__(self, fleet: Fleet, settings: int, days: int, step_hours: float) -> None:
+    def __init__(
+        self,
+        fleet: Fleet,
+        settings: int,
+        days: int,
+        step_hours: float,
+        has_requests: Sequence[bool],
+    ) -> None:
+        """Begin; `has_requests` tells of each resource whether any request was recorded."""
         self._fleet = fleet
         self._hours = step_hours
+        self._has_requests = has_requests
         shape = (len(Measure), settings, len(fleet.rows))
         self._sums: Floats = np.zeros(shape)
         self._days: Floats = np.zeros((days, settings, len(fleet.workloads), len(Measure)))
         self._quality: Counts = np.zeros((3, len(fleet.rows)), dtype=np.int64)
 
     def count(self, block: Block, step: int, requests: Floats) -> None:
-        """Count a step; requests are cores and GiB by setting and row."""
+        """Count a step; requests are cores and GiB by setting and row.
+
+        Where a request is not known yet nothing counts, so that all settings are compared over the
+        same time. Where none ever was, only the recording itself is left out.
+        """
         used = (block.cpu[step] / 1000.0, block.memory[step] / GIB)
         known = [block.cpu[step] >= 0, block.memory[step] >= 0]
         there = block.is_there[step]
         for at, (amounts, is_known) in enumerate(zip(used, known, strict=True)):
-            amounts = np.where(is_known, amounts, 0.0)
+            is_told, has_any = block.knows[step][:, at], self._has_requests[at]
+            counts = np.repeat((is_known & (is_told | (not has_any)))[None], len(requests), axis=0)
+            counts[RECORDED] &= has_any
+            amounts = np.where(counts, amounts, 0.0)
             sums = self._sums[at * _OF_MEMORY : (at + 1) * _OF_MEMORY]
-            rest = requests[..., at] * is_known - amounts
+            rest = requests[..., at] * counts - amounts
             sums[Measure.CPU_USED] += amounts
             sums[Measure.CPU_SLACK] += np.maximum(rest, 0.0)
             sums[Measure.CPU_UNMET] -= np.minimum(rest, 0.0)
             sums[Measure.CPU_OVER] += rest < 0
-            sums[Measure.CPU_STEPS] += is_known
-        self._quality[0] += there
-        self._quality[1] += there & ~(known[0] | known[1])
+            sums[Measure.CPU_STEPS] += counts
+        self._quality[0] += there + block.silence[step]
+        self._quality[1] += (there & ~(known[0] | known[1])) + block.silence[step]
         self._quality[2] += there & block.is_cut_off[step]
 
     def count_kills(self, kills: Counts) -> None:
@@ -130,13 +146,14 @@ class Tally:
         return Scores(self._fleet.workloads, days, steps, gaps, cut_off)
 
 
-def killed(block: Block, step: int, memory_limits: Floats) -> Flags:
-    """Tell which containers a step kills under limits in bytes, by setting and row; 0 is none.
+def killed(block: Block, step: int, memory_limits: Floats) -> Counts:
+    """Return how often a step kills containers, by setting and row; a limit of 0 bytes is none.
 
-    One that was killed in the recording wanted more than its limit, which is all that is known.
+    One that was killed in the recording wanted more than its limit, which is all that is known:
+    under a limit that is no higher it is killed as often.
     """
     used = np.maximum(block.memory[step], 0).astype(np.float64)
-    is_over = (memory_limits > 0) & (used > memory_limits)
-    was_killed, had = block.kills[step] > 0, block.limits[step][:, 1]
-    again = (memory_limits > 0) & ((memory_limits <= had) | (had == 0))
-    return np.asarray(is_over | (was_killed & again))
+    had, kills = block.limits[step][:, 1], block.kills[step]
+    limits, limit = (np.where(each > 0, each, np.inf) for each in (memory_limits, had))
+    again = np.where(limits <= limit, kills, 0)
+    return np.maximum(used > limits, again).astype(np.int64)

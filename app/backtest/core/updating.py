@@ -55,6 +55,7 @@ class Updating:
         self._sizer = Sizer(fleet, given)
         self._is_held = self._sizer.is_held(fleet)
         self._shapes: dict[int, PodShape] = {}
+        self._targets: dict[tuple[int, int], tuple[Amounts, ...]] = {}  # by setting and pod
         workloads = range(len(fleet.workloads))
         self._is_capped = np.array([self._sizer.is_capped(one) for one in workloads], np.bool_)
         least = [self._sizer.min_replicas(one, rules.min_replicas) for one in workloads]
@@ -78,12 +79,23 @@ class Updating:
         self.amounts[setting, found.lines, 1] = found.amounts[:, 1]
         self.shows[setting, found.lines, 1] = found.shows[:, 1] & ~self._is_held[found.lines, 1]
 
-    def create(self, pods: Indexes, requests: Floats, limits: Floats, time_ns: int) -> None:
-        """Let pods begin as they were recorded, and with what was recommended by then."""
+    def take(self, pods: Indexes, requests: Floats, limits: Floats, time_ns: int) -> None:
+        """Let pods begin as they were recorded, and with what was recommended by then.
+
+        One that is there already was changed in the recording: it keeps what it was given, and its
+        limits follow.
+        """
         for pod in pods.tolist():
             rows = self._fleet.rows_of_pod(pod)
-            self._shapes[pod] = self._shape(pod, rows, requests, limits)
+            is_new = pod not in self._shapes
+            shape = self._shape(pod, rows, requests, limits)
+            if shape == self._shapes.get(pod):
+                continue
+            self._shapes[pod] = shape
             for setting in range(len(self._settings)):
+                if not is_new:
+                    self._apply(setting, pod)
+                    continue
                 self._size(setting, pod)
                 self.since[setting, pod] = time_ns
                 self.began[setting, rows] = time_ns
@@ -181,7 +193,13 @@ class Updating:
             _some(self.amounts[setting, line, :, TARGET], self.shows[setting, line] & is_sized)
             for line in lines.tolist()
         )
-        found = self._sizer.sized(self._shapes[pod], targets)
+        self._targets[setting, pod] = targets
+        self._apply(setting, pod)
+
+    def _apply(self, setting: int, pod: int) -> None:
+        """Let what a pod was given hold for it as it is."""
+        rows = self._fleet.rows_of_pod(pod)
+        found = self._sizer.sized(self._shapes[pod], self._targets[setting, pod])
         self.requests[setting, rows] = found[:, 0]
         self.limits[setting, rows] = found[:, 1]
 

@@ -95,8 +95,11 @@ class Walk:
         self._updating = Updating(fleet, settings, given, self._rules)
         self._days = Days(recording)
         step_hours = recording.step / _HOUR_SECONDS
-        self._tally = Tally(fleet, len(settings) + 1, self._days.count, step_hours)
+        requests = (recording.cpu_request, recording.memory_request)
+        has_requests = [bool((~np.isnan(each)).any()) for each in requests]
+        self._tally = Tally(fleet, len(settings) + 1, self._days.count, step_hours, has_requests)
         self.is_there: Flags = np.zeros(len(fleet.rows), dtype=np.bool_)  # in the last step
+        self._told: Floats = np.zeros((len(fleet.rows), 4))  # requests and limits, likewise
         self._requested: Floats = np.zeros(len(fleet.rows))  # bytes in the recording, a step ago
         # Cores and GiB by setting and row; first those of the recording.
         self.in_force: Floats = np.zeros((len(settings) + 1, len(fleet.rows), 2))
@@ -137,14 +140,10 @@ class Walk:
     def _step(self, block: Block, step: int) -> None:
         time_ns, is_there = int(block.times[step]), block.is_there[step]
         self._learning.see(is_there, time_ns)
-        new = self._fleet.pods[is_there & ~self.is_there]
-        if len(new):
-            requests, limits = block.requests[step], block.limits[step]
-            self._updating.create(np.unique(new), requests, limits, time_ns)
-            self._put_in_force()
+        self._take_pods(block, step, time_ns)
         self.is_there = is_there
         kills = killed(block, step, self._updating.limits[..., 1] / THOUSANDTHS)
-        found = [Kill(*pair) for pair in np.argwhere(kills | (block.kills[step] > 0)).tolist()]
+        found = [Kill(*pair) for pair in np.argwhere(kills + block.kills[step] > 0).tolist()]
         asking = {one for one in found if self._learn_kill(one, block, step)}
         targets = [self._learning.target(*one, time_ns) for one in found]
         self._learning.learn_memory(block.memory[step], time_ns)
@@ -158,6 +157,16 @@ class Walk:
         self._answer([one for one in found if kills[one]], asking, is_there, time_ns)
         self._requested = block.requests[step][:, 1]
         self._end_day(block.first + step)
+
+    def _take_pods(self, block: Block, step: int, time_ns: int) -> None:
+        """Let pods begin, and be as they were changed in the recording."""
+        requests, limits, is_there = block.requests[step], block.limits[step], block.is_there[step]
+        told = np.concatenate([requests, limits], axis=1)
+        is_other = is_there & (~self.is_there | (told != self._told).any(axis=1))
+        self._told = told
+        if is_other.any():
+            self._updating.take(np.unique(self._fleet.pods[is_other]), requests, limits, time_ns)
+            self._put_in_force()
 
     def _put_in_force(self) -> None:
         self.in_force[1:] = self._updating.requests / THOUSANDTHS / _UNITS

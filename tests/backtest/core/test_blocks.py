@@ -46,6 +46,13 @@ def test_requests_are_believed_until_there_are_others() -> None:
     assert found.limits[:, 0, 1].tolist() == [0, 0, 8e6, 8e6, 0, 0]
 
 
+def test_what_is_known_by_then() -> None:
+    """A request is known from its first step on; a pod that is heard of again was silent."""
+    found = only(cpu_request=[GAP, 1, GAP, GAP, GAP, GAP], memory=[1, GAP, GAP, GAP, GAP, 1])
+    assert found.knows[:, 0].tolist() == [[False, False], *[[True, False]] * 5]
+    assert found.silence[:, 0].tolist() == [0, 0, 0, 0, 0, 1]
+
+
 def test_a_pod_stays_for_a_while() -> None:
     """It is there from its first known step on, and a short gap does not end it."""
     found = only(cpu=[GAP, 1, GAP, GAP, GAP, 1])

@@ -85,7 +85,7 @@ def test_a_pod_is_updated_when_the_updater_would(seed: int) -> None:
     now = BEGIN + timedelta(hours=dice.choice((1, 11, 12, 30)))
     is_quick = dice.random() < 0.3
     in_cores = np.array([[cpu / 1000, memory] for cpu, memory in requests])
-    found.create(np.array([0]), in_cores, np.zeros((2, 2)), nanoseconds(BEGIN))
+    found.take(np.array([0]), in_cores, np.zeros((2, 2)), nanoseconds(BEGIN))
     found.publish(0, amounts(*told))
     killed = Killed(np.array([0]), np.array([0])) if is_quick else None
     found.update(0, np.ones(2, dtype=np.bool_), nanoseconds(now), killed)
@@ -132,7 +132,7 @@ def applied(given: Given, names: Sequence[str] = ("app",)) -> tuple[list[object]
     """
     found = updating(given=given, names=names)
     has = np.array([[0.1, 100.0 * MI]] * len(names))
-    found.create(np.array([0]), has, 2 * has, nanoseconds(BEGIN))
+    found.take(np.array([0]), has, 2 * has, nanoseconds(BEGIN))
     target = [[400, 300, 500], [400 * MI * 1000, 300 * MI * 1000, 500 * MI * 1000]]
     found.publish(0, amounts(*([target] * len(names))))
     there = np.ones(len(names), dtype=np.bool_)
@@ -186,13 +186,27 @@ def test_sizes_are_those_of_sizing(given: Given, requests: object, limits: objec
     assert applied(given) == (requests, limits)
 
 
+def test_what_owners_change() -> None:
+    """A pod whose limit is raised keeps what it was given; the new ratio holds for its limit."""
+    found = updating(names=("app",))
+    has = np.array([[0.1, 100.0 * MI]])
+    found.take(np.array([0]), has, 2 * has, nanoseconds(BEGIN))
+    found.publish(0, amounts([[400, 300, 500], [400000, 300000, 500000]]))
+    found.update(0, np.ones(1, dtype=np.bool_), nanoseconds(BEGIN + timedelta(minutes=5)))
+    found.publish(0, amounts([[500, 300, 500], [500000, 300000, 500000]]))
+    found.take(np.array([0]), has, 3 * has, nanoseconds(BEGIN + timedelta(hours=1)))
+    assert found.requests[0, 0].tolist() == [400, 400000]
+    assert found.limits[0, 0].tolist() == [1200, 1200000]
+    assert found.resizes.sum() == 1
+
+
 def test_a_pod_that_would_be_alone_is_not_evicted() -> None:
     """Eviction needs the least number of replicas that policy or updater ask for."""
     evicted = {}
     for living in (1, 2):
         found = updating(pods=2, mode=UpdateMode.RECREATE, names=("app",))
         has = np.array([[0.1, 100.0 * MI]] * 2)
-        found.create(np.array([0, 1]), has, 2 * has, nanoseconds(BEGIN))
+        found.take(np.array([0, 1]), has, 2 * has, nanoseconds(BEGIN))
         found.publish(0, amounts([[400, 300, 500], [400000, 300000, 500000]]))
         there = np.arange(2) < living
         found.update(0, there, nanoseconds(BEGIN + timedelta(minutes=5)))
@@ -204,7 +218,7 @@ def test_limit_ranges_bind_the_bounds_too() -> None:
     """A pod at its maximum is as recommended; without containers nothing is asked."""
     found = updating(given=ranged({"cpu": "200m"}), names=("app",))
     has = np.array([[0.1, 100.0 * MI]])
-    found.create(np.array([0]), has, 2 * has, nanoseconds(BEGIN))
+    found.take(np.array([0]), has, 2 * has, nanoseconds(BEGIN))
     as_it_is = 100 * MI * 1000
     found.publish(0, amounts([[400, 300, 500], [as_it_is, as_it_is, as_it_is]]))
     later_ns = nanoseconds(BEGIN + timedelta(days=1))

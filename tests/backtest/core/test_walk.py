@@ -107,6 +107,69 @@ def test_nothing_of_the_future_is_known(seed: int) -> None:
     assert in_force(noisy, until_ns) == in_force(told, until_ns)
 
 
+@pytest.mark.parametrize("seed", range(4))
+def test_without_updates_all_is_as_it_was(seed: int) -> None:
+    """Mode Off changes nothing, whatever owners changed, how often, and when that was known."""
+    dice = Random(seed)
+    told = random_recording(dice, workloads=5, hours=60, limits=True)
+    told.oom_kills[:] *= 3
+    for row in range(len(told.rows)):
+        change = dice.randrange(told.count)
+        for measure in (told.memory_request, told.memory_limit, told.cpu_limit):
+            measure[row, change:] *= dice.choice((0.5, 1, 2))
+        if dice.random() < 0.3:
+            told.memory_limit[row] = np.where(np.isnan(told.memory_limit[row]), np.nan, 0)
+        known = np.flatnonzero(~np.isnan(told.memory_request[row]))
+        late = known[: dice.choice((0, 1, 7))]
+        for measure in (told.memory_request, told.memory_limit):
+            measure[row, late] = np.nan
+        silent = dice.randrange(told.count)
+        for name in MEASURES:
+            told.measured(name)[row, silent : silent + 20] = np.nan
+    limits = np.where(told.memory_limit > 0, told.memory_limit, np.float32(np.inf))
+    np.minimum(told.memory, limits, out=told.memory)  # no container uses more than that
+    scores = scores_of(told, [replace(USUAL, mode=UpdateMode.OFF)], given_for(told))
+    was, off = scores.days[:, 0], scores.days[:, 1]
+    assert was[..., Measure.KILLS].sum() > 0
+    np.testing.assert_allclose(off, was, rtol=1e-5, atol=1e-9)
+
+
+def test_what_is_known_late_is_what_it_was() -> None:
+    """Requests and limits that the first scrape missed switch nothing off."""
+    kills = {}
+    for late in (0, 1):
+        told = recording((WEB,), count=576, cpu=0.1, cpu_request=1, memory_request=300 * MI)
+        told.memory[:], told.memory_limit[:] = 100 * MI, 300 * MI
+        told.memory[0, 400::50] = 900 * MI
+        for measure in (told.cpu_request, told.memory_request, told.memory_limit):
+            measure[0, :late] = np.nan
+        scores = scores_of(told, [USUAL], ONE_REPLICA)
+        assert scores.of(1)[:, Measure.CPU_STEPS].sum() == 576 - late
+        kills[late] = scores.of(1)[:, Measure.KILLS].sum()
+    assert kills[0] == kills[1] > 0
+
+
+def test_requests_that_are_never_known() -> None:
+    """Settings are counted, the recording is not, for nothing is no request."""
+    told = recording((WEB,), count=576, cpu=0.1, memory=100 * MI)
+    scores = scores_of(told, [USUAL], ONE_REPLICA)
+    assert scores.of(0)[:, Measure.CPU_STEPS].sum() == 0
+    assert scores.of(1)[:, Measure.CPU_STEPS].sum() == 576
+    assert scores.of(1)[:, Measure.MEMORY_SLACK].sum() > 0
+    assert len(together([scores]).days) == 2
+
+
+def test_an_outage_is_a_gap() -> None:
+    """Pods that are heard of again were there all the time, and are no new ones."""
+    told = recording((WEB,), count=576, cpu=0.1, memory=100 * MI, cpu_request=1)
+    told.memory_request[:] = 900 * MI
+    told.cpu[0, 200:440] = told.memory[0, 200:440] = np.nan
+    told.cpu_request[0, 200:440] = told.memory_request[0, 200:440] = np.nan
+    scores = scores_of(told, [USUAL], ONE_REPLICA)
+    assert (scores.steps[0], scores.gaps[0]) == (576, 240)
+    assert scores.of(1)[:, Measure.RESIZES].sum() >= 1
+
+
 def test_parts_add_up() -> None:
     """Workloads are walked in parts with the same result."""
     told, given = random_recording(Random(1), workloads=7, hours=50, limits=True), Given()
