@@ -76,10 +76,24 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class Forms:
+    """The same lines in several forms; the first one that fits is shown, else the last one."""
+
+    forms: Sequence[Sequence[Line]]
+
+    def fitting(self, width: int | None) -> Sequence[Line]:
+        """Return the form for a width, None for any."""
+        for form in self.forms:
+            if width is None or all(len(_text(each)) <= width for each in form):
+                return form
+        return self.forms[-1]
+
+
+@dataclass(frozen=True, slots=True)
 class Text:
     """Lines."""
 
-    lines: Sequence[Line]
+    lines: Sequence[Line | Forms]
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +151,7 @@ def shown(
         case Output.TABLE | Output.WIDE:
             body = (output is Output.WIDE and report.wide) or report.body
             width = width if output is Output.TABLE else None
-            lines = table_lines(body, width) if isinstance(body, Table) else body.lines
-            for line in lines:
+            for line in table_lines(body, width) if isinstance(body, Table) else _all(body, width):
                 for part in _fitted(line, width, is_cut=isinstance(body, Table)):
                     yield _line(part, is_coloured=is_coloured)
         case Output.JSON:
@@ -149,6 +162,18 @@ def shown(
             yield from _csv(report.items)
         case Output.NAME:
             yield from dict.fromkeys(report.names)
+
+
+def _all(text: Text, width: int | None) -> Iterator[Line]:
+    for each in text.lines:
+        if isinstance(each, Forms):
+            yield from each.fitting(width)
+        else:
+            yield each
+
+
+def _text(line: Line) -> str:
+    return "".join(piece.text for piece in line).rstrip()
 
 
 def table_lines(table: Table, width: int | None = None) -> Iterator[Line]:
@@ -205,7 +230,7 @@ def _wrapped_row(
 
 def _fitted(line: Line, width: int | None, *, is_cut: bool) -> Iterator[Line]:
     """Yield a line as it fits into a width, None for any."""
-    text = "".join(piece.text for piece in line).rstrip()
+    text = _text(line)
     if width is None or len(text) <= width or text.lstrip().startswith(_PROMPT):
         yield line
     elif is_cut:
@@ -237,7 +262,7 @@ def _between(line: Line, start: int, end: int) -> Line:
 
 def _cut(line: Line, width: int) -> Line:
     """Return as much of a line as fits, with a mark where something is left out."""
-    if len("".join(piece.text for piece in line).rstrip()) <= width:
+    if len(_text(line)) <= width:
         return line
     kept: list[Piece] = []
     room = width - len(_LEFT_OUT)

@@ -18,7 +18,8 @@ from app.backtest.core.days import (
     usage_days,
 )
 from app.backtest.core.recorded_fleet import has_owner
-from app.backtest.core.setting_outcomes import outcomes, quality
+from app.backtest.core.scores import Scores
+from app.backtest.core.setting_outcomes import HistoryQuality, outcomes, quality
 from app.backtest.core.walk import walked
 from app.backtest.recording import Recording, load_recording
 from app.commands.backtest_flags import BacktestFormat, BacktestSettings
@@ -34,6 +35,14 @@ from app.ports import Clock
 from app.recommender.core.histograms import Indexes
 
 _RECORDED: Final = "recording.npz"
+_NAMES: Final = {  # of what may be known of no container
+    "CPU": "cpu",
+    "memory": "memory",
+    "CPU requests": "cpu_request",
+    "memory requests": "memory_request",
+    "CPU limits": "cpu_limit",
+    "memory limits": "memory_limit",
+}
 _DRAWS: Final = 2_000
 _SEED: Final = 1
 
@@ -54,14 +63,22 @@ def backtest_report(settings: BacktestSettings, clock: Clock) -> Report:
     bar = Bar(sys.stderr)
     scores, _ = walked(recording, wanted, given, partial(bar.show, "walking"))
     bar.clear()
-    unknown = sum(not has_owner(one) for one in recording.rows)
     found = outcomes(scores, wanted, draws(len(scores.days) - WARM_UP_DAYS), prices)
-    history = quality(scores, unknown)
+    history = history_of(scores, recording)
     names = [one.name for one in found]
     body = Text(lines(found, history))
     if settings.showing.asked is BacktestFormat.HTML:
         body = page(found, history)
     return Report(body, items(found, history), names, notes)
+
+
+def history_of(scores: Scores, recording: Recording) -> HistoryQuality:
+    """Return how much of a recording can be believed that was walked."""
+    strange = sum(not has_owner(one) for one in recording.rows)
+    unknown = [
+        name for name, measure in _NAMES.items() if np.isnan(recording.measured(measure)).all()
+    ]
+    return quality(scores, strange, tuple(unknown))
 
 
 def recorded(settings: BacktestSettings, clock: Clock, notes: list[str]) -> Recording:

@@ -53,6 +53,7 @@ class BacktestFormat(StrEnum):
     """How a back-test is shown."""
 
     TABLE = "table"
+    WIDE = "wide"
     JSON = "json"
     YAML = "yaml"
     CSV = "csv"
@@ -67,7 +68,8 @@ class BacktestOutput:
         "output",
         chosen(BacktestFormat),
         BacktestFormat.TABLE,
-        "output format: table, json (an object a line), yaml, csv, or html, a page in one file",
+        "output format: table, wide (as wide as it is), json (an object a line), yaml, csv, or "
+        "html, a page in one file",
         short="o",
     )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from importlib.resources import files
 from typing import Final
 
@@ -17,7 +17,7 @@ from app.backtest.core.settings import AS_IT_WAS
 from app.commands.backtest_settings import UPSTREAM
 from app.model.fields import Json
 from app.model.text import percent
-from app.output import Line, Piece, Table, Text, Tone, line, table_lines
+from app.output import Forms, Line, Piece, Table, Text, Tone, line, table_lines
 from app.page.rendering import Templates
 
 _COLUMNS: Final = (
@@ -36,7 +36,14 @@ _LEGEND: Final = (
     "CPU and MEMORY: core hours and GiB hours reserved; UNUSED: the share of that; SHORT: the "
     "share of intervals in which more was used than reserved"
 )
+_INDENT: Final = Piece("  ")
+_A_DAY: Final = "RESIZES and EVICTIONS: pods a day"
+_MORE: Final = "; all columns: -o wide"
 _MOST_NAMED: Final = 3
+_NOTHING: Final = {  # by whether requests are known
+    True: "nothing else than before, as nothing was requested",
+    False: "what the table says, as it is not known what was requested,",
+}
 _LITTLE: Final = 0.005  # a share that is written as 0%
 _WEEK: Final = 7
 
@@ -48,7 +55,7 @@ def sentence(outcome: SettingOutcome, was: SettingOutcome, quality: HistoryQuali
         for word, each in (("CPU", outcome.cpu), ("memory", outcome.memory))
         if (told := _change(word, each.change))
     ]
-    reserved = " and ".join(parts) or "nothing else than before, as nothing was requested"
+    reserved = " and ".join(parts) or _NOTHING[was.cpu.is_known or was.memory.is_known]
     changes = f"{_kills(outcome)}{',' * bool(outcome.more_kills)} and {_a_week(outcome)}"
     cut_off = f"{percent(quality.cut_off_share)} of samples were cut off by limits"
     days = counted(quality.days, "day")
@@ -94,6 +101,8 @@ def _shortages(outcome: SettingOutcome, was: SettingOutcome) -> Iterator[str]:
         ("CPU", outcome.cpu, was.cpu),
         ("Memory", outcome.memory, was.memory),
     ):
+        if not before.is_known:
+            continue
         share, other = f"{one.over_share:.1%}", f"{before.over_share:.1%}"
         if one.over_share > before.over_share and share != other:
             yield f"{word} would have been short {share} of the time, not {other}."
@@ -106,11 +115,11 @@ def _a_week(outcome: SettingOutcome) -> str:
     return f"{resizes:.0f} resizes a week" if resizes else "no resize"
 
 
-def lines(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> list[Line]:
+def lines(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> list[Line | Forms]:
     """Return all that people read about a back-test."""
     told = _told(outcomes)
-    found = [line(sentence(told, outcomes[0], quality), Tone.STRONG), line("")]
-    found += table_lines(table(outcomes))
+    found: list[Line | Forms] = [line(sentence(told, outcomes[0], quality), Tone.STRONG), line("")]
+    found += [forms(outcomes)]
     found += [line(""), line(_LEGEND, Tone.FAINT), *map(line, below(outcomes, quality))]
     for one in outcomes:
         if one.flags:
@@ -178,6 +187,25 @@ def table(outcomes: Sequence[SettingOutcome]) -> Table:
     return Table(columns, [_row(one, has_cost=has_costs) for one in outcomes])
 
 
+def forms(outcomes: Sequence[SettingOutcome]) -> Forms:
+    """Return the table, and narrower ones: names above their numbers, then less of these."""
+    whole = table(outcomes)
+    return Forms([list(table_lines(whole)), *(list(_stacked(whole, each)) for each in _LEFT_OUT)])
+
+
+def _stacked(whole: Table, left_out: Collection[int]) -> Iterator[Line]:
+    """Yield a table with each first cell above the others, and without some columns."""
+    kept = [at for at in range(1, len(whole.columns)) if at not in left_out]
+    names = tuple(whole.columns[at].removesuffix("/DAY") for at in kept)
+    rows = [tuple(row[at] for at in kept) for row in whole.rows]
+    head, *numbers = table_lines(Table(names, rows))
+    yield (_INDENT, *head)
+    for row, of_row in zip(whole.rows, numbers, strict=True):
+        yield row[:1]
+        yield (_INDENT, *of_row)
+    yield line(f"{_A_DAY}{_MORE if left_out else ''}", Tone.FAINT)
+
+
 def _row(one: SettingOutcome, *, has_cost: bool) -> Line:
     is_recorded = one.name == AS_IT_WAS
     cells = [
@@ -197,9 +225,17 @@ def _row(one: SettingOutcome, *, has_cost: bool) -> Line:
 
 
 _KILLS: Final = _COLUMNS.index("KILLS")
+_LEFT_OUT: Final[Sequence[Collection[int]]] = (  # of narrower tables, by their width
+    (),
+    (_COLUMNS.index("EVICTIONS/DAY"),),
+    (2, 5, _COLUMNS.index("EVICTIONS/DAY")),
+)
 
 
 def _cells(one: ResourceOutcome) -> Iterator[str]:
+    if not one.is_known:
+        yield from ("-", "-", "-")
+        return
     yield f"{one.reserved:.1f}"
     yield percent(one.slack_share)
     yield f"{one.over_share * 100:.1f}%"
@@ -225,6 +261,9 @@ def doubts(quality: HistoryQuality) -> Iterator[str]:
         yield f"{counted(quality.empty_days, 'day')} without any usage, left out"
     if quality.gap_share >= _LITTLE:
         yield f"{percent(quality.gap_share)} of samples are missing and left out"
+    if quality.never_known:
+        names = ", ".join(quality.never_known)
+        yield f"not known of any container: {names}; settings are counted as if there were none"
     if quality.unknown_owners:
         yield f"unknown owner: {counted(quality.unknown_owners, 'container')}, left out"
 
@@ -239,6 +278,7 @@ def items(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> list[J
         "cutOffShare": quality.cut_off_share,
         "lowerBounds": list(map(str, quality.lower_bounds)),
         "unknownOwners": quality.unknown_owners,
+        "neverKnown": list(quality.never_known),
     }
     return [
         {
@@ -261,7 +301,9 @@ def items(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> list[J
     ]
 
 
-def _resource_json(one: ResourceOutcome, unit: str) -> Json:
+def _resource_json(one: ResourceOutcome, unit: str) -> Json | None:
+    if not one.is_known:
+        return None
     return {
         f"used{unit}": one.used,
         f"reserved{unit}": one.reserved,

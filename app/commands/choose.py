@@ -18,24 +18,22 @@ from app.backtest.core.choice import (
     choose,
 )
 from app.backtest.core.days import WARM_UP_DAYS
-from app.backtest.core.recorded_fleet import has_owner
 from app.backtest.core.setting_outcomes import (
     HistoryQuality,
     SettingOutcome,
     outcomes,
-    quality,
 )
 from app.backtest.core.settings import Setting
 from app.backtest.core.walk import Floor, walked
-from app.commands.backtest import draws, recorded, too_short
+from app.commands.backtest import draws, history_of, recorded, too_short
 from app.commands.backtest_flags import BacktestFormat, BacktestSettings
 from app.commands.backtest_settings import UPSTREAM, compared, given_by, prices_of
-from app.commands.backtest_text import counted, doubts, html, items, sentence, table
+from app.commands.backtest_text import counted, doubts, forms, html, items, sentence
 from app.commands.replaying.printing import Bar
 from app.model.errors import BadSetting
 from app.model.fields import Json
 from app.model.text import size
-from app.output import Line, Report, Text, Tone, line, table_lines
+from app.output import Line, Report, Text, Tone, line
 from app.ports import Clock
 
 _PERCENTILES: Final = ("0.9", "0.95", "0.98")
@@ -74,7 +72,7 @@ def choose_report(settings: BacktestSettings, clock: Clock) -> Report:
     choice = choose(scores, range(1, len(profiles) + 1), prices or USUAL_PRICES, draws)
     days = draws(len(scores.days) - WARM_UP_DAYS)
     found = outcomes(scores, profiles, days, prices, base=1)
-    history = quality(scores, sum(not has_owner(one) for one in recording.rows))
+    history = history_of(scores, recording)
     kept = floors if choice.proposed else []
     answer = list(_answer(choice, found, history))
     rest = [
@@ -82,7 +80,7 @@ def choose_report(settings: BacktestSettings, clock: Clock) -> Report:
         *_kept(kept),
         *doubts(history),
     ]
-    body = Text([*answer, line(""), *table_lines(table(found)), line(""), *map(line, rest)])
+    body = Text([*answer, line(""), forms(found), line(""), *map(line, rest)])
     if settings.showing.asked is BacktestFormat.HTML:
         first, *others = ("".join(piece.text for piece in each) for each in answer)
         body = html("Choice of settings", first, found, [*others, *rest])

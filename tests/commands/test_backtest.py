@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -102,6 +102,57 @@ def test_formats(steady: str) -> None:
     header = next(shown(report, Output.CSV))
     assert {"setting", "kills", "cpu.change.least"} <= set(header.split(","))
     assert len(list(yaml.safe_load_all(printed(report, Output.YAML)))) == 3
+
+
+@cases(
+    "width head rows",
+    {
+        "as wide as it is": (None, "SETTING            CPU", 3),
+        "80 columns": (80, "  CPU    UNUSED  SHORT  MEMORY  UNUSED  SHORT  KILLS  RESIZES", 5),
+        "60 columns": (60, "  CPU    SHORT  MEMORY  SHORT  KILLS  RESIZES", 5),
+    },
+)
+@cases(
+    "words ends",
+    {
+        "without prices": ([], {None: ["-", "0.0"], 80: ["-", "0.0"], 60: ["-", "0.0"]}),
+        "with prices": (
+            ["--price-core=0.03", "--price-gib=0.004"],
+            {width: ["11.86", "1.64"] for width in (None, 80, 60)},
+        ),
+    },
+)
+def test_tables_fit(
+    steady: str,
+    words: Sequence[str],
+    ends: Mapping[int | None, Sequence[str]],
+    width: int | None,
+    head: str,
+    rows: int,
+) -> None:
+    """Names stand above their numbers where there is little room; every number stays in its row."""
+    report = backtest_report(settings(steady, *words), CLOCK)
+    found = list(shown(report, Output.TABLE, width=width))
+    table = found[found.index("") + 1 :][:rows]
+    assert table[0].startswith(head)
+    assert [one.split()[-1] for one in table if "%" in one] == ends[width]
+    assert width is None or max(map(len, found)) <= width
+    wide = list(shown(report, Output.WIDE, width=60))
+    assert wide == list(shown(report, Output.TABLE))
+
+
+def test_requests_that_are_not_known(tmp_path: Path) -> None:
+    """Nothing is said of what was requested, neither as a number nor as none."""
+    told = recording(count=4 * 288, cpu=0.1, memory=2**28)
+    save_recording(told, tmp_path / "x.npz")
+    report = backtest_report(settings(str(tmp_path / "x.npz")), CLOCK)
+    found = printed(report).splitlines()
+
+    assert "as it is not known what was requested" in found[0]
+    assert found[3].split() == ["as", "it", "was", *"------0--"]
+    assert "not known of any container: CPU requests, memory requests, CPU limits" in found[-1]
+    assert report.items[0]["cpu"] is None
+    assert report.items[1]["cpu"]["reservedCoreHours"] > 0
 
 
 def test_prices_make_a_column(steady: str, tmp_path: Path) -> None:

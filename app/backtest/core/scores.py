@@ -156,4 +156,5 @@ def killed(block: Block, step: int, memory_limits: Floats) -> Counts:
     had, kills = block.limits[step][:, 1], block.kills[step]
     limits, limit = (np.where(each > 0, each, np.inf) for each in (memory_limits, had))
     again = np.where(limits <= limit, kills, 0)
-    return np.maximum(used > limits, again).astype(np.int64)
+    found: Counts = np.maximum(used > limits, again).astype(np.int64)
+    return found

@@ -44,6 +44,7 @@ class ResourceOutcome:
     unmet: float  # used and not reserved
     over_share: float  # of intervals in which more was used than reserved
     change: Interval | None  # share of what the base reserved; None if that was nothing
+    is_known: bool = True  # whether usage and requests of any interval were
 
     @property
     def slack_share(self) -> float:
@@ -101,6 +102,7 @@ class HistoryQuality:
     lower_bounds: tuple[RecordedWorkload, ...]  # of which results are no more than that
     unknown_owners: int  # containers that belong to no known workload
     empty_days: int = 0  # without any usage, which are left out
+    never_known: tuple[str, ...] = ()  # what the recording tells of no container
 
 
 def outcomes(
@@ -138,7 +140,9 @@ def outcomes(
     ]
 
 
-def quality(scores: Scores, unknown_owners: int) -> HistoryQuality:
+def quality(
+    scores: Scores, unknown_owners: int, never_known: tuple[str, ...] = ()
+) -> HistoryQuality:
     """Return how much of the history can be believed."""
     steps, gaps, cut_off = (int(one.sum()) for one in (scores.steps, scores.gaps, scores.cut_off))
     known = np.maximum(scores.steps - scores.gaps, 1)
@@ -152,6 +156,7 @@ def quality(scores: Scores, unknown_owners: int) -> HistoryQuality:
         lower_bounds=tuple(scores.workloads[at] for at in bounds.tolist()),
         unknown_owners=unknown_owners,
         empty_days=scores.empty_days,
+        never_known=never_known,
     )
 
 
@@ -194,6 +199,7 @@ def _resource(
         slack=slack,
         unmet=unmet,
         over_share=over / steps if steps else 0.0,
+        is_known=steps > 0,
         change=_change(reserved(days, first), reserved(was, first), draws),
     )
 
