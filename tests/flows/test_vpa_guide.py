@@ -23,7 +23,7 @@ from app.commands.replay import played
 from app.commands.replay_flags import ReplaySettings
 from app.flags.command_line import parse
 from app.model import pods
-from app.ports import VPAS, Json, Ref
+from app.ports import LEASES, VPAS, Json, Ref
 from app.recommender.core.estimation import multipliers
 from app.recommender.core.status import ConditionType
 from app.run.world import World
@@ -159,6 +159,24 @@ def targets(world: World, name: str) -> list[Json]:
     """Return what a VPA recommends for its containers."""
     status = world.sandbox.cluster.get(Ref(VPAS, NAMESPACE, name))["status"]
     return [one["target"] for one in status["recommendation"]["containerRecommendations"]]
+
+
+def test_a_manager_that_elects_by_a_lease(walk: Walk) -> None:
+    """The replica that holds the Lease gets what its work needs, the other one what is allowed."""
+    sandbox = walk.world.sandbox
+    sandbox.advance(30 * MINUTE)
+    lease = sandbox.cluster.get(Ref(LEASES, NAMESPACE, "my-manager-id"))
+    leader = lease["spec"]["holderIdentity"].partition("_")[0]
+    (target,), (least,) = (targets(walk.world, f"manager-{one}") for one in ("leader", "standby"))
+    found = {
+        pod["metadata"]["name"]: pod["spec"]["containers"][0]["resources"]["requests"]
+        for pod in pods_in(sandbox, NAMESPACE, "app=manager")
+    }
+
+    assert (len(found), found.pop(leader)) == (2, target)
+    assert least == {"cpu": "100m", "memory": "256Mi"}
+    assert list(found.values()) == [least]
+    assert "manager" not in str(events_in(sandbox, NAMESPACE, "EvictedByVPA"))
 
 
 def test_container_policies(walk: Walk) -> None:

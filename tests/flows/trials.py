@@ -23,7 +23,7 @@ _NODES: Final = (NodeSize("node-1", "500", "500Gi"),)
 @contextmanager
 def cluster(*, recommends: bool) -> Iterator[World]:
     """Start a cluster with webhook and updater, and with the recommender if it is wanted."""
-    world = World(process_settings(), listeners(), nodes=_NODES)
+    world = World(process_settings("--role-leases"), listeners(), nodes=_NODES)
     try:
         world.await_webhook()
         if recommends:
