@@ -49,7 +49,7 @@ class CreationPreview:
         """Return what a new pod of a workload would get, None if its template is not known."""
         item = self._workloads.get((namespace, key)) or self._custom(namespace, key)
         try:
-            raw = _new_pod(item, namespace) if item is not None else None
+            raw = new_pod(item, namespace) if item is not None else None
             return None if raw is None else self._asked(read_pod(raw), raw)
         except BadObject:
             return None
@@ -97,7 +97,7 @@ def _owners(pod: Pod, workloads: Mapping[ObjectKey, object]) -> Iterator[ObjectK
         owner = getattr(workloads.get(owner.key), "owner", None)
 
 
-def _new_pod(workload: Object, namespace: str) -> Json:
+def new_pod(workload: Object, namespace: str) -> Json:
     """Return the pod that a workload would create.
 
     Raises:

@@ -12,17 +12,17 @@ from dataclasses import replace
 from typing import Final
 
 from app.diagnosis.core.pod_events import PodEvents
-from app.diagnosis.creation_preview import pods_of
+from app.diagnosis.creation_preview import new_pod, pods_of
 from app.diagnosis.explainer import Explainer, KnownBefore
 from app.diagnosis.gathering import GatheredObjects
 from app.model.errors import BadObject
 from app.model.fields import Json
 from app.model.kinds import ObjectKey, owner_key
-from app.model.pods import Pod
+from app.model.pods import Pod, read_pod
 from app.model.snapshot import Snapshot
 from app.model.vpa import Vpa
 from app.page.core.charts import Chart, ChartLevel, LevelKind, Mark
-from app.page.core.copied_texts import copied_texts
+from app.page.core.copied_texts import PatchedTemplate, copied_texts
 from app.page.core.derivation import derivations
 from app.page.core.levels import levels_now
 from app.page.core.past import WorkloadPast
@@ -75,17 +75,31 @@ class Details:
         as_written = next((item for item in kept if item["kind"] == VPAS.kind), None)
         decided = [one for one in _decided(picture, namespace) if one.vpa == name]
         pods = controlled_pods(view, decided)
-        found = workload_view(told, row)
-        lines = found.creation.lines if found.creation is not None else ()
-        is_role = vpa.selector is not None or bool(found.rivals)
         return replace(
-            found,
+            workload_view(told, row),
             charts=self._charts_of_vpa(picture, vpa, pods, shown),
             derivations=list(derivations(vpa, list(_checkpoints(kept)))),
-            copied=copied_texts(vpa, as_written, None, lines, is_role=is_role),
+            copied=copied_texts(vpa, as_written, None, self._patched(picture, vpa, pods, kept)),
             past=self._past_of_vpa(vpa),
             unread=self._pictures.source.unread(),
         )
+
+    def _patched(
+        self, picture: Picture, vpa: Vpa, pods: Sequence[Pod], kept: Sequence[Json]
+    ) -> PatchedTemplate:
+        """Return what a patch would change; without the workload's text by a pod that runs."""
+        view = picture.snapshot.of(vpa.namespace)
+        if vpa.target is None:
+            return PatchedTemplate(None, view.limits)
+        key = vpa.target.key
+        pod = next(filter(None, (_new_pod(item, key, vpa.namespace) for item in kept)), None)
+        workload = view.workloads.get(key)
+        if pod is None and pods and workload is not None and workload.template:
+            pod = replace(pods[0], containers=workload.template)
+        if pod is not None and not self._pictures.rules.webhook.native_sidecars:
+            pod = pod.without_sidecars()
+        rivals = [one.name for one in view.rivals(key) if one.name != vpa.name]
+        return PatchedTemplate(pod, view.limits, rivals)
 
     def of_workload(
         self, picture: Picture, namespace: str, key: ObjectKey, shown: ChartRange
@@ -106,7 +120,7 @@ class Details:
         return replace(
             workload_view(told, row),
             charts=self._charts(picture, question, levels_now(None, pods)),
-            copied=copied_texts(None, None, offered),
+            copied=copied_texts(None, None, offered, PatchedTemplate(None, view.limits)),
             past=None if self._past is None else self._past.of(namespace, key),
             unread=self._pictures.source.unread(),
         )
@@ -214,6 +228,17 @@ def _workload_ref(namespace: str, key: ObjectKey) -> Iterator[Ref]:
     for resource in WORKLOADS:
         if key == owner_key(resource.api_version, resource.kind, key.name):
             yield Ref(resource, namespace, key.name)
+
+
+def _new_pod(item: Json, key: ObjectKey, namespace: str) -> Pod | None:
+    """Return the pod that a workload would create; None if it is another one, or unreadable."""
+    metadata = item.get("metadata") or {}
+    if owner_key(str(item.get("apiVersion")), item["kind"], str(metadata.get("name"))) != key:
+        return None
+    try:
+        return read_pod(new_pod(item, namespace))
+    except BadObject:
+        return None
 
 
 def _checkpoint_refs(vpa: Vpa) -> Iterator[Ref]:

@@ -6,7 +6,7 @@ template does not know is an error, so that no page is half a page.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
 from typing import Final
 from urllib.parse import quote
@@ -136,10 +136,10 @@ def doing(action: str) -> str:
     return _DOING[action]
 
 
-def as_yaml(content: Json) -> str:
-    """Write an object as YAML."""
+def as_yaml(content: Json, comments: Sequence[str] = ()) -> str:
+    """Write an object as YAML, below what is to be said about it."""
     text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=_WIDEST)
-    return text
+    return "".join(f"# {' '.join(one.split())}\n" for one in comments) + text
 
 
 def part(name: str) -> str:

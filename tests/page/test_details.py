@@ -209,3 +209,28 @@ def test_what_changed_is_on_the_chart() -> None:
 
     told = answer(found, f"{VPA}.json?range=1h").json()["charts"][0]["levels"]["request"]
     assert [amount for _, amount in told["changes"]] == [100, 300]
+
+
+def test_what_a_patch_holds() -> None:
+    """The page writes what a new pod gets, with its limit, and no request that an HPA scales by."""
+    hpa = make.hpa_json(make.metric_json("memory", 80))
+    page = answer(pictures(*shop(hpa)), VPA).text
+    left_out = "# left out of app: memory held: HorizontalPodAutoscaler/web scales by it"
+
+    assert page.count(left_out) == 2
+    told = {one["name"]: one for one in answer(pictures(*shop()), f"{VPA}.json").json()["copied"]}
+    (container,) = told["merge"]["content"]["spec"]["template"]["spec"]["containers"]
+    assert container["resources"] == {
+        "requests": {"cpu": "200m", "memory": "200Mi"},
+        "limits": {"cpu": "400m"},
+    }
+
+
+def test_a_patch_without_the_text_of_the_workload() -> None:
+    """A pod that runs, with the containers of the template, tells enough."""
+    found = pictures(*shop())
+    found.source.written = lambda refs: []  # type: ignore[method-assign]  # noqa: ARG005
+    told = {one["name"]: one for one in answer(found, f"{VPA}.json").json()["copied"]}
+    (container,) = told["merge"]["content"]["spec"]["template"]["spec"]["containers"]
+
+    assert container["resources"]["limits"] == {"cpu": "400m"}

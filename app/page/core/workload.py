@@ -6,15 +6,14 @@ exact texts, which pages shorten.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Final
 
 from app.model.fields import Json
 from app.page.core.charts import Chart
 from app.page.core.copied_texts import CopiedText
-from app.page.core.creation_lines import CreationLine
 from app.page.core.derivation import AmountDerivation
 from app.page.core.past import WorkloadPast
 from app.page.core.rows import WorkloadRow
@@ -41,6 +40,21 @@ class NumberLine:
     confidence: float | None = None
     samples: int | None = None
     as_of: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreationLine:
+    """What a resource of a container is when a pod is created now, step by step."""
+
+    container: str
+    resource: str
+    had: Mapping[str, str] = field(default_factory=dict)  # request and limit
+    recommended: str = ""
+    held: str = ""  # what scales by it, so that it stays
+    caps: Sequence[str] = ()
+    boost: str = ""
+    gets: Mapping[str, str] = field(default_factory=dict)
+    about_limit: str = ""
 
 
 @dataclass(frozen=True, slots=True)
