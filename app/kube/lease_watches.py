@@ -8,11 +8,14 @@ A watch costs a connection and a thread, and to wake that up costs more than wha
 Leases have a watch each, the least that can be asked for, but where many are named one watch serves
 them all, and what is not named is dropped here. If that is refused, each has its own again: a role
 may allow only some Leases or namespaces. A watch that is refused goes on asking.
+
+That a Lease was not renewed is known by a watch that would have told of it. So time counts only up
+to when a watch was heard of; where that is too long ago to tell, all is listed again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence, Set
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
@@ -40,6 +43,9 @@ MOST_WATCHES: Final = 50  # for more Leases one watch serves them all
 _NODES: Final = "kube-node-lease"  # where each node has one: left out of what is watched for all
 _LOOK: Final = timedelta(seconds=1)
 _LEAST_SECONDS: Final = 0.05
+_SILENCE: Final = timedelta(seconds=5)  # what a watch tells after it may be only a part of the news
+_SHARED_GRACE: Final = timedelta(seconds=2)
+_AWAITED_SECONDS: Final = 30.0  # for Leases that cannot be read
 _NO_RIGHT: Final = LeaseStanding(
     LeaseState.FORBIDDEN, problem="the right to list and watch leases is missing"
 )
@@ -74,6 +80,19 @@ class _Watch:
     watched: Key
     unseen: set[Key]  # Leases that its first list has not told of yet
     following: Following = field(init=False)
+    told_at: datetime | None = None
+    heard_at: datetime | None = None  # up to which it has told everything, once it has listed
+
+    def hear(self, moment: datetime, *, is_list: bool) -> None:
+        """Note that it told something; after a silence the rest of the news may follow."""
+        if is_list or (self.told_at is not None and moment - self.told_at < _SILENCE):
+            self.heard_at = moment
+        self.told_at = moment
+
+    @property
+    def grace(self) -> timedelta:
+        """In which it would hear of some Lease, though this one has nothing to tell."""
+        return timedelta() if self.watched[1] else _SHARED_GRACE
 
 
 class LeaseWatches:
@@ -90,32 +109,54 @@ class LeaseWatches:
         self._named = frozenset[Key]()
         self._watches: dict[Key, _Watch] = {}  # by what is watched
         self._refused = frozenset[Key]()  # of that, what we have no right to
+        self._told_refused = self._refused
         self._histories: dict[Key, LeaseHistory] = {}
+        self._known: dict[Key, datetime] = {}  # up to when
         self._told: dict[Key, LeaseStanding] = {}
         self._lock = Lock()
         self._was_read = False
+        self._asked_at: float | None = None  # whether it is read, for the first time
         self._began = clock.now() - timedelta(seconds=clock.monotonic())
 
     def tick(self, now: datetime) -> float:
         """Watch what is named by now, and tell what time has changed; return when to look again."""
-        self._follow_named(now)
         moment = self._now()
-        due = moment + _LOOK
         with self._lock:
-            self._tell(self._named, moment)
-            for history in self._histories.values():
-                due = min(due, next_change(history, moment) or due)
+            due, late, deaf = self._look(moment)
+        self._follow_named(now, deaf)
+        with self._lock:
+            if self._refused != self._told_refused:
+                late, self._told_refused = set(self._named), self._refused
+            self._tell(late | (self._named - self._told.keys()))
         return max((due - moment).total_seconds(), _LEAST_SECONDS)
+
+    def _look(self, moment: datetime) -> tuple[datetime, set[Key], set[Key]]:
+        """Return when to look again, what time changes, and which watches are too silent for it."""
+        due, late, deaf = moment + _LOOK, set[Key](), set[Key]()
+        for lease, history in self._histories.items():
+            change = next_change(history, self._known.get(lease, history.seen_at))
+            if change is None or change > moment:
+                due = min(due, change or due)
+                continue
+            late.add(lease)
+            watch = self._watch_of(lease)
+            heard = watch.heard_at if watch is not None else None
+            if watch is not None and heard is not None and heard < change <= moment - watch.grace:
+                deaf.add(watch.watched)
+        return due, late, deaf
 
     def is_read(self) -> bool:
         """Whether it was known once what all Leases stand for that are named, or why it is not.
 
-        Ask once the VPAs are read. Later ones are waited for by no more than their own pods.
+        Ask once the VPAs are read. Later ones are waited for by no more than their own pods, and so
+        are those that cannot be read for a while.
         """
         if not self._was_read:
-            named = frozenset(_named(self._snapshot()))
+            named, seconds = frozenset(_named(self._snapshot())), self._clock.monotonic()
+            self._asked_at = seconds if self._asked_at is None else self._asked_at
+            is_over = seconds - self._asked_at >= _AWAITED_SECONDS
             with self._lock:
-                self._was_read = named <= self._told.keys()
+                self._was_read = is_over or named <= self._told.keys()
         return self._was_read
 
     def close(self) -> None:
@@ -129,7 +170,7 @@ class LeaseWatches:
         """Return the time by a clock that is never set."""
         return self._began + timedelta(seconds=self._clock.monotonic())
 
-    def _follow_named(self, now: datetime) -> None:
+    def _follow_named(self, now: datetime, deaf: Set[Key]) -> None:
         """Begin and end watches, so that what is named is watched and nothing else."""
         named = frozenset(_named(self._snapshot()))
         with self._lock:
@@ -142,6 +183,7 @@ class LeaseWatches:
             needed = _needed(named, self._refused) if self._follow else frozenset()
             # What is named only now was dropped before, so a watch that goes on has to list again.
             late = {one for one in self._watches if any(_among(added, one))} - self._refused
+            late |= deaf
             gone = self._watches.keys() - needed
             end = [self._watches.pop(one) for one in gone | late]
             self._refused -= gone
@@ -151,12 +193,17 @@ class LeaseWatches:
         for watch in begin:
             watch.following.start()
 
+    def _watch_of(self, lease: Key) -> _Watch | None:
+        ways = (lease, (lease[0], ""), ("", ""))
+        return next((found for one in ways if (found := self._watches.get(one))), None)
+
     def _name(self, named: frozenset[Key]) -> frozenset[Key]:
         """Take over what is named, and forget all else; return what was not named before."""
         added, gone = named - self._named, self._named - named
         self._named = named
         for lease in gone:
             self._histories.pop(lease, None)
+            self._known.pop(lease, None)
         if values := [Value(*one, None) for one in gone if self._told.pop(one, None) is not None]:
             self._put(_SOURCE, values)
         return added
@@ -174,6 +221,8 @@ class LeaseWatches:
             if self._watches.get(watch.watched) is not watch:
                 return  # it has ended
             self._refused -= {watch.watched}
+            if whole:
+                watch.hear(moment, is_list=watch.told_at is None or bool(watch.unseen))
             found = {one[:2]: one.object for one in changes if one[:2] in self._named}
             if watch.unseen:
                 watch.unseen -= found.keys()
@@ -183,26 +232,34 @@ class LeaseWatches:
             for lease, item in found.items():
                 record = None if item is None else read_lease(item)
                 self._histories[lease] = observed(self._histories.get(lease), record, moment)
-            self._tell(found, moment)
+            self._tell(found)
 
-    def _tell(self, leases: Iterable[Key], moment: datetime) -> None:
+    def _tell(self, leases: Iterable[Key]) -> None:
         """Put into the snapshot what has changed; with the lock, so that all comes in order."""
         values = []
         for lease in leases:
-            found = self._standing(lease, moment)
+            found = self._standing(lease)
             if found is not None and found != self._told.get(lease):
                 self._told[lease] = found
                 values.append(Value(*lease, found))
         if values:
             self._put(_SOURCE, values)
 
-    def _standing(self, lease: Key, moment: datetime) -> LeaseStanding | None:
+    def _standing(self, lease: Key) -> LeaseStanding | None:
         if self._follow is None:
             return _OFF
         if lease in self._refused:
             return _NO_RIGHT
         history = self._histories.get(lease)
-        return None if history is None else standing(history, moment)
+        return None if history is None else standing(history, self._known_until(lease, history))
+
+    def _known_until(self, lease: Key, history: LeaseHistory) -> datetime:
+        """Return up to when it is known what became of a Lease, by whatever watch."""
+        watch = self._watch_of(lease)
+        heard = watch.heard_at if watch is not None else None
+        known = max(history.seen_at, heard or history.seen_at)
+        self._known[lease] = known = max(known, self._known.get(lease, known))
+        return known
 
 
 def _among(leases: Iterable[Key], watched: Key) -> Iterator[Key]:

@@ -260,15 +260,76 @@ def test_changes_of_hands_are_told_at_once() -> None:
 
 
 def test_time_is_told_too() -> None:
-    """A Lease that expires is told when it does, without any event."""
+    """A Lease that expires is told when it does, without any event: it is read again then."""
     world = World(vpa())
     world.watches[0].lists(make.lease_json())
     assert world.passes(14.5) == 0.5
     assert state(world) is LeaseState.HELD
     assert world.passes(0.5) == 1.0
+    world.watches[1].lists(make.lease_json())
     assert state(world) is LeaseState.KEPT
     world.passes(30)
+    world.watches[2].lists(make.lease_json())
     assert state(world) is LeaseState.VACANT
+    world.passes(3600)
+    assert len(world.watches) == 3
+
+
+def test_a_watch_that_is_deaf() -> None:
+    """As long as nothing is heard a Lease stays with its holder, and then it may be renewed."""
+    world = World(vpa())
+    world.watches[0].lists(make.lease_json())
+    for _ in range(100):
+        world.passes(10)
+    assert len(world.on()) == 1
+    assert state(world) is LeaseState.HELD
+    world.watches[1].lists(make.lease_json(renewed=1000))
+    world.passes(14)
+    assert (state(world), len(world.watches)) == (LeaseState.HELD, 2)
+
+
+def test_a_list_that_fails_changes_nothing_back() -> None:
+    """What was known of a Lease stays known while it is read again."""
+    world = World(vpa())
+    world.watches[0].lists(make.lease_json())
+    world.passes(15)
+    world.watches[1].lists(make.lease_json())
+    world.passes(60)
+    assert state(world) is LeaseState.KEPT
+
+
+@cases(
+    "pause expected",
+    {
+        "others are renewed": (1, LeaseState.KEPT),
+        "the first news after a silence may be a part": (60, LeaseState.HELD),
+    },
+)
+def test_a_shared_watch_hears_of_one_by_the_others(pause: int, expected: LeaseState) -> None:
+    """That a watch tells of other Leases shows that it would have told of this one."""
+    world = World(*many(MOST_WATCHES + 1))
+    names = [f"lease-{index:03}" for index in range(MOST_WATCHES + 1)]
+    world.watches[0].lists(*(make.lease_json(name=name) for name in names))
+    for second in range(pause, 17, pause):
+        world.clock.advance(pause)
+        world.watches[0].lists(make.lease_json(name=names[0], renewed=second))
+    world.clock.advance(60 if pause > 17 else 0)
+    world.watches[0].lists(make.lease_json(name=names[0], renewed=99))
+    world.leases.tick(world.clock.now())
+    assert state(world, names[1]) is expected
+
+
+def test_a_shared_watch_that_is_deaf() -> None:
+    """If nothing at all is heard all are listed again, once."""
+    world = World(*many(MOST_WATCHES + 1))
+    names = [f"lease-{index:03}" for index in range(MOST_WATCHES + 1)]
+    world.watches[0].lists(*(make.lease_json(name=name) for name in names))
+    for _ in range(60):
+        world.passes(1)
+    assert len(world.watches) == 2
+    world.watches[1].lists(*(make.lease_json(name=name, renewed=1) for name in names))
+    world.passes(1)
+    assert {state(world, name) for name in names} == {LeaseState.HELD}
 
 
 def test_a_clock_that_is_set_expires_nothing() -> None:
@@ -286,8 +347,9 @@ def test_a_lease_that_is_created_again() -> None:
     world.watches[0].loses("web")
     assert state(world) is LeaseState.KEPT
     world.passes(30)
+    world.watches[1].lists()
     assert state(world) is LeaseState.MISSING
-    world.watches[0].lists(make.lease_json("web-2"))
+    world.watches[1].lists(make.lease_json("web-2"))
     assert world.standing() == LeaseStanding(LeaseState.HELD, "web-2", world.clock.now())
 
 
@@ -325,6 +387,17 @@ def test_is_read() -> None:
     assert later.leases.is_read()
     later.change(vpa("db", "db"))
     assert later.leases.is_read()
+
+
+def test_what_cannot_be_read_is_not_awaited_for_ever() -> None:
+    """A Lease that is never read holds up the others for half a minute, and stays unknown."""
+    world = World(vpa(), vpa("db", "db"))
+    assert not world.leases.is_read()
+    world.passes(29)
+    assert not world.leases.is_read()
+    world.passes(1)
+    assert world.leases.is_read()
+    assert world.standing() is None
 
 
 def test_the_end() -> None:
