@@ -134,7 +134,6 @@ class Site:
         around = {
             "columns": COLUMNS,
             "onlys": list(Only),
-            "reasons": sorted(found.sums.reasons),
             "usual_query": FleetQuery(),
             "empty": emptiness(picture),
             "is_file": False,

@@ -64,7 +64,7 @@ class FleetSums:
     sized: int = 0
     unsized: int = 0
     pods: int = 0  # under VPAs
-    # Of those with a recommendation, so that all amounts are about the same pods.
+    # Of those with a recommendation, so that all amounts are about the same pods; held ones stay.
     cpu: ResourceTotals = field(default_factory=ResourceTotals)
     memory: ResourceTotals = field(default_factory=ResourceTotals)
     reasons: Counter[str] = field(default_factory=Counter)  # pods by reason
@@ -138,6 +138,7 @@ class FleetView:
     query: FleetQuery
     sums: FleetSums  # of all that the viewer may see, whatever the filters
     namespaces: Sequence[str]
+    reasons: Sequence[str]  # of any row or pod
     found: int  # rows that pass the filters
     pages: int
     rows: Sequence[WorkloadRow]
@@ -156,12 +157,14 @@ def fleet_view(
     seen = [part for namespace, part in told if may_see(namespace)]
     found = [row for part in seen for row in part.rows if _is_wanted(row, query, now)]
     found.sort(key=lambda row: (_rank(row, query.sort), row.namespace, row.name, row.vpa))
+    sums = added_sums(part.sums for part in seen)
     a_page = max(len(found), 1) if rows is None else rows
     first = (query.page - 1) * a_page
     return FleetView(
         query=query,
-        sums=added_sums(part.sums for part in seen),
+        sums=sums,
         namespaces=[part.namespace for part in seen],
+        reasons=sorted({*sums.reasons, *(row.reason for part in seen for row in part.rows)}),
         found=len(found),
         pages=max(ceil(len(found) / a_page), 1),
         rows=found[first : first + a_page],

@@ -8,7 +8,7 @@ change in one leaves those of all others as they are.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from enum import StrEnum
@@ -40,6 +40,7 @@ from app.updater.core.decisions import Decision, Reason
 
 NOT_SIZED: Final = "NotSized"  # the reason of a workload that no VPA targets
 NO_PODS: Final = "NoPods"
+MISTAKE: Final = "Mistake"  # the reason of a workload whose VPA cannot work as it is written
 _ENDED: Final = ("Succeeded", "Failed")
 _OOM_KILLED: Final = "OOMKilled"
 
@@ -191,7 +192,7 @@ def _vpa_row(vpa: Vpa, decided: Sequence[Decision], facts: NamespaceFacts) -> Wo
         pods=len(pods),
         cpu=_totals(CPU, compared, pods, facts.usage),
         memory=_totals(MEMORY, compared, pods, facts.usage),
-        reason=str(first.reason) if first is not None else NO_PODS,
+        reason=MISTAKE if mistake else str(first.reason) if first is not None else NO_PODS,
         status=replace(status, why=status.why or (compared[0].problem if compared else "")),
         reasons=tuple(counts.most_common()),
         badges=(*((Badge.MISTAKE,) if mistake else ()), *_badges(vpa, pods, decided, view)),
@@ -259,28 +260,40 @@ def _unsized_row(top: TopWorkload, pods: Sequence[Pod], facts: NamespaceFacts) -
 
 
 def _unsized(resource: str, pods: Sequence[Pod], usage: UsageNow) -> ResourceTotals:
-    requests = [
-        amount
+    requests = _requested(resource, pods)
+    total = _units(resource, sum(requests)) if requests else None
+    return ResourceTotals(request=total, usage=_used(resource, pods, None, usage))
+
+
+def _requested(
+    resource: str, pods: Iterable[Pod], containers: Container[str] | None = None
+) -> list[int]:
+    """Return the requests of containers in billionths; of all of them unless some are named."""
+    return [
+        amount.nano
         for pod in pods
-        for one in pod.current_resources.values()
+        for name, one in pod.current_resources.items()
+        if containers is None or name in containers
         if (amount := one.request(resource)) is not None
     ]
-    total = sum(_whole(resource, one) for one in requests) if requests else None
-    return ResourceTotals(request=total, usage=_used(resource, pods, None, usage))
 
 
 def _totals(
     resource: str, compared: Sequence[RequestComparison], pods: Sequence[Pod], usage: UsageNow
 ) -> ResourceTotals:
-    """Sum up the containers that have a recommendation, so that all amounts are about the same."""
+    """Sum up the containers that have a recommendation, so that all amounts are about the same.
+
+    What is held stays as it is, so its request is its target as well.
+    """
     found = [one for one in compared if one.resource == resource]
     if not found:
         return _unsized(resource, pods, usage)
     gaps = [one.gap for one in found if one.gap is not None]
-    if not gaps:  # as where an HPA holds it: what pods request is known all the same
+    held = _requested(resource, pods, {one.container for one in found if one.held_by})
+    if not gaps and not held:
         return _unsized(resource, pods, usage)
     sized = {one.container for one in found}
-    requested = sum(gap.requested.nano for gap in gaps)
+    requested = sum(gap.requested.nano for gap in gaps) + sum(held)
     amounts = [gap.amount.nano for gap in gaps]
     return ResourceTotals(
         request=_units(resource, requested),
@@ -323,7 +336,3 @@ def _used(
 def _units(resource: str, nano: int) -> int:
     """Return millicores, or bytes."""
     return nano // (10**6 if resource == CPU else 10**9)
-
-
-def _whole(resource: str, quantity: Quantity) -> int:
-    return quantity.milli if resource == CPU else quantity.units

@@ -9,6 +9,7 @@ from app.diagnosis.core.attention import Attention
 from app.diagnosis.core.uncovered import TopWorkload, top_workloads
 from app.model.fields import Json
 from app.model.kinds import ObjectKey
+from app.page.core.fleet import FleetQuery, FleetView, Only, Sort, fleet_view
 from app.page.core.picture import Measured, Picture, fleet_of
 from app.page.core.rows import Badge, ContainerUsage, ResourceTotals, WorkloadRow
 from app.updater.core.memory import Memory
@@ -154,11 +155,42 @@ def test_a_role_that_is_not_known() -> None:
 
 
 def test_what_an_hpa_holds_is_requested_all_the_same() -> None:
-    """Where there is no target to compare with, the request of the pods stands alone."""
+    """It stays as it is, in the row and in the sums, and beside containers that are not held."""
     objects = shop(make.hpa_json(make.metric_json("cpu", 80)), count=2)
-    (found,) = rows(*objects, make.vpa_json(cpu="200m", memory="200Mi"))
-    assert (found.cpu.request, found.cpu.target) == (200, None)
-    assert found.memory.target is not None
+    (part,) = picture(*objects).fleet.values()
+    (found,) = part.rows
+    assert (found.cpu.request, found.cpu.target, found.cpu.difference) == (200, 200, 0)
+    assert (part.sums.cpu.request, part.sums.cpu.target) == (200, 200)
+    assert found.memory.difference > 0
+
+    metric = make.metric_json("cpu", 80, container="app")
+    both = [make.recommendation_json(name, cpu="1") for name in ("app", "log")]
+    pod = make.pod_json(make.container_json("app", cpu="3"), make.container_json("log", cpu="5"))
+    objects = [make.running_json(pod), make.workload_json(), make.hpa_json(metric)]
+    beside = row(*objects, make.vpa_json(recommendations=both)).cpu
+    assert (beside.request, beside.target, beside.saving) == (8000, 4000, 4000)
+
+
+def test_a_vpa_that_cannot_work_needs_a_person() -> None:
+    """It stands with what is blocked, is counted there, and is found by its reason."""
+    before = picture(*shop(), make.vpa_json("other", target="Deployment/none"))
+    wrong = {"default": {"other": "its target does not exist"}}
+    fleet = fleet_of(before.snapshot, before.plan, before.tops, before.measured, before, wrong)
+    found = fleet["default"].rows[0]
+    assert (found.vpa, found.reason, found.status.why) == (
+        "other",
+        "Mistake",
+        "its target does not exist",
+    )
+    assert (before.fleet["default"].sums.blocked, fleet["default"].sums.blocked) == (0, 1)
+
+    def shown(query: FleetQuery) -> FleetView:
+        return fleet_view(fleet, query, lambda _namespace: True, make.NOW)
+
+    assert "Mistake" in shown(FleetQuery()).reasons
+    for query in (FleetQuery(only=Only.BLOCKED), FleetQuery(reason="Mistake")):
+        assert [one.vpa for one in shown(query).rows] == ["other"]
+    assert shown(FleetQuery(sort=Sort.STATUS)).rows[0].vpa == "other"
 
 
 def test_a_running_boost_has_a_badge() -> None:
