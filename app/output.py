@@ -73,6 +73,7 @@ class Table:
     rows: Sequence[Line]
     below: Sequence[Line] = ()  # lines that sum it up
     ends_in_sentences: bool = False  # in the last column; terminals wrap them
+    is_folded: bool = False  # columns for which there is no room stand below the others; else cut
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,27 +181,53 @@ def table_lines(table: Table, width: int | None = None) -> Iterator[Line]:
     """Yield the rows, each piece as wide as its column; an empty table has no head either.
 
     Sentences in the last column are wrapped to a width, or stand below their rows if little is left
-    of it.
+    of it. In a folded table whole columns stand below.
     """
     if not table.rows:
         return
     head = tuple(Piece(column, Tone.STRONG) for column in table.columns)
     rows = [head, *table.rows]
     widths = [max(len(piece.text) for piece in column) for column in zip(*rows, strict=True)]
-    if not table.ends_in_sentences or width is None:
+    if width is None:
         yield from (_padded(row, widths) for row in rows)
     else:
-        indent = sum(widths[:-1]) + len(_GAP) * (len(widths) - 1)
-        if width - indent < _LEAST_SENTENCE:
-            indent = _INDENT
-        is_below = indent == _INDENT
-        rows[0] = (*head[:-1], Piece("")) if is_below else head
-        for row in rows:
-            yield from _wrapped_row(row, widths, indent, width, is_below=is_below)
+        yield from _within(table, rows, widths, width)
     for below in table.below:
         text = "".join(piece.text for piece in below)
         is_whole = width is None or len(text) <= width
         yield from [below] if is_whole else (line(part) for part in wrapped(text, width or 0))
+
+
+def _within(
+    table: Table, rows: Sequence[Line], widths: Sequence[int], width: int
+) -> Iterator[Line]:
+    """Yield rows, the head first, as a terminal of a width shows them."""
+    end = len(widths) - table.ends_in_sentences
+    parts = _parts(widths[:end], width) if table.is_folded else [slice(0, end)]
+    indent = sum(widths[:end]) + len(_GAP) * end
+    is_below = len(parts) > 1 or width - indent < _LEAST_SENTENCE
+    indent = _INDENT if is_below else indent
+    for number, row in enumerate(rows):
+        first, *below = (_padded(row[part], widths[part]) for part in parts)
+        for text, tone in row[end:] if number or not is_below else ():
+            sentences = [line(one, tone) for one in wrapped(text, width - indent)]
+            first = first if is_below else (*first, *sentences.pop(0))
+            below += sentences
+        yield first
+        for one in below:
+            if any(piece.text.strip() for piece in one):
+                yield (Piece(" " * indent), *one)
+
+
+def _parts(widths: Sequence[int], width: int) -> list[slice]:
+    """Return the columns that have room beside each other; all parts but the first are indented."""
+    parts, begin, used = list[slice](), 0, 0
+    for at, column in enumerate(widths):
+        used += len(_GAP) * (at > begin) + column
+        if at > begin and used > width:
+            parts.append(slice(begin, at))
+            begin, used = at, _INDENT + column
+    return [*parts, slice(begin, len(widths))]
 
 
 def wrapped(text: str, width: int) -> list[str]:
@@ -215,17 +242,6 @@ def _padded(row: Line, widths: Sequence[int]) -> Line:
         Piece(piece.text.ljust(width) + _GAP, piece.tone)
         for piece, width in zip(row, widths, strict=True)
     )
-
-
-def _wrapped_row(
-    row: Line, widths: Sequence[int], indent: int, width: int, *, is_below: bool
-) -> Iterator[Line]:
-    """Yield a row whose last piece is wrapped beside the others, or below them."""
-    before, (text, tone) = _padded(row[:-1], widths[:-1]), row[-1]
-    parts = wrapped(text, width - indent)
-    first = "" if is_below else parts.pop(0)
-    yield (*before, Piece(first, tone))
-    yield from ((Piece(" " * indent), Piece(part, tone)) for part in parts if part)
 
 
 def _fitted(line: Line, width: int | None, *, is_cut: bool) -> Iterator[Line]:

@@ -148,6 +148,30 @@ def test_csv_has_a_column_for_every_path() -> None:
     assert rows[1]["request.memory"] == "1Gi"
 
 
+FOLDED = Table(
+    ("POD", "CPU", "WHY"),
+    [(Piece("web-0"), Piece("100m"), Piece("the canary goes first")), (Piece("b"),) * 3],
+    ends_in_sentences=True,
+    is_folded=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("width", "expected"),
+    [
+        (60, ["POD    CPU   WHY", "web-0  100m  the canary goes first", "b      b     b"]),
+        (
+            20,
+            ["POD    CPU", "web-0  100m", "    the canary goes", "    first", "b      b", "    b"],
+        ),
+    ],
+)
+def test_folded_tables(width: int, expected: list[str]) -> None:
+    """Columns stand beside each other as far as there is room, and then sentences below them."""
+    report = Report(FOLDED, [], [])
+    assert list(shown(report, Output.TABLE, width=width)) == expected
+
+
 def test_names_come_once() -> None:
     """Names are for other commands, which want each of them once."""
     assert lines(Output.NAME) == ["vpa/web", "vpa/db"]

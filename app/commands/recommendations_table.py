@@ -19,7 +19,6 @@ _NOTHING: Final = Piece("-", Tone.FAINT)
 _RESOURCES: Final = (CPU, MEMORY)
 _NO_VPA: Final = "no VPA"
 _CERTAIN: Final = 1.0  # days of history; with less a target may still move
-# The mode stands last, so that a narrow terminal cuts no number.
 _NARROW: Final = ("VPA", "PODS", "CONTAINER", "CPU", "MEMORY", "SAVES", "MODE")
 _WIDE: Final = ("WORKLOAD", "CPU BOUNDS", "MEMORY BOUNDS", "CONFIDENCE", "AGE")
 _NEVER: Final = datetime.min.replace(tzinfo=UTC)
@@ -97,7 +96,7 @@ def containers_table(
         head = total[:1] if not has_namespaces else (total[0], Piece(""))
         line = (*head, *total[1:])
         cells.append((*line, *(Piece("") for _ in range(len(columns) - len(line)))))
-    return Table(columns, cells, ends_in_sentences=has_notes)
+    return Table(columns, cells, ends_in_sentences=has_notes, is_folded=True)
 
 
 def _narrow(row: ContainerRow) -> Iterator[Piece]:

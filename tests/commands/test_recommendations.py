@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -17,6 +18,7 @@ from app.model.fields import Json
 from app.output import Output, Report, shown
 from app.ports import CHECKPOINTS, PODS, STATEFUL_SETS, VPAS, WORKLOADS
 from tests import make
+from tests.cases import cases
 from tests.diagnosis.core.healthy import checkpoint_json
 from tests.kube.api_server import ApiServer, serving
 from tests.kube.connecting import kubeconfig, write
@@ -102,7 +104,44 @@ def test_a_wide_table(tmp_path: Path) -> None:
     head, row, _ = table(report, Output.WIDE, width=40)
     assert head.endswith("MODE WORKLOAD CPU BOUNDS MEMORY BOUNDS CONFIDENCE AGE")
     assert row.endswith("Recreate statefulset/web 200m..1 - 50% 2m")
-    assert list(shown(report, Output.TABLE, width=30))[1] == "web    2     app        100m.…"
+
+
+@cases(
+    "width expected",
+    {
+        "of 80 columns": (
+            80,
+            [
+                "NAMESPACE  VPA  PODS  CONTAINER  CPU                 MEMORY  SAVES",
+                "    MODE",
+                "default    web  2     app        100m..250m -> 350m  -       -350m, -",
+                "    InPlaceOrRecreate",
+                "TOTAL           2                350m -> 700m        -       -350m, -",
+            ],
+        ),
+        "of 40 columns": (
+            40,
+            [
+                "NAMESPACE  VPA  PODS  CONTAINER",
+                "    CPU                 MEMORY  SAVES",
+                "    MODE",
+                "default    web  2     app",
+                "    100m..250m -> 350m  -       -350m, -",
+                "    InPlaceOrRecreate",
+                "TOTAL           2",
+                "    350m -> 700m        -       -350m, -",
+            ],
+        ),
+    },
+)
+def test_a_narrow_terminal(tmp_path: Path, width: int, expected: list[str]) -> None:
+    """What has no room stands below: neither a mode nor a number is cut."""
+    objects = copy.deepcopy(OBJECTS)
+    for item in objects:
+        if item["kind"] == "VerticalPodAutoscaler":
+            item["spec"]["updatePolicy"] = {"updateMode": "InPlaceOrRecreate"}
+    report = found(tmp_path, "web", objects=objects)
+    assert list(shown(report, Output.TABLE, width=width)) == expected
 
 
 def sized(name: str, *, pods: int, has: str, target: str, memory: str = "1Gi") -> list[Json]:
