@@ -2,7 +2,7 @@
 
 Strategy: where it is known who leads, every pod of the target gets the label of leader or follower
 that its own labels lack; where it is not, none gets one, and no VPA takes it that asks for such a
-label, so that nothing changes.
+label, because its selector needs the label to be there. So nothing changes.
 """
 
 from __future__ import annotations
@@ -93,16 +93,22 @@ def role_change(
     names = (name for name in changed if name in now.pods) if is_same else now.pods
     pods = {name: with_roles(now.pods[name], found, now) for name in names}
     vpas = {} if is_same and now.vpas is before.vpas else now.vpas
-    problems = {name: role_problem(vpa, found, now.leases) for name, vpa in vpas.items()}
+    judged = {name: _judged(vpa, found, now.leases) for name, vpa in vpas.items()}
     return RoleChange(
         found if found.keys else NO_ROLES,
         {name: pod for name, pod in pods.items() if pod is not now.pods[name]},
-        {
-            name: replace(vpas[name], role_problem=problem)
-            for name, problem in problems.items()
-            if vpas[name].role_problem != problem
-        },
+        {name: vpa for name, vpa in judged.items() if vpa is not vpas[name]},
     )
+
+
+def _judged(vpa: Vpa, roles: Roles, leases: Mapping[str, LeaseStanding]) -> Vpa:
+    """Return a VPA that knows which roles it needs and why they are not known, or the same one."""
+    keys = roles.keys.get(vpa.target.key, ()) if vpa.target is not None else ()
+    selector = vpa.selector.needing(keys) if vpa.selector is not None else None
+    problem = role_problem(vpa, roles, leases)
+    if vpa.role_problem == problem and vpa.selector == selector:
+        return vpa
+    return replace(vpa, selector=selector, role_problem=problem)
 
 
 def _asked(vpas: Iterable[Vpa]) -> Roles:
@@ -288,7 +294,12 @@ def role_problem(
     if vpa.target is None:
         return None
     if not names_lease(vpa):  # another one of its workload may, and its selector ask for the label
-        problems = (_problem_of(vpa, one, roles, leases) for one in asked_by(vpa, roles))
+        found = asked_by(vpa, roles)
+        unclear = roles.keys.get(vpa.target.key, frozenset()) - {one.key for one in found}
+        for key in sorted(unclear):
+            if vpa.selector is not None and vpa.selector.asked_of(key):
+                return _contradiction(vpa.target.key, key)
+        problems = (_problem_of(vpa, one, roles, leases) for one in found)
         return next((one for one in problems if one is not None), None)
     try:
         asked = parse_role_lease(vpa.annotations[ROLE_LEASE_ANNOTATION])
@@ -296,9 +307,13 @@ def role_problem(
         message = f"annotation {ROLE_LEASE_ANNOTATION}: {error.message}"
         return RoleProblem.UNREADABLE_ANNOTATION, message
     if asked not in roles.by_target.get(vpa.target.key, ()):
-        message = f"VPAs of {vpa.target.key} name different Leases or values for {asked.key}"
-        return RoleProblem.CONTRADICTION, message
+        return _contradiction(vpa.target.key, asked.key)
     return _problem_of(vpa, asked, roles, leases)
+
+
+def _contradiction(target: ObjectKey, key: str) -> tuple[RoleProblem, str]:
+    told = f"VPAs of {target} name different Leases or values for {key}, or none that can be read"
+    return RoleProblem.CONTRADICTION, told
 
 
 def asked_by(vpa: Vpa, roles: Roles) -> tuple[RoleLease, ...]:

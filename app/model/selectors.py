@@ -12,7 +12,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left, bisect_right
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from itertools import chain
 from operator import attrgetter
@@ -122,6 +122,7 @@ class Selector:
 
     requirements: tuple[Requirement, ...] = ()
     never: bool = False  # matches nothing, as an absent selector does
+    needed: frozenset[str] = frozenset()  # keys of labels that must be there, whatever is asked
     _equalities: tuple[tuple[str, str], ...] = field(init=False, repr=False, compare=False)
     _others: tuple[Requirement, ...] = field(init=False, repr=False, compare=False)
 
@@ -183,7 +184,12 @@ class Selector:
         for requirement in self._others:
             if not requirement.matches(labels):
                 return False
-        return not self.never
+        return not self.never and (not self.needed or self.needed <= labels.keys())
+
+    def needing(self, keys: Collection[str]) -> Selector:
+        """Return the selector that takes nothing without those of some labels that it asks for."""
+        needed = frozenset(one.key for one in self.requirements if one.key in keys)
+        return self if needed == self.needed else replace(self, needed=needed)
 
     @property
     def is_everything(self) -> bool:

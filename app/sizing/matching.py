@@ -10,7 +10,7 @@ object to look up, and the caller asks again with what it found.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple, Protocol
@@ -105,8 +105,7 @@ def match_pod(
     labels = pod.labels
     if is_new and (asked := view.roles.by_target.get(top.key)):
         labels = created_labels(labels, asked, view.leases)
-    unknown = view.roles.keys.get(top.key, frozenset()) - labels.keys()
-    match = _strongest(labels, unknown, top, view, boosts=boosts, with_off=with_off)
+    match = _strongest(labels, top, view, boosts=boosts, with_off=with_off)
     given = ", ".join(f"{key}={labels[key]}" for key in labels.keys() - pod.labels.keys())
     return match._replace(message=f"{match.message}, with {given} by its Lease") if given else match
 
@@ -143,13 +142,7 @@ def topmost(
 
 
 def _strongest(
-    labels: Mapping[str, str],
-    unknown: Set[str],  # keys of labels that Leases give, and of which nobody knows the value
-    top: Workload,
-    view: NamespaceView,
-    *,
-    boosts: bool,
-    with_off: bool,
+    labels: Mapping[str, str], top: Workload, view: NamespaceView, *, boosts: bool, with_off: bool
 ) -> Match:
     rivals = view.rivals(top.key)
     if not rivals:
@@ -164,12 +157,12 @@ def _strongest(
     if not top.selector.matches(labels):
         reason = MatchReason.NO_TARGET_SELECTOR_MATCH
         return Match(reason, f"the selector of {top.key} does not match the pod", owner=top)
-    matching = [vpa for vpa in acting if _takes(vpa.selector, labels, unknown)]
+    matching = [vpa for vpa in acting if vpa.selector is None or vpa.selector.matches(labels)]
     if not matching:
         reason = MatchReason.NO_VPA_SELECTOR_MATCH
         names = ", ".join(vpa.name for vpa in acting)
         message = f"no selector matches the pod's labels: VPA {names}"
-        if unknown:
+        if unknown := view.roles.keys.get(top.key, frozenset()) - labels.keys():
             message += f"; its {' and '.join(sorted(unknown))} by a Lease is not known"
         return Match(reason, message, owner=top)
     if len(matching) > 1:
@@ -179,14 +172,6 @@ def _strongest(
     if weaker:
         message += f" and comes before {', '.join(vpa.name for vpa in weaker)}"
     return Match(MatchReason.CONTROLLED, message, strongest, top, tuple(weaker))
-
-
-def _takes(selector: Selector | None, labels: Mapping[str, str], unknown: Set[str]) -> bool:
-    """Whether a VPA's own selector lets a pod in; none that asks for what is not known does."""
-    if selector is None or not unknown:
-        return selector is None or selector.matches(labels)
-    asked = {one.key for one in selector.requirements}
-    return asked.isdisjoint(unknown) and selector.matches(labels)
 
 
 def selects(selector: Selector | None, pod: Matchable) -> bool:

@@ -402,7 +402,8 @@ def test_reasons(lease: LeaseStanding, words: str) -> None:
             "role=other",
             (
                 "RolesContradict",
-                "VPAs of StatefulSet/web name different Leases or values for role",
+                "VPAs of StatefulSet/web name different Leases or values for role, "
+                "or none that can be read",
             ),
         ),
     },
@@ -414,6 +415,73 @@ def test_annotations_that_cannot_be_used(annotation: str, told: tuple[str, str])
     found = make.snapshot(leader, follower, *pods(), make.lease_json())
     assert problem(found) == told
     assert roles(found) == (LEADS if annotation == "role" else UNKNOWN)
+
+
+def asking(operator: str, *values: str) -> Json:
+    """Return a selector of one expression."""
+    found = {"key": "role", "operator": operator}
+    return {"matchExpressions": [found | ({"values": list(values)} if values else {})]}
+
+
+def taken(snapshot: Snapshot, vpa: str) -> list[str]:
+    """Return the pods that the selector of a VPA lets in."""
+    view = snapshot.of("default")
+    selector = view.vpas[vpa].selector
+    assert selector is not None
+    return [name for name, one in view.pods.items() if selector.matches(one.labels)]
+
+
+OTHERS = asking("NotIn", "leader")
+NOT_KNOWN = {
+    "missing": LeaseStanding(LeaseState.MISSING),
+    "forbidden": LeaseStanding(LeaseState.FORBIDDEN),
+    "unreadable": LeaseStanding(LeaseState.UNREADABLE),
+    "held by a stranger": LeaseStanding(LeaseState.HELD, "stranger"),
+    "not read yet": None,
+}
+
+
+@pytest.mark.parametrize("selector", [OTHERS, asking("DoesNotExist"), asking("NotIn", "x")])
+@pytest.mark.parametrize("lease", list(NOT_KNOWN.values()), ids=list(NOT_KNOWN))
+def test_no_selector_guesses(lease: LeaseStanding | None, selector: Json) -> None:
+    """While it is not known who leads, what asks for no leader takes no pod, and says why."""
+    sibling = make.vpa_json("others", selector=selector)
+    found = make.snapshot(*vpas()[:1], sibling, *pods())
+    found = found if lease is None else found.changed([leased(lease)])
+    assert taken(found, "others") == []
+    assert problem(found, "others") == problem(found)
+    assert problem(found) is not None
+
+
+def test_selectors_without_a_value_take_followers() -> None:
+    """Once it is known who leads, all others are taken by what asks for no leader."""
+    sibling = make.vpa_json("others", selector=OTHERS)
+    own = make.pod_json(name="web-3", labels={**make.LABELS, "role": "witness"})
+    found = make.snapshot(*vpas()[:1], sibling, *pods(), own)
+    assert taken(found, "others") == ["web-3"]
+    found = found.changed([leased(HELD)])
+    assert taken(found, "others") == ["web-1", "web-2", "web-3"]
+    assert problem(found, "others") is None
+
+
+@cases(
+    "named",
+    {
+        "VPAs contradict each other": (
+            [vpas()[0], vpas({"plumbline/role-lease": "role=other"})[1]],
+        ),
+        "an annotation cannot be read": (vpas({"plumbline/role-lease": "role"})[1:],),
+    },
+)
+def test_no_selector_guesses_by_bad_annotations(named: list[Json]) -> None:
+    """What annotations say that cannot be used is not known either, also to a VPA that comes."""
+    found = make.snapshot(*named, *pods(), make.lease_json())
+    found = found.changed([make.change(make.vpa_json("others", selector=OTHERS))])
+    assert taken(found, "others") == []
+    assert (problem(found, "others") or ("",))[0] == RoleProblem.CONTRADICTION
+    found = found.changed(make.change(item) for item in vpas(None))
+    assert taken(found, "others") == ["web-0", "web-1", "web-2"]
+    assert problem(found, "others") is None
 
 
 def test_one_vpa_may_name_the_lease_for_all() -> None:

@@ -7,7 +7,8 @@ from datetime import UTC, datetime
 from typing import TypeVar
 
 from app.kube.owner_lookup import MOST_FLIGHTS, LookupTurns, OwnerCache
-from app.model.snapshot import Snapshot
+from app.model.role_leases import LeaseStanding, LeaseState
+from app.model.snapshot import Collection, Replacement, Snapshot
 from app.model.workloads import Absent, Failed, Lookup, LookupResult, scaled_workload
 from app.recommender.cluster_feed import ClusterFeed
 from app.recommender.core.model import Model
@@ -204,3 +205,67 @@ def test_pods_that_change_between_rounds_do_not_take_all_time() -> None:
         feed.tell_some_pods(snapshot, some, NOW)
 
     assert clock.monotonic() - began < 6
+
+
+# --- roles by Leases
+
+LEASED = {"plumbline/role-lease": "role=web"}
+ALL_BUT_LEADERS = {"matchExpressions": [{"key": "role", "operator": "NotIn", "values": ["leader"]}]}
+
+
+class RoleScene:
+    """A leader and its followers under two VPAs, of which one names the Lease."""
+
+    def __init__(self) -> None:
+        self.model = Model(RecommenderRules())
+        self._feed = ClusterFeed(self.model, SlowOwners(clock := SteppedClock()), clock)
+        self._snapshot = make.snapshot(
+            make.vpa_json(
+                "leader", selector={"matchLabels": {"role": "leader"}}, annotations=LEASED
+            ),
+            make.vpa_json("others", selector=ALL_BUT_LEADERS),
+            *(make.pod_json(name=f"web-{index}") for index in range(3)),
+            make.workload_json(replicas=3),
+        )
+
+    def tell(self, state: LeaseState, *, is_unstable: bool = False) -> dict[str, list[str]]:
+        """Tell of everything, with the Lease of web-0; return the pods of each VPA."""
+        lease = LeaseStanding(state, "web-0", NOW, is_unstable)
+        change = Replacement(Collection.LEASES, "default", "web", lease)
+        self._snapshot = self._snapshot.changed([change])
+        self._feed.tell_vpas(self._snapshot, NOW)
+        self._feed.tell_pods(self._snapshot, NOW)
+        vpas = self.model.members.vpas.values()
+        return {one.vpa.name: sorted(name for _, name in one.pods) for one in vpas}
+
+
+def test_samples_of_a_pod_of_unknown_role_are_nobodys() -> None:
+    """While it is not known who leads, no usage of a leader is learned as that of a follower."""
+    scene = RoleScene()
+    assert scene.tell(LeaseState.MISSING) == {"leader": [], "others": []}
+    assert scene.tell(LeaseState.HELD) == {"leader": ["web-0"], "others": ["web-1", "web-2"]}
+    assert scene.tell(LeaseState.FORBIDDEN) == {"leader": [], "others": []}
+
+
+def test_pods_that_are_only_sized_as_leaders_are_learned_as_followers() -> None:
+    """While a Lease is unstable all are sized as leaders, and the holder alone is one."""
+    found = RoleScene().tell(LeaseState.HELD, is_unstable=True)
+    assert found == {"leader": ["web-0"], "others": ["web-1", "web-2"]}
+
+
+def test_what_is_not_known_is_published_at_once() -> None:
+    """A VPA on which nothing else has changed is written when its role gets known, or unknown."""
+    scene = RoleScene()
+    scene.tell(LeaseState.MISSING)
+    told = {}
+    for state in (LeaseState.MISSING, LeaseState.HELD, LeaseState.FORBIDDEN):
+        scene.tell(state)
+        told[state] = {
+            one.vpa.name: one.vpa.role_problem[0] if one.vpa.role_problem else None
+            for one in scene.model.members.vpas.values()
+        }
+    assert told == {
+        LeaseState.MISSING: {"leader": "NoLease", "others": "NoLease"},
+        LeaseState.HELD: {"leader": None, "others": None},
+        LeaseState.FORBIDDEN: {"leader": "NoRight", "others": "NoRight"},
+    }

@@ -149,7 +149,8 @@ def test_a_pod_whose_role_is_unknown_is_nobodys(
     found = Scene(pods, whole=whole, rules=UNPROVEN).decisions()["web-0"]
     assert (found.vpa, found.action) == ("", Action.NONE)
     assert found.reason == Reason.ROLE_UNKNOWN
-    assert found.message.startswith(f"it is not known which pod leads: {told}")
+    assert found.message.startswith("it is not known which pod leads: ")
+    assert told in found.message
 
 
 def test_a_pod_with_a_role_label_needs_no_lease() -> None:
