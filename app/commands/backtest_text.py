@@ -76,7 +76,9 @@ def _change(word: str, change: Interval | None) -> str:
     least, most = sorted(
         (bound if change.value > 0 else -bound) * 100 for bound in (change.least, change.most)
     )
-    return f"{changed} ({least:.0f} to {most:.0f}%)"
+    digits = 0 if round(least) != round(most) else 1
+    least, most = (round(each, digits) + 0.0 for each in (least, most))  # no minus before a zero
+    return f"{changed} ({least:.{digits}f} to {most:.{digits}f}%)"
 
 
 def _kills(outcome: SettingOutcome) -> str:
@@ -111,8 +113,8 @@ def _shortages(outcome: SettingOutcome, was: SettingOutcome) -> Iterator[str]:
 def _a_week(outcome: SettingOutcome) -> str:
     resizes, evictions = outcome.resizes_a_day * _WEEK, outcome.evictions_a_day * _WEEK
     if evictions:
-        return f"{evictions:.0f} evictions a week"
-    return f"{resizes:.0f} resizes a week" if resizes else "no resize"
+        return f"{counted(round(evictions), 'eviction')} a week"
+    return f"{counted(round(resizes), 'resize')} a week" if resizes else "no resize"
 
 
 def lines(outcomes: Sequence[SettingOutcome], quality: HistoryQuality) -> list[Line | Forms]:

@@ -135,6 +135,8 @@ def _turns(turns: Sequence[Turn], profiles: Sequence[Setting], unit: str) -> Ite
             told = "the present flags were the best of the other two parts"
         elif turn.more_kills > 0:
             told = f"{name} killed {counted(turn.more_kills, 'time')} more than the present flags"
+        elif turn.is_short:
+            told = f"{name} was short of more than the present flags"
         else:
             won = "won" if turn.is_won else "did not win"
             gain = f"{turn.gain:.3g} {unit}, standard error {turn.error:.2g}"
@@ -162,6 +164,7 @@ def _proposal(choice: Choice, profiles: Sequence[Setting], floors: Sequence[Floo
                 "gain": turn.gain,
                 "error": turn.error,
                 "moreKills": turn.more_kills,
+                "isShort": turn.is_short,
                 "isWon": turn.is_won,
             }
             for turn in choice.turns

@@ -78,9 +78,9 @@ def test_the_sentence_comes_first(steady: str) -> None:
     """Of the first set, else of the present flags, and flags to use come last."""
     usual = printed(backtest_report(settings(steady), CLOCK)).splitlines()
     assert usual[0] == (
-        "With the present flags you would have reserved 86% less CPU (86 to 86%) and 88% less "
-        "memory (88 to 88%) with no more kills and no resize, over 13 days; 0% of samples were cut "
-        "off by limits."
+        "With the present flags you would have reserved 86% less CPU (85.7 to 85.7%) and 88% less "
+        "memory (87.8 to 87.8%) with no more kills and no resize, over 13 days; 0% of samples were "
+        "cut off by limits."
     )
     told = printed(backtest_report(settings(steady, "--set=target-cpu-percentile=0.5"), CLOCK))
     assert told.startswith("With CPU p50 you would have reserved 8")

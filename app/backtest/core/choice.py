@@ -2,13 +2,13 @@
 
 Strategy: days after the warm-up are three parts. Each is judged once, by the profile that was best
 on the two others. A profile is proposed only if it was chosen and won in two of three turns, each
-by more than one standard error of the mean over drawn days, and without more kills of any workload;
-so neither one lucky week nor one lucky profile decides. It is chosen for all workloads together:
-for each alone, chance would choose.
+by more than one standard error of the mean over drawn days, without more kills of any workload and
+without more usage beyond requests; so neither one lucky week nor one lucky profile decides. It is
+chosen for all workloads together: for each alone, chance would choose.
 
 Better is what costs less, where usage beyond a request costs nine times what is reserved for
-nothing. At that ratio the 90th percentile is the right one for a single container; the default
-thereby judges itself by what it aims at.
+nothing. At that ratio the 90th percentile is the right one for a single container. The margin above
+it is not given away for a gain, however: who wants to be short of more can compare settings.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import numpy as np
 from app.backtest.core.days import WARM_UP_DAYS
 from app.backtest.core.scores import Measure, Scores
 from app.backtest.core.setting_outcomes import Price, Prices, resampled
-from app.recommender.core.histograms import Floats, Indexes
+from app.recommender.core.histograms import Flags, Floats, Indexes
 
 MOST_PROFILES: Final = 12
 PARTS: Final = 3
@@ -32,6 +32,7 @@ UNMET_WEIGHT: Final = 9.0  # of usage beyond a request, beside what is reserved 
 USUAL_PRICES: Final = Prices(Price(core=1.0, gib=0.13))  # what clouds charge, in cores
 
 _WINS: Final = 2
+_UNMET: Final = [Measure.CPU_UNMET, Measure.MEMORY_UNMET]
 
 Draw = Callable[[int], Indexes]  # for so many days, many lines of as many
 
@@ -43,11 +44,13 @@ class Turn(NamedTuple):
     gain: float  # a day, against the present one
     error: float  # one standard error of it
     more_kills: int  # of workloads that were killed more
+    is_short: bool  # of more than the present one, by more than one standard error
 
     @property
     def is_won(self) -> bool:
         """Whether the chosen profile was better by more than one standard error."""
-        return self.chosen != 0 and self.gain > self.error and self.more_kills <= 0
+        is_safe = not self.more_kills and not self.is_short
+        return self.chosen != 0 and self.gain > self.error and is_safe
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,23 +79,34 @@ def choose(scores: Scores, profiles: Sequence[int], prices: Prices, draw: Draw) 
     """Choose among profiles, which are positions of settings; the first one is the present."""
     lost = np.stack([losses(scores, one, prices) for one in profiles])
     kills = np.stack([scores.days[WARM_UP_DAYS:, one, :, Measure.KILLS] for one in profiles])
+    unmet = np.stack([scores.of(one, WARM_UP_DAYS)[:, _UNMET] for one in profiles])
     parts = np.array_split(np.arange(lost.shape[1]), PARTS)
     turns = []
     for judged in parts:
         others = np.setdiff1d(np.arange(lost.shape[1]), judged)
-        best = _best(lost[:, others], kills[:, others])
-        gains = lost[0, judged] - lost[best, judged]
-        means = resampled(gains, draw(len(judged))) / len(judged)
+        is_safe = _more(kills[:, others]) == 0
+        is_safe &= ~_is_short(unmet[:, others], draw(len(others)))
+        best = int(np.where(is_safe, lost[:, others].sum(axis=1), np.inf).argmin())
+        gains, draws = lost[0, judged] - lost[best, judged], draw(len(judged))
         more = int(_more(kills[:, judged])[best])
-        error = means.std() * np.sqrt(len(judged) / (len(judged) - 1))  # drawn days spread less
-        turns.append(Turn(best, float(gains.mean()), float(error), more))
+        is_short = bool(_is_short(unmet[:, judged], draws)[best])
+        error = float(_error(gains, draws))
+        turns.append(Turn(best, float(gains.mean()), error, more, is_short))
     return Choice(_proposed(turns), tuple(turns))
 
 
-def _best(lost: Floats, kills: Floats) -> int:
-    """Return the profile that lost least, of those under which no workload is killed more."""
-    allowed = _more(kills) == 0
-    return int(np.where(allowed, lost.sum(axis=1), np.inf).argmin())
+def _error(days: Floats, draws: Indexes) -> Floats:
+    """Return one standard error of the mean of some days."""
+    count = len(days)
+    drawn = resampled(days, draws).std(axis=0) / count
+    return np.asarray(drawn * np.sqrt(count / (count - 1)))  # drawn days spread less
+
+
+def _is_short(unmet: Floats, draws: Indexes) -> Flags:
+    """Tell which profiles lack more of a resource than the present one, beyond an error."""
+    more = unmet - unmet[0]
+    errors = np.stack([_error(each, draws) for each in more])
+    return np.asarray((more.mean(axis=1) > errors).any(axis=1))
 
 
 def _more(kills: Floats) -> Floats:

@@ -38,8 +38,7 @@ def chosen(*profiles: Sums) -> Choice:
         "less on average, but not surely": ({SLACK: [1, 20, 20, 1, 1, 20]}, 0),
         "less on average, by less than an error": ({SLACK: [1, 19, 1, 19, 1, 19]}, 0),
         "as much": ({SLACK: STEADY}, 0),
-        "less, but short": ({SLACK: 5, UNMET: 1}, 0),
-        "a little short": ({SLACK: 5, UNMET: 0.5}, 1),
+        "less, but a little short": ({SLACK: 1, UNMET: 0.01}, 0),
         "less, but killed": ({SLACK: 5, KILLS: [0, 0, 1, 0, 1, 0]}, 0),
         "killed where it is judged": ({SLACK: 5, KILLS: [1, 0, 0, 0, 0, 0]}, 0),
     },
@@ -81,6 +80,16 @@ def test_fewer_kills_elsewhere_do_not_make_up_for_more() -> None:
     )
     assert [turn.chosen for turn in found.turns] == [1, 1, 0]
     assert [turn.more_kills for turn in found.turns] == [1, 1, 0]
+    assert found.proposed == 0
+
+
+def test_shortage_of_the_judged_part_counts() -> None:
+    """A profile that lacks more where it is judged has not won, whatever it saves."""
+    found = chosen(
+        {SLACK: STEADY, UNMET: [0, 0, 0, 0, 0.2, 0.2]},
+        {SLACK: 1, UNMET: [0.1, 0.1, 0.1, 0.1, 0, 0]},
+    )
+    assert [turn.is_short for turn in found.turns] == [True, True, False]
     assert found.proposed == 0
 
 
