@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Final
 
@@ -11,7 +12,9 @@ from app.recommender.core.reading import Question
 
 Wait = Callable[[float], object]
 
-_TOO_MUCH: Final = (413, 422, 504)  # status codes
+_TOO_MUCH: Final = (413, 504)  # status codes
+_EXECUTION: Final = 422  # whatever went wrong with a query
+_TOO_MUCH_WORDS: Final = re.compile(r"too (many|much|large|long)|exceed|limit|time[d ]*out|maximum")
 _BUSY: Final = (429, 500, 502, 503)
 _TRIES: Final = 8
 _TRIES_IF_CUT: Final = 3  # of answers that end too early
@@ -23,6 +26,10 @@ _CUT_SHORT: Final = ("truncated", "limit", "partial")  # in the warnings of an a
 
 class TooMuch(ClusterError):
     """A question is more than the server answers."""
+
+
+class Unanswerable(ClusterError):
+    """A question has no answer, neither now nor in parts."""
 
 
 class PatientPrometheus:
@@ -38,6 +45,7 @@ class PatientPrometheus:
 
         Raises:
             TooMuch: less should be asked for.
+            Unanswerable: the server cannot execute it, and it is not too much.
             ClusterError: it is refused, or there was no answer several times.
         """
         seconds = _FIRST_RETRY_SECONDS
@@ -47,8 +55,13 @@ class PatientPrometheus:
             except ClusterError as error:
                 is_cut = isinstance(error, Unavailable) and not isinstance(error, NotSent)
                 is_cut = is_cut and not error.status
-                if error.status in _TOO_MUCH or (is_cut and tries == _TRIES_IF_CUT):
+                is_failed = error.status == _EXECUTION
+                is_much = error.status in _TOO_MUCH or isinstance(error, TooMuch)
+                is_much |= is_failed and bool(_TOO_MUCH_WORDS.search(error.message.lower()))
+                if is_much or (is_cut and tries == _TRIES_IF_CUT):
                     raise TooMuch(error.message, status=error.status) from None
+                if is_failed:
+                    raise Unanswerable(error.message, status=error.status) from None
                 is_absent = isinstance(error, NotSent) and not self._is_reached
                 is_busy = error.status in _BUSY or isinstance(error, Unavailable)
                 if is_absent or not is_busy or tries == _TRIES:
@@ -67,5 +80,5 @@ class PatientPrometheus:
         self._is_reached = True
         for text in body.get("warnings") or ():
             if any(word in str(text).lower() for word in _CUT_SHORT):
-                raise TooMuch(f"the answer is not whole: {text}", status=_TOO_MUCH[0])
+                raise TooMuch(f"the answer is not whole: {text}", status=_EXECUTION)
         return body

@@ -49,7 +49,7 @@ class PieceFolder:
         raise BadSetting(f"{self.path}: {problem}: repeat that command, or remove the folder")
 
     def begin(self, request: Mapping[str, object], span: RecordingSpan) -> Sequence[RecordingPiece]:
-        """Return the pieces that were read before.
+        """Return the pieces that were read before; one that is damaged is read again.
 
         Raises:
             BadSetting: the folder cannot be written.
@@ -60,6 +60,11 @@ class PieceFolder:
             (self.path / _REQUEST).write_bytes(orjson.dumps(begun))
         except OSError as error:
             raise BadSetting(f"{self.path}: cannot be written: {cause_of(error)}") from None
+        for path, _ in list(self._files()):
+            try:
+                load_recording(path)
+            except BadSetting:
+                path.unlink()
         return self.pieces()
 
     def keep(self, piece: RecordingPiece, recording: Recording) -> None:

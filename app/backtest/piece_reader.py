@@ -77,21 +77,24 @@ class PieceReader:
         for kind, query in roster_queries(self._names, piece.namespace, seconds).items():
             yield kind, Question(query, end)
 
-    def take(self, what: Answered | RosterKind, body: Object) -> int:
-        """Take an answer; return how many series it has.
+    @property
+    def containers(self) -> int:
+        """Of how many containers memory is known."""
+        return len(self._of("memory"))
+
+    def take(self, what: Answered | RosterKind, body: Object) -> None:
+        """Take an answer, or a part of one.
 
         Raises:
             BadObject: it is none.
         """
-        count, take = 0, self._takes[what]
+        take = self._takes[what]
         for series in read_series(body, self.flaws):
-            count += 1
             try:
                 take(series)
             except BadObject as error:
                 self.flaws.series += 1
                 self.flaws.note(f"{what}: {error}")
-        return count
 
     def recording(self) -> Recording:
         """Return all that was answered."""
@@ -134,7 +137,10 @@ class PieceReader:
             if what in _BY_RESOURCE:
                 measure = f"{label(series, 'resource')}_{_BY_RESOURCE[what]}"
             pair = label(series, pod), label(series, container)
-            self._of(measure)[pair] = self._values(series, MOST.get(measure, np.inf))
+            _check_names(pair)
+            values = self._values(series, MOST.get(measure, np.inf))
+            before = self._of(measure).get(pair, values)
+            self._of(measure)[pair] = np.where(np.isnan(values), before, values)
 
         return take
 
@@ -147,6 +153,7 @@ class PieceReader:
 
         def take(series: Series) -> None:
             owner = label(series, "owner_kind"), label(series, "owner_name")
+            _check_names(owner)
             self._owners[kind][label(series, owned)] = owner
 
         return take
@@ -226,6 +233,11 @@ def rises(totals: _Values) -> _Values:
     began = np.isnan(before)
     rise = np.where(now >= before, now - before, now)
     return np.where(began & ~np.isnan(now), 0.0, rise)
+
+
+def _check_names(pair: _Pair) -> None:
+    if not "".join(pair).isprintable():
+        raise BadObject("", f"{pair!a} is no name")
 
 
 def _moment(seconds: int) -> datetime:

@@ -1,8 +1,8 @@
 """Reads a recording out of a Prometheus, piece by piece, a few at once.
 
 Strategy: a piece that was read is kept in a folder beside the file, so that what was broken off
-goes on where it was. A piece that is too much for the server is read in halves.
-What it never answers stays unknown, and is told.
+goes on where it was. A question that is too much for the server is asked in halves, and given up
+if one step is too much. What is never answered stays unknown, and is told.
 """
 
 from __future__ import annotations
@@ -16,14 +16,15 @@ from queue import SimpleQueue
 from threading import Event
 from typing import Final
 
-from app.backtest.patient_prometheus import PatientPrometheus, TooMuch, Wait
+from app.backtest.patient_prometheus import PatientPrometheus, TooMuch, Unanswerable, Wait
 from app.backtest.piece_folder import PieceFolder
 from app.backtest.piece_reader import PieceReader
 from app.backtest.pieces import NamespaceSizes, RecordingPiece, RecordingSpan
-from app.backtest.prometheus_queries import Answered, MetricNames
+from app.backtest.prometheus_queries import Answered, MetricNames, RosterKind
 from app.model.errors import BadObject, Unavailable
-from app.ports import Clock, Prometheus
+from app.ports import Clock, Json, Prometheus
 from app.recommender.core.promql import Flaws
+from app.recommender.core.reading import Question
 
 Progress = Callable[[float, float], None]  # share of all, seconds left
 
@@ -117,28 +118,53 @@ class Recorder:
             free.put(server)
 
     def _asked(self, server: PatientPrometheus, piece: RecordingPiece) -> _Outcome:
-        """Ask all questions of a piece; what is too much is asked for in halves."""
+        """Ask all questions of a piece, each in halves if it is too much."""
         reader, missing = PieceReader(self._names, self._span, piece), list[str]()
-        halves = piece.halves()
         for what, question in reader.questions():
-            if self._stopping.is_set():
-                raise Unavailable("broken off")
             try:
-                number = reader.take(what, server.ask(question))
+                for body in self._answers(server, question):
+                    reader.take(what, body)
             except TooMuch as error:
-                if halves:
-                    return _Outcome(piece, Flaws(), [], halves)
+                if question.start is None and piece.halves():
+                    return _Outcome(piece, Flaws(), [], piece.halves())
                 missing.append(f"{piece.namespace}: {what}: {error}")
-                continue
+            except Unanswerable as error:
+                missing.append(f"{piece.namespace}: {what}: {error}")
             except BadObject as error:
                 missing.append(f"{piece.namespace}: {what}: no answer that can be read: {error}")
-                continue
-            expected = self._sizes[piece.namespace].least(piece)
-            if what is Answered.MEMORY and number < expected:
-                told = f"{number} of at least {expected} containers are answered"
-                missing.append(f"{piece.namespace}: {told}; does a limit cut answers short?")
+            else:
+                missing += _left_out(what, reader.containers, piece, self._sizes)
         self._folder.keep(piece, reader.recording())
         return _Outcome(piece, reader.flaws, missing)
+
+    def _answers(self, server: PatientPrometheus, question: Question) -> Iterator[Json]:
+        """Yield the answers to a question; what one step alone is too much for is given up.
+
+        Raises:
+            ClusterError: it is refused, or there is no answer.
+        """
+        if self._stopping.is_set():
+            raise Unavailable("broken off")
+        try:
+            yield server.ask(question)
+        except TooMuch:
+            halves = question.halves()
+            if not halves:
+                raise
+            for half in halves:
+                yield from self._answers(server, half)
+
+
+def _left_out(
+    what: Answered | RosterKind,
+    number: int,
+    piece: RecordingPiece,
+    sizes: Mapping[str, NamespaceSizes],
+) -> Iterator[str]:
+    expected = sizes[piece.namespace].least(piece)
+    if what is Answered.MEMORY and number < expected:
+        told = f"{number} of at least {expected} containers are answered"
+        yield f"{piece.namespace}: {told}; does a limit cut answers short?"
 
 
 def _add(outcome: _Outcome, found: RecordedPieces) -> None:

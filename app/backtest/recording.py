@@ -8,7 +8,10 @@ place and moved there whole.
 
 from __future__ import annotations
 
+import lzma
 import os
+import struct
+import tokenize
 import zipfile
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -44,9 +47,28 @@ MEASURES: Final = (
 _UNITS: Final = {"cpu": "cores", "memory": "bytes"}
 _FORMAT: Final = "plumbline recording"
 _HEADER: Final = "header"
-MOST: Final = {"cpu": 2_048.0, "memory": 2.0**50, "throttled": 1.0}  # no machine has more
-_GREATEST: Final = float(np.finfo(np.float32).max)
+_MOST_CORES, _MOST_BYTES = 2_048.0, 2.0**50  # no machine has more
+_MOST_REQUESTED: Final = 1_000.0  # times that; some request what no machine has
+MOST: Final = {
+    "cpu": _MOST_CORES,
+    "memory": _MOST_BYTES,
+    "throttled": 1.0,
+    "cpu_request": _MOST_CORES * _MOST_REQUESTED,
+    "cpu_limit": _MOST_CORES * _MOST_REQUESTED,
+    "memory_request": _MOST_BYTES * _MOST_REQUESTED,
+    "memory_limit": _MOST_BYTES * _MOST_REQUESTED,
+    "restarts": 1e6,
+    "oom_kills": 1e6,
+}
+_COUNTS: Final = ("restarts", "oom_kills")
+_MOST_CELLS: Final = 2**28  # containers times steps; a measure of so many takes 1 GiB
+_MOST_NAMES_BYTES: Final = 2**28
+_MOST_HEADER_BYTES: Final = 2**16
 _PAGE_BYTES: Final = 4_096.0
+_DAMAGED: Final = (  # what zipfile, its decompressors and NumPy's headers raise
+    *(ValueError, TypeError, AttributeError, LookupError, ArithmeticError, SyntaxError, EOFError),
+    *(RuntimeError, zlib.error, lzma.LZMAError, struct.error, tokenize.TokenError),
+)
 _YEAR_2000, _YEAR_2200 = 946_684_800, 7_258_118_400
 
 
@@ -125,19 +147,21 @@ class Recording:
             yield measure, self.measured(measure)
 
     def _check(self, measure: str, found: Measured) -> None:
-        wanted = (len(self.rows), self.cpu.shape[-1])
+        wanted = (len(self.rows), self.cpu.shape[-1] if self.cpu.ndim else 0)
         if found.dtype != np.float32 or found.ndim != 2 or found.shape != wanted:
             shape = " x ".join(map(str, found.shape))
             told = f"holds {shape} of {found.dtype}, and not {wanted[0]} x {wanted[1]} of float32"
             raise BadObject(measure, told)
         lowest = np.fmin.reduce(found, axis=None, initial=0.0)
         highest = np.fmax.reduce(found, axis=None, initial=0.0)
-        most = MOST.get(measure, _GREATEST)
+        most = MOST[measure]
         if lowest < 0:
             raise BadObject(measure, f"{self._at(found < 0, found)} is negative")
         if highest > most:
-            what = _TOO_MUCH.get(measure, "is no number")
+            what = _TOO_MUCH.get(measure, "is more than can be")
             raise BadObject(measure, f"{self._at(found > most, found)} {what}")
+        if measure in _COUNTS and (bad := (found % 1 > 0)).any():
+            raise BadObject(measure, f"{self._at(bad, found)} is no whole number")
 
     def _at(self, bad: NDArray[np.bool_], found: Measured) -> str:
         """Name the first bad amount."""
@@ -154,9 +178,9 @@ _TOO_MUCH: Final = {
 
 
 def _check_times(start: object, step: object) -> None:
-    if not isinstance(start, int) or not _YEAR_2000 <= start < _YEAR_2200:
+    if type(start) is not int or not _YEAR_2000 <= start < _YEAR_2200:
         raise BadObject("start", f"{start} is not the seconds since 1970 of a time after 2000")
-    if not isinstance(step, int) or not 1 <= step <= _LONGEST_STEP_SECONDS:
+    if type(step) is not int or not 1 <= step <= _LONGEST_STEP_SECONDS:
         raise BadObject("step", f"{step} is not between 1 and {_LONGEST_STEP_SECONDS} seconds")
 
 
@@ -166,6 +190,8 @@ def _check_rows(rows: Sequence[RecordedContainer]) -> None:
         for key in ("namespace", "pod", "container"):
             if not getattr(row, key):
                 raise BadObject(key, f"row {index} has none")
+        if not "".join(row).isprintable():
+            raise BadObject("rows", f"{index} has a name that cannot be printed: {str(row)!a}")
         before = seen.setdefault((row.namespace, row.pod, row.container), index)
         if before != index:
             raise BadObject("rows", f"{before} and {index} are both container {row}")
@@ -216,6 +242,7 @@ def load_recording(path: Path) -> Recording:
             found = units.get(what) if isinstance(units, dict) else None
             if found != unit:
                 raise BadObject("units", f"{what} is told in {found}, and not in {unit}")
+        _check_sizes(members)
         texts = [_texts(members, name) for name in RecordedContainer._fields]
         if len({len(each) for each in texts}) != 1:
             raise BadObject("rows", "the columns of names are not equally long")
@@ -245,15 +272,18 @@ def _naming(path: Path) -> Iterator[None]:
         raise BadSetting(f"{path}: is not a recording") from None
     except OSError as error:
         raise BadSetting(f"{path}: cannot be read: {cause_of(error)}") from None
-    except (ValueError, EOFError, zlib.error, NotImplementedError, RuntimeError) as error:
-        raise BadSetting(f"{path}: is damaged: {error}") from None
-    except MemoryError:
-        raise BadSetting(f"{path}: is larger than memory") from None
     except BadObject as error:
         raise BadSetting(f"{path}: {error}") from None
+    except MemoryError:
+        raise BadSetting(f"{path}: is larger than memory") from None
+    except _DAMAGED as error:
+        raise BadSetting(f"{path}: is damaged: {type(error).__name__}: {error}") from None
 
 
 def _header(members: zipfile.ZipFile) -> Mapping[str, object]:
+    sizes = {one.filename: one.file_size for one in members.infolist()}
+    if sizes.get(f"{_HEADER}.npy", 0) > _MOST_HEADER_BYTES:
+        raise BadObject("", "is not a recording")
     try:
         header = orjson.loads(_array(members, _HEADER).tobytes())
     except (BadObject, orjson.JSONDecodeError):
@@ -263,6 +293,36 @@ def _header(members: zipfile.ZipFile) -> Mapping[str, object]:
     if (version := header.get("version")) != VERSION:
         raise BadObject("version", f"{version} cannot be read here, only {VERSION}")
     return header
+
+
+def _check_sizes(members: zipfile.ZipFile) -> None:
+    """Refuse what would need much memory for nothing, by what the file says of itself alone."""
+    names, most = [f"{name}.npy" for name in RecordedContainer._fields], _MOST_NAMES_BYTES
+    for one in members.infolist():
+        if one.filename in names and one.file_size > most:
+            raise BadObject(one.filename, f"has {one.file_size} bytes of names, of {most} at most")
+    shapes = {measure: _shape(members, measure) for measure in MEASURES}
+    for measure, shape in shapes.items():
+        if shape != shapes["cpu"] or len(shape) != 2 or shape[0] * shape[1] > _MOST_CELLS:
+            told = " x ".join(map(str, shape)) or "one number"
+            raise BadObject(measure, f"holds {told}, which no recording does")
+
+
+def _shape(members: zipfile.ZipFile, name: str) -> tuple[int, ...]:
+    """Return what a member says it holds, without reading it."""
+    try:
+        info = members.getinfo(f"{name}.npy")
+    except KeyError:
+        raise BadObject(name, "is missing") from None
+    with members.open(info) as file:
+        version = np.lib.format.read_magic(file)
+        read = {(1, 0): np.lib.format.read_array_header_1_0}.get(
+            version, np.lib.format.read_array_header_2_0
+        )
+        shape, _, dtype = read(file)
+        if file.tell() + int(np.prod(shape, dtype=object)) * dtype.itemsize != info.file_size:
+            raise BadObject(name, "does not hold what its header says")
+    return tuple(shape)
 
 
 def _texts(members: zipfile.ZipFile, name: str) -> list[str]:

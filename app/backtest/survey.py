@@ -89,8 +89,7 @@ def _sizes(
     for one, time, number in _counted(server, query, span, columns):
         size = found.setdefault(one.get(names.namespace, ""), NamespaceSizes(over))
         size.counts[round((time - span.start) / span.step)] = int(number)
-    found.pop("", None)
-    return found
+    return {name: size for name, size in found.items() if name and name.isprintable()}
 
 
 def _counted(

@@ -53,6 +53,9 @@ def record_report(settings: RecordSettings, clock: Clock, pause: Wait | None = N
         raise BadSetting("no file given: name one with --output")
     if not path.absolute().parent.is_dir():
         raise BadSetting(f"--output: there is no folder for {path}")
+    if path.exists() or str(path) == "-":
+        problem = "is no file" if path.is_dir() or not path.exists() else "is there already"
+        raise BadSetting(f"--output: {path} {problem}; name a new file")
     if settings.events.events is not None:
         return _of_events(settings, path)
     folder, bar = PieceFolder(path), Bar(sys.stderr)
@@ -143,7 +146,7 @@ def _names(settings: RecordSettings) -> MetricNames:
 
 def _request(settings: RecordSettings) -> dict[str, object]:
     """Return what tells whether two recordings are the same."""
-    time, flags = settings.time, settings.prometheus
+    time, flags, access = settings.time, settings.prometheus, settings.prometheus_access
     return {
         "address": flags.address.rpartition("@")[2],
         "namespace": time.namespace,
@@ -151,6 +154,12 @@ def _request(settings: RecordSettings) -> dict[str, object]:
         "step": time.step.text,
         "until": time.until.isoformat() if time.until else "",
         "metrics": [flags.cadvisor_job, flags.cpu_metric, flags.memory_metric],
+        "labels": [
+            flags.container_namespace_label,
+            flags.container_pod_name_label,
+            flags.container_name_label,
+        ],
+        "user": [access.tenant, access.username, access.cloud],
     }
 
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import io
+import zipfile
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -58,6 +62,7 @@ def test_a_file_keeps_everything(tmp_path: Path) -> None:
     told: dict[str, Any] = {each: ramp for each in MEASURES if each != "memory"}
     given = recording((WEB, STRAY), **told)
     given.memory[0, 2] = 2.0**30
+    given.restarts[:], given.oom_kills[:] = np.rint(ramp * 5), np.rint(ramp)
     path = tmp_path / "shop.npz"
 
     save_recording(given, path)
@@ -84,7 +89,10 @@ def test_an_empty_recording_is_one(tmp_path: Path) -> None:
         ({"cpu": 250_000}, r"cpu: 250000 of .* is more than a machine has; it is told in cores"),
         ({"memory": 2.0**60}, r"memory: .* is more than a machine has; it is told in bytes"),
         ({"throttled": 40}, r"throttled: 40 of .* is no share; it is told between 0 and 1"),
-        ({"cpu_limit": np.inf}, r"cpu_limit: inf of .* is no number"),
+        ({"cpu_limit": np.inf}, r"cpu_limit: inf of .* is more than can be"),
+        ({"memory_request": 3e38}, r"memory_request: 3e\+38 of .* is more than can be"),
+        ({"oom_kills": 1e30}, r"oom_kills: 1e\+30 of .* is more than can be"),
+        ({"oom_kills": 0.5}, r"oom_kills: 0.5 of .* is no whole number"),
     ],
 )
 def test_amounts_that_cannot_be(measured: dict[str, Any], said: str) -> None:
@@ -101,6 +109,10 @@ def test_amounts_that_cannot_be(measured: dict[str, Any], said: str) -> None:
         (lambda one: replace(one, start=1.5), "start: 1.5 is not"),
         (lambda one: replace(one, step=0), "step: 0 is not between 1 and 86400 seconds"),
         (lambda one: replace(one, step=None), "step: None is not"),
+        (lambda one: replace(one, step=True), "step: True is not"),
+        (lambda one: replace(one, cpu=np.array(1, np.float32)), "cpu: holds  of float32"),
+        (lambda one: replace(one, rows=(WEB._replace(pod="a\x1b[31m"),)), "rows: 0 has a name"),
+        (lambda one: replace(one, rows=(WEB._replace(pod="\ud800"),)), "rows: 0 has a name"),
         (lambda one: replace(one, rows=(WEB, WEB)), "rows: 0 and 1 are both container shop/web-1"),
         (lambda one: replace(one, rows=(WEB._replace(pod=""),)), "pod: row 0 has none"),
         (lambda one: replace(one, rows=(WEB, STRAY)), "cpu: holds 1 x 4 of float32, and not 2 x 4"),
@@ -129,7 +141,9 @@ def test_fields_that_cannot_be(change: Callable[[Recording], Recording], said: s
         ({"pod": None}, "pod: is missing"),
         ({"pod": np.zeros(1)}, "pod: does not hold texts"),
         ({"pod": np.array(["a", "b"])}, "rows: the columns of names are not equally long"),
-        ({"cpu": np.array([{}], dtype=object)}, "is damaged: .*allow_pickle"),
+        ({"cpu": np.array([{}], dtype=object)}, "cpu: does not hold what its header says"),
+        ({"cpu": np.zeros(3, np.float32)}, "cpu: holds 3, which no recording does"),
+        ({"memory": np.array(1, np.float32)}, "memory: holds one number, which no recording does"),
         ({"cpu": np.full((1, 4), -1, np.float32)}, "cpu: -1 of .* is negative"),
         ({"memory": np.full((1, 4), 512, np.float32)}, "nothing uses more than 512 bytes; is this"),
     ],
@@ -157,6 +171,65 @@ def test_files_that_are_something_else(tmp_path: Path, content: bytes | None, sa
     if content is not None:
         path.write_bytes(content)
     with pytest.raises(BadSetting, match=said):
+        load_recording(path)
+
+
+def written(path: Path, **members: bytes) -> Path:
+    """Write a recording some of whose members are other bytes."""
+    save_recording(recording(), path)
+    with zipfile.ZipFile(path) as file:
+        found = {name: file.read(name) for name in file.namelist()}
+    found |= {f"{name}.npy": content for name, content in members.items()}
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as file:
+        for name, content in found.items():
+            file.writestr(name, content)
+    return path
+
+
+def npy(text: str) -> bytes:
+    """Return the beginning of an array that says something of itself."""
+    return b"\x93NUMPY\x01\x00v\x00" + text.encode().ljust(117) + b"\n"
+
+
+HUGE = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, 4000000000), }"
+
+
+@pytest.mark.parametrize(
+    ("members", "said"),
+    [
+        ({"cpu": b"xx"}, "is damaged"),
+        ({"cpu": npy("{'descr': '<f4', 'fortran_order': False, 'shape': (10")}, "is damaged"),
+        ({"cpu": npy(HUGE)}, "cpu: does not hold what its header says"),
+        ({"header": bytes(70_000)}, "is not a recording"),
+    ],
+)
+def test_members_that_are_none(tmp_path: Path, members: dict[str, bytes], said: str) -> None:
+    """What a file says of itself is read first, and whatever is wrong is a sentence."""
+    path = written(tmp_path / "bad.npz", **members)
+    with pytest.raises(BadSetting, match=rf"bad\.npz: .*{said}"):
+        load_recording(path)
+
+
+def test_a_bomb(tmp_path: Path) -> None:
+    """A small file that would need much memory is refused before that."""
+    names = np.array(["a"], dtype="U80000000")
+    buffer = io.BytesIO()
+    np.save(buffer, names)
+    path = written(tmp_path / "bad.npz", pod=buffer.getvalue())
+    assert path.stat().st_size < 2**20
+    with pytest.raises(BadSetting, match=r"pod\.npy: has 320000128 bytes of names"):
+        load_recording(path)
+
+
+@pytest.mark.parametrize("seed", range(200))
+def test_any_byte_may_be_another(tmp_path: Path, seed: int) -> None:
+    """A file is read, or a sentence says that it cannot be."""
+    dice, path = Random(seed), tmp_path / "bad.npz"
+    save_recording(recording(), path)
+    content = bytearray(path.read_bytes())
+    content[dice.randrange(len(content))] ^= dice.randrange(1, 256)
+    path.write_bytes(content)
+    with suppress(BadSetting):
         load_recording(path)
 
 

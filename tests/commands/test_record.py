@@ -241,8 +241,26 @@ def test_answers_that_say_they_are_not_whole(server: PrometheusServer, tmp_path:
     found = Recorded(server, tmp_path, "--step=1h")
     assert np.isnan(found.recording.memory).all()
     assert not np.isnan(found.recording.cpu).any()
-    assert "a: memory: the answer is not whole: results truncated due to limit" in found.notes
-    assert "and 1 more such answers" in found.notes
+    told = "a: memory: the answer is not whole: results truncated due to limit"
+    assert found.notes.count(told) == 1
+    assert len([one for one in server.asked if "max_over_time" in one.told["query"]]) < 10
+
+
+def test_a_question_that_fails_for_good(server: PrometheusServer, tmp_path: Path) -> None:
+    """What cannot be executed is asked once for each piece, and nothing else is asked again."""
+    fleet = Fleet(FLEET)
+    failed = Reply.of(422, "execution", "found duplicate series for the match group")
+
+    def failing(asked: Asked) -> Reply:
+        return failed if "throttled" in asked.told["query"] else fleet(asked)
+
+    server.otherwise = failing
+    found = Recorded(server, tmp_path)
+    assert not np.isnan(found.recording.memory).any()
+    told = [note for note in found.notes if "found duplicate series" in note]
+    assert [note.partition(":")[0] for note in told] == ["a", "b"]
+    queries = [one.told["query"] for one in server.asked if "start" in one.told]
+    assert len(queries) == len(set(queries))
 
 
 def test_an_answer_that_is_none(server: PrometheusServer, tmp_path: Path) -> None:
@@ -280,12 +298,30 @@ def test_what_was_broken_off_goes_on(server: PrometheusServer, tmp_path: Path) -
         BadSetting, match=r"npz\.pieces: keeps pieces of a recording that was asked"
     ):
         Recorded(server, tmp_path, "--step=10m")
+    with pytest.raises(BadSetting, match="asked for otherwise"):
+        Recorded(server, tmp_path, "--prometheus-tenant=two")
     server.otherwise = fleet
     server.asked.clear()
     found = Recorded(server, tmp_path)
     assert equal(found.recording, wanted)
     assert not [one for one in server.asked if 'namespace="a"' in one.told["query"]]
     assert found.notes[0] == "goes on with 1 piece that had been read before"
+
+
+def test_a_piece_that_is_damaged(server: PrometheusServer, tmp_path: Path) -> None:
+    """It is read again, with nothing else."""
+    wanted, fleet = whole(server, tmp_path / "whole"), Fleet(FLEET)
+    server.otherwise = lambda asked: (
+        Reply.of(403, "forbidden", "no")
+        if 'namespace="b"' in asked.told["query"] and any(tmp_path.glob("*.pieces/a.*.npz"))
+        else fleet(asked)
+    )
+    with pytest.raises(Refused):
+        Recorded(server, tmp_path)
+    for path in tmp_path.glob("*.pieces/*.npz"):
+        path.write_bytes(path.read_bytes()[:100])
+    server.otherwise = fleet
+    assert equal(Recorded(server, tmp_path).recording, wanted)
 
 
 def test_few_questions_at_once(server: PrometheusServer, tmp_path: Path) -> None:
@@ -362,6 +398,9 @@ def test_a_server_that_is_not_there(server: PrometheusServer, tmp_path: Path) ->
     ("words", "said"),
     [
         (["--output=/no/such/x.npz"], "--output: there is no folder for /no/such/x.npz"),
+        (["--output=/tmp"], "--output: /tmp is no file; name a new file"),
+        (["--output=-"], "--output: - is no file; name a new file"),
+        ([f"--output={__file__}"], "test_record.py is there already; name a new file"),
         (["--step=25h", "--output=x"], "--step takes whole seconds, a day at most"),
         (["--step=1500ms", "--output=x"], "--step takes whole seconds"),
         (["--days=0.001", "--output=x"], "--days is shorter than --step"),

@@ -55,6 +55,7 @@ class Updating:
         self._sizer = Sizer(fleet, given)
         self._is_held = self._sizer.is_held(fleet)
         self._shapes: dict[int, PodShape] = {}
+        self._known_shapes: dict[PodShape, PodShape] = {}  # so that equal ones are the same
         self._targets: dict[tuple[int, int], tuple[Amounts, ...]] = {}  # by setting and pod
         workloads = range(len(fleet.workloads))
         self._is_capped = np.array([self._sizer.is_capped(one) for one in workloads], np.bool_)
@@ -89,7 +90,8 @@ class Updating:
             rows = self._fleet.rows_of_pod(pod)
             is_new = pod not in self._shapes
             shape = self._shape(pod, rows, requests, limits)
-            if shape == self._shapes.get(pod):
+            shape = self._known_shapes.setdefault(shape, shape)
+            if shape is self._shapes.get(pod):
                 continue
             self._shapes[pod] = shape
             for setting in range(len(self._settings)):
@@ -109,7 +111,10 @@ class Updating:
         allows, fleet = mode_rules(self._settings[setting].mode), self._fleet
         if not (allows.may_resize or allows.may_evict):
             return
-        far = self._distance(setting, is_there, only_upwards=allows.only_upwards)
+        looked_at = is_there
+        if killed is not None:
+            looked_at = is_there & np.isin(fleet.pods, killed.pods)
+        far = self._distance(setting, looked_at, only_upwards=allows.only_upwards)
         rules = self._rules
         is_oom, counts = np.zeros((2, len(far.difference)), dtype=np.bool_)
         counts[... if killed is None else killed.pods] = True
@@ -154,25 +159,34 @@ class Updating:
         self, is_there: Flags, amounts: Thousandths, counts: Flags
     ) -> tuple[Thousandths, Flags]:
         """Return what is recommended after caps that are not the recommender's own."""
-        fleet = self._fleet
-        found = np.flatnonzero(self._is_capped[fleet.pod_workloads])
-        for pod in found.tolist():
+        fleet, known = self._fleet, dict[int, tuple[Thousandths, Flags]]()
+        for pod in np.flatnonzero(self._is_capped[fleet.pod_workloads]).tolist():
             rows = fleet.rows_of_pod(pod)
             if not is_there[rows].any() or not counts[rows].any():
                 continue
-            recommended = tuple(
-                Bounded(*(_some(amounts[row, :, of], counts[row]) for of in (TARGET, LOWER, UPPER)))
-                for row in rows.tolist()
-            )
-            for row, one in zip(
-                rows.tolist(), self._sizer.bounded(self._shapes[pod], recommended), strict=True
-            ):
-                for of, listed, missing in zip(
-                    (TARGET, LOWER, UPPER), one, (0, 0, NO_UPPER), strict=True
-                ):
-                    amounts[row, :, of] = [missing if each is None else each for each in listed]
-                counts[row] = [each is not None for each in one.target]
+            shape = self._shapes[pod]
+            if id(shape) not in known:  # pods of one shape are recommended the same
+                known[id(shape)] = self._bounded(shape, amounts[rows], counts[rows])
+            amounts[rows, :, : UPPER + 1], counts[rows] = known[id(shape)]
         return amounts, counts
+
+    def _bounded(
+        self, shape: PodShape, amounts: Thousandths, counts: Flags
+    ) -> tuple[Thousandths, Flags]:
+        recommended = tuple(
+            Bounded(*(_some(one[:, of], shows) for of in (TARGET, LOWER, UPPER)))
+            for one, shows in zip(amounts, counts, strict=True)
+        )
+        found = self._sizer.bounded(shape, recommended)
+        capped = [
+            [
+                [missing if each is None else each for each in listed]
+                for listed, missing in zip(one, (0, 0, NO_UPPER), strict=True)
+            ]
+            for one in found
+        ]
+        shows = [[each is not None for each in one.target] for one in found]
+        return np.array(capped, dtype=np.int64).swapaxes(1, 2), np.array(shows, dtype=np.bool_)
 
     # --- sizes
 
