@@ -25,6 +25,7 @@ UPDATES: Final[Mapping[Reason, str]] = {
     Reason.OUTSIDE_BOUNDS: "",
     Reason.NO_REQUEST: "",
     Reason.OUTDATED: "",
+    Reason.PROMOTED: "",
     Reason.OOM_KILLED: "",
     Reason.TOO_BIG_FOR_NODE: "",
     Reason.BOOST_OVER: "",

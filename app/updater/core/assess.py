@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import datetime
 
 from app.model.gates import FeatureGate, FeatureGates
 from app.model.pods import Pod
@@ -169,6 +170,10 @@ def _running(context: PodContext, target: PodTarget) -> Assessment:
         changed = last_updated(pod, now)
         since = max(pod.started, changed) if pod.started and changed else pod.started
         check = check_need(deviation, oom, since, rules, now)
+        if check.reason is Reason.TOO_YOUNG and _is_promoted(context, target, since):
+            found = _promoted(context, target)
+            if found.proposal is None or found.proposal.action is Action.RESIZE:
+                return found
     if not check.is_needed:
         why = check.reason, check.message
         quiet = context.assessed(
@@ -188,6 +193,20 @@ def _running(context: PodContext, target: PodTarget) -> Assessment:
     need = _need(context, target, check, is_oom=oom is not None)
     act = in_place if context.is_in_place else by_eviction
     return _unless_held(context, act(context, need))
+
+
+def _is_promoted(context: PodContext, target: PodTarget, since: datetime | None) -> bool:
+    """Whether a pod leads only since it was sized, and has to grow where that is possible."""
+    leads_since = context.leads_since
+    is_later = leads_since is not None and since is not None and leads_since >= since
+    return is_later and target.numbers.is_up and context.is_in_place
+
+
+def _promoted(context: PodContext, target: PodTarget) -> Assessment:
+    deviation = target.deviation
+    message = sentences.promoted(deviation.pairs, named=deviation.has_several)
+    need = _need(context, target, NeedCheck(Reason.PROMOTED, message), is_oom=False)
+    return _unless_held(context, in_place(context, need))
 
 
 def _need(context: PodContext, target: PodTarget, check: NeedCheck, *, is_oom: bool) -> Need:

@@ -206,8 +206,10 @@ class OwnerChecks:
         reason, may_evict = proposal.cause, False
         if action is Action.RESIZE:
             reason = proposal.revert_reason or reason
-            may_evict = proposal.revert_reason is None and self._reserve_fallback(
-                assessed, proposal
+            may_evict = (
+                proposal.revert_reason is None
+                and proposal.cause is not Reason.PROMOTED
+                and self._reserve_fallback(assessed, proposal)
             )
         decision = assessed.decided(action, reason, proposal.message)
         goes = action is Action.EVICT or may_evict

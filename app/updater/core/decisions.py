@@ -33,6 +33,7 @@ class Reason(StrEnum):
     OUTSIDE_BOUNDS = "OutsideBounds"
     NO_REQUEST = "NoRequest"
     OUTDATED = "OutdatedInBounds"
+    PROMOTED = "Promoted"
     OOM_KILLED = "OOMKilled"
     TOO_BIG_FOR_NODE = "TooBigForNode"
     BOOST_OVER = "BoostOver"
@@ -82,6 +83,7 @@ NEEDS: Final = (  # for which a pod gets what is recommended
     Reason.OUTSIDE_BOUNDS,
     Reason.NO_REQUEST,
     Reason.OUTDATED,
+    Reason.PROMOTED,
     Reason.OOM_KILLED,
     Reason.TOO_BIG_FOR_NODE,
 )

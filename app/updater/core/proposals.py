@@ -157,6 +157,11 @@ class PodContext:
         return allows.may_resize or is_upscaled or self.role is not Role.ORIGINAL
 
     @property
+    def leads_since(self) -> datetime | None:
+        """Since when the pod leads by a Lease, None if it does not, or nobody knows."""
+        return max((one.since for one in self.pod.roles if one.since and one.leads), default=None)
+
+    @property
     def settles_until(self) -> datetime | None:
         """Until when a pod that follows is not made smaller, None if it may be now."""
         changes = [one.since for one in self.pod.roles if one.since and not one.leads]

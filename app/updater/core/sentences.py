@@ -88,6 +88,11 @@ def outdated(pairs: Pairs, age: timedelta, *, named: bool) -> str:
     return f"within bounds, but {_shares(pairs, named=named)} and older than {span(age)}"
 
 
+def promoted(pairs: Pairs, *, named: bool) -> str:
+    """Say why a pod that began to lead is resized although it is within its bounds."""
+    return f"within bounds, but it leads now: {_shares(pairs, named=named)}"
+
+
 def too_young(pairs: Pairs, age: timedelta, until: datetime, *, named: bool) -> str:
     """Say until when a pod within its bounds is too young."""
     changed = _shares(pairs, named=named)

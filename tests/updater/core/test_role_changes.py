@@ -96,6 +96,9 @@ def scene(
     return Scene(pods, whole=whole, rules=rules, memory=memory or Memory())
 
 
+REFUSED = {("app", "cpu"): make.quantity("900m")}
+NO_ROOM = PodMemory("default", "web-0", infeasible=Infeasible(REFUSED, frozenset(), NOW, None))
+FULL = Memory(pods={"uid-web-0": NO_ROOM})
 FOLLOWERS = (pod("web-1"), pod("web-2"))
 BIG = (pod("web-1", "900m/900Mi"), pod("web-2", "900m/900Mi"))
 
@@ -221,6 +224,43 @@ def test_a_change_of_hands_is_assessed_again() -> None:
     ]
 
 
+def within_bounds(
+    target: str = "400m/100Mi", since: datetime = NOW - MINUTE, memory: Memory | None = None
+) -> Scene:
+    """Return a scene in which the holder has a follower's size, which is within its bounds."""
+    pods = (pod(age=timedelta(hours=1)), *FOLLOWERS)
+    leader, follower = vpas("Recreate")
+    leader["status"]["recommendation"]["containerRecommendations"] = [
+        recommended(f"{target} 50m/50Mi 99/800Mi")
+    ]
+    whole = make.snapshot(*pods, leader, follower, make.workload_json(replicas=len(pods)))
+    whole = whole.changed([leased(since=since)])
+    return Scene(pods, whole=whole, rules=UNPROVEN, memory=memory or Memory())
+
+
+def test_a_promotion_within_bounds() -> None:
+    """A pod that leads now does not wait until it is old enough, and is not evicted for it."""
+    found = within_bounds().decision()
+    assert (found.action, found.reason) == (Action.RESIZE, Reason.PROMOTED)
+    assert found.message.startswith("within bounds, but it leads now: cpu 100m -> 400m (+300%)")
+    assert not found.may_evict_instead
+
+
+@cases(
+    "scene",
+    {
+        "sized since it leads": (within_bounds(since=NOW - timedelta(days=1)),),
+        "leaders need less": (within_bounds("50m/100Mi"),),
+        "hardly more": (within_bounds("105m/100Mi"),),
+        "its node had no room": (within_bounds("900m/100Mi", memory=FULL),),
+    },
+)
+def test_no_promotion_within_bounds(scene: Scene) -> None:
+    """Only what leads since it was sized, and needs more than it has, is resized at once."""
+    assert scene.told()[0] is Action.NONE
+    assert scene.told()[1] in (Reason.TOO_YOUNG, Reason.TOO_SMALL)
+
+
 # --- demotion
 
 
@@ -324,10 +364,6 @@ def test_metrics_that_cannot_be_read() -> None:
 
 
 # --- evictions
-
-
-REFUSED = {("app", "cpu"): make.quantity("900m")}
-NO_ROOM = PodMemory("default", "web-0", infeasible=Infeasible(REFUSED, frozenset(), NOW, None))
 
 
 @cases(
