@@ -24,7 +24,8 @@ from typing import Final, TextIO
 import httpx
 import numpy as np
 
-from app.backtest.recording import Recording, load_recording
+from app.backtest.recording import Recording
+from app.backtest.recording_file import load_recording
 from app.recommender.prometheus_connection import PrometheusConnection
 from tests.cluster.programs import eventually
 from tests.real_prometheus import serving, written_database

@@ -12,7 +12,8 @@ from urllib.parse import quote, unquote
 import orjson
 
 from app.backtest.pieces import RecordingPiece, RecordingSpan
-from app.backtest.recording import Recording, load_recording, save_recording
+from app.backtest.recording import Recording
+from app.backtest.recording_file import load_recording, save_recording
 from app.kube.failures import cause_of
 from app.model.errors import BadSetting
 

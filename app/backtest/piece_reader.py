@@ -29,7 +29,7 @@ from app.backtest.prometheus_queries import (
     roster_queries,
     step_queries,
 )
-from app.backtest.recording import MOST, RecordedContainer, Recording
+from app.backtest.recording import MOST, RecordedContainer, Recording, problem_of_name
 from app.model.errors import BadObject
 from app.model.fields import Object
 from app.recommender.core.promql import Flaws, Series, label, read_series
@@ -136,8 +136,7 @@ class PieceReader:
             measure: str = what
             if what in _BY_RESOURCE:
                 measure = f"{label(series, 'resource')}_{_BY_RESOURCE[what]}"
-            pair = label(series, pod), label(series, container)
-            _check_names(pair)
+            pair = _named(series, pod), _named(series, container)
             values = self._values(series, MOST.get(measure, np.inf))
             before = self._of(measure).get(pair, values)
             self._of(measure)[pair] = np.where(np.isnan(values), before, values)
@@ -152,8 +151,7 @@ class PieceReader:
         owned = owner_label(self._names, kind)
 
         def take(series: Series) -> None:
-            owner = label(series, "owner_kind"), label(series, "owner_name")
-            _check_names(owner)
+            owner = _named(series, "owner_kind"), _named(series, "owner_name")
             self._owners[kind][label(series, owned)] = owner
 
         return take
@@ -210,7 +208,7 @@ class PieceReader:
         nothing = np.full(self._piece.count + 1, np.nan)
         for row, pair in enumerate(pairs):
             if pair in restarts:
-                found.restarts[row] = rises(restarts[pair])
+                found.restarts[row] = np.rint(rises(restarts[pair]))
                 was_killed = last.get(pair, nothing)[1:] == 1
                 found.oom_kills[row] = found.restarts[row] * was_killed
                 if np.nanmax(restarts[pair], initial=0) == 0:  # it is not started again
@@ -218,6 +216,7 @@ class PieceReader:
             if pair in events:
                 seen = np.floor(events[pair][1:] + _ROUNDING)  # `increase` is never too low
                 found.oom_kills[row] = np.fmax(found.oom_kills[row], seen)
+        np.minimum(found.oom_kills, MOST["oom_kills"], out=found.oom_kills)
 
 
 def rises(totals: _Values) -> _Values:
@@ -235,9 +234,16 @@ def rises(totals: _Values) -> _Values:
     return np.where(began & ~np.isnan(now), 0.0, rise)
 
 
-def _check_names(pair: _Pair) -> None:
-    if not "".join(pair).isprintable():
-        raise BadObject("", f"{pair!a} is no name")
+def _named(series: Series, name: str) -> str:
+    """Return the name that a label holds.
+
+    Raises:
+        BadObject: it is none.
+    """
+    found = label(series, name)
+    if problem := problem_of_name(found):
+        raise BadObject(name, problem)
+    return found
 
 
 def _moment(seconds: int) -> datetime:

@@ -21,7 +21,8 @@ from app.backtest.core.recorded_fleet import has_owner
 from app.backtest.core.scores import Scores
 from app.backtest.core.setting_outcomes import HistoryQuality, outcomes, quality
 from app.backtest.core.walk import walked
-from app.backtest.recording import Recording, load_recording
+from app.backtest.recording import Recording
+from app.backtest.recording_file import load_recording
 from app.commands.backtest_flags import BacktestFormat, BacktestSettings
 from app.commands.backtest_settings import compared, given_by, prices_of
 from app.commands.backtest_text import items, lines, page

@@ -15,7 +15,8 @@ from app.backtest.core.recorded_fleet import Fleet, RecordedWorkload, has_owner,
 from app.backtest.core.scores import Measure
 from app.backtest.core.setting_outcomes import reserved
 from app.backtest.core.settings import AS_IT_WAS, Given, Setting
-from app.backtest.recording import Recording, load_recording
+from app.backtest.recording import Recording
+from app.backtest.recording_file import load_recording
 from app.commands.backtest_settings import PRESENT, given_in, with_usual
 from app.model.gates import FeatureGate
 from app.model.kinds import ObjectKey

@@ -19,7 +19,8 @@ from app.backtest.piece_folder import PieceFolder
 from app.backtest.pieces import RecordingSpan, joined, planned_pieces
 from app.backtest.prometheus_queries import MetricNames
 from app.backtest.recorder import AT_ONCE, RecordedPieces, Recorder
-from app.backtest.recording import Recording, save_recording
+from app.backtest.recording import Recording
+from app.backtest.recording_file import save_recording
 from app.backtest.survey import survey
 from app.commands.record_events import recording_of_events
 from app.commands.record_flags import RecordSettings

@@ -17,7 +17,8 @@ from typing import Final
 import numpy as np
 
 from app.backtest.observed import ObservedFleet, owner_of
-from app.backtest.recording import Recording, save_recording
+from app.backtest.recording import Recording
+from app.backtest.recording_file import save_recording
 from app.kube.watch_cache import Transition
 from app.kube.watched_resources import WatchedResource, watched_workloads
 from app.model.errors import BadObject, BadSetting

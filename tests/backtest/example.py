@@ -16,7 +16,8 @@ from typing import Final
 
 import numpy as np
 
-from app.backtest.recording import RecordedContainer, Recording, save_recording
+from app.backtest.recording import RecordedContainer, Recording
+from app.backtest.recording_file import save_recording
 
 EXAMPLE: Final = Path(__file__).parents[2] / "docs/examples/shop.npz"
 

@@ -19,7 +19,8 @@ from app.backtest.core.setting_outcomes import (
     ResourceOutcome,
     SettingOutcome,
 )
-from app.backtest.recording import MEASURES, load_recording, save_recording
+from app.backtest.recording import MEASURES
+from app.backtest.recording_file import load_recording, save_recording
 from app.commands.backtest import backtest_report
 from app.commands.backtest_flags import BacktestSettings
 from app.commands.backtest_settings import PRESENT, UPSTREAM, compared, given_by, prices_of

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from app.backtest.core.settings import AS_IT_WAS, Setting
-from app.backtest.recording import RecordedContainer, Recording, save_recording
+from app.backtest.recording import RecordedContainer, Recording
+from app.backtest.recording_file import save_recording
 from app.commands.backtest import backtest_report
 from app.commands.backtest_flags import BacktestSettings
 from app.commands.backtest_settings import PRESENT, UPSTREAM

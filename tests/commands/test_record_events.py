@@ -10,7 +10,8 @@ import numpy as np
 import orjson
 import pytest
 
-from app.backtest.recording import Recording, load_recording
+from app.backtest.recording import Recording
+from app.backtest.recording_file import load_recording
 from app.commands.record import record_report
 from app.commands.record_flags import RecordSettings
 from app.flags.command_line import parse

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from app.backtest.recording import load_recording
+from app.backtest.recording_file import load_recording
 from app.model.errors import BadSetting
 from app.ports import DEPLOYMENTS, Ref
 from app.run.run_history import KEPT, RunHistory
