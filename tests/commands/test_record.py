@@ -312,11 +312,14 @@ def test_what_was_broken_off_goes_on(server: PrometheusServer, tmp_path: Path) -
 def test_a_piece_that_is_damaged(server: PrometheusServer, tmp_path: Path) -> None:
     """It is read again, with nothing else."""
     wanted, fleet = whole(server, tmp_path / "whole"), Fleet(FLEET)
-    server.otherwise = lambda asked: (
-        Reply.of(403, "forbidden", "no")
-        if 'namespace="b"' in asked.told["query"] and any(tmp_path.glob("*.pieces/a.*.npz"))
-        else fleet(asked)
-    )
+
+    def refusing(asked: Asked) -> Reply:
+        if 'namespace="b"' not in asked.told["query"]:
+            return fleet(asked)
+        assert eventually(lambda: any(tmp_path.glob("*.pieces/a.*.npz")))
+        return Reply.of(403, "forbidden", "no")
+
+    server.otherwise = refusing
     with pytest.raises(Refused):
         Recorded(server, tmp_path)
     for path in tmp_path.glob("*.pieces/*.npz"):
