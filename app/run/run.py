@@ -233,6 +233,10 @@ def _settled(serving: Ports) -> Ports:
     if not refused:
         return Ports(serving.host, *found)
     bound(serving.host, 0, "--host").close()  # else it is the address that is wrong
-    told = "; ".join(map(str, refused.values()))
+    reasons = dict[str, list[str]]()
+    for flag, problem in refused.items():
+        reason = str(problem).rpartition(": ")[2]
+        reasons.setdefault(reason, []).append(f"{wanted[flag]} ({flag})")
+    told = "; ".join(f"{reason}: {', '.join(ports)}" for reason, ports in reasons.items())
     free = " ".join(f"{flag}=0" for flag in refused)
-    raise BadSetting(f"{told}; to take any free port: {free}")
+    raise BadSetting(f"cannot listen on {serving.host}: {told}; to take any free port: {free}")
