@@ -7,6 +7,7 @@ has nothing but the times that the holder wrote: it held the Lease when it renew
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
@@ -44,4 +45,4 @@ def standing_of(item: Object, now: datetime) -> LeaseStanding:
     except BadObject:
         renewed = None
     seen_at = min(renewed, now) if renewed is not None else now
-    return standing(observed(None, read_lease(item), seen_at), now)
+    return replace(standing(observed(None, read_lease(item), seen_at), now), seen_since=None)

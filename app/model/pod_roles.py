@@ -284,7 +284,8 @@ def _role(
         why = f"{lease} {verb} held by {shown(leader.identity)}{since}"
     else:
         why = f"{lease} is not held"
-    return PodRole(asked, value, leads, f"{value}, because {why}", standing.since)
+    seen = standing.seen_since or standing.since
+    return PodRole(asked, value, leads, f"{value}, because {why}", seen)
 
 
 def role_problem(

@@ -49,7 +49,7 @@ class PodRole(NamedTuple):
     value: str
     leads: bool
     why: str
-    since: datetime | None  # the Lease changed hands
+    since: datetime | None  # the Lease was seen to change hands, or seen first
 
     @property
     def key(self) -> str:
@@ -140,6 +140,7 @@ class LeaseHistory:
     held_until: datetime | None = None  # when it was given up or expired, of one not held any more
     handovers: tuple[datetime, ...] = ()  # the latest, from one holder to another
     unstable_until: datetime | None = None
+    seen_since: datetime | None = None  # when that holder was seen first
 
 
 def observed(
@@ -149,7 +150,8 @@ def observed(
     if history is None:
         if record is None or not record.holder:
             return LeaseHistory(record, now, held_until=now)  # who held it last is not known
-        return LeaseHistory(record, now, record.holder, record.duration, _acquired(record, now))
+        seen = LeaseHistory(record, now, record.holder, record.duration, seen_since=now)
+        return replace(seen, since=_acquired(record, now))
     if record == history.record:
         return history
     now = max(now, history.seen_at)
@@ -164,9 +166,10 @@ def observed(
         None,
         history.handovers,
         history.unstable_until,
+        history.seen_since,
     )
     if not history.holder:
-        return replace(seen, since=_acquired(record, now))
+        return replace(seen, since=_acquired(record, now), seen_since=now)
     if bearer(record.holder) == bearer(history.holder):
         return seen
     return _handed_over(seen, now)
@@ -201,6 +204,7 @@ def _handed_over(seen: LeaseHistory, now: datetime) -> LeaseHistory:
     return replace(
         seen,
         since=now,
+        seen_since=now,
         handovers=recent[-_MOST_HANDOVERS:],
         unstable_until=later(now, _WINDOW) if is_unstable else None,
     )
@@ -226,25 +230,25 @@ class LeaseStanding:
     since: datetime | None = None  # when it came to its holder, or is held no more
     is_unstable: bool = False  # it changed hands too often lately
     problem: str = ""
+    seen_since: datetime | None = None  # by the clock of who watches; None: it was seen once
 
 
 def standing(history: LeaseHistory, now: datetime) -> LeaseStanding:
     """Return what counts of a Lease at a moment."""
     now, record = max(now, history.seen_at), history.record
     is_unstable = history.unstable_until is not None and now < history.unstable_until
-    until = _expires(history)
-    if until is not None and now < until:
-        return LeaseStanding(LeaseState.HELD, history.holder, history.since, is_unstable)
-    kept = _kept_until(history)
+    until, kept = _expires(history), _kept_until(history)
     if kept is not None and now < kept:
-        return LeaseStanding(LeaseState.KEPT, history.holder, history.since, is_unstable)
+        state = LeaseState.HELD if until is not None and now < until else LeaseState.KEPT
+        holder, since, seen = history.holder, history.since, history.seen_since
+        return LeaseStanding(state, holder, since, is_unstable, seen_since=seen)
     state, problem = LeaseState.VACANT, ""
     if record is None:
         state = LeaseState.MISSING
     elif record.problem:
         state, problem = LeaseState.UNREADABLE, record.problem
     ended = history.held_until or _expires(history)
-    return LeaseStanding(state, "", ended, is_unstable, problem)
+    return LeaseStanding(state, "", ended, is_unstable, problem, ended)
 
 
 def next_change(history: LeaseHistory, now: datetime) -> datetime | None:

@@ -350,7 +350,8 @@ def test_a_lease_that_is_created_again() -> None:
     world.watches[1].lists()
     assert state(world) is LeaseState.MISSING
     world.watches[1].lists(make.lease_json("web-2"))
-    assert world.standing() == LeaseStanding(LeaseState.HELD, "web-2", world.clock.now())
+    now = world.clock.now()
+    assert world.standing() == LeaseStanding(LeaseState.HELD, "web-2", now, seen_since=now)
 
 
 def test_no_right() -> None:

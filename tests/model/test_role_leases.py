@@ -172,7 +172,7 @@ def test_a_lease_that_nobody_holds_at_first_sight(item: Json) -> None:
     """Who held it last may have done so until now, so nobody has followed for longer."""
     history = folded((0, read_lease(item)))
     found = standing(history, make.NOW + SECOND)
-    assert found == LeaseStanding(LeaseState.VACANT, since=make.NOW)
+    assert found == LeaseStanding(LeaseState.VACANT, since=make.NOW, seen_since=make.NOW)
     assert at(observed(history, held("web-1"), make.NOW + SECOND), 1)[1] == "web-1"
 
 
@@ -282,6 +282,29 @@ def test_since_after_a_change_of_hands() -> None:
     history = folded((0, held()), (5, held("web-1_9")))
     assert standing(history, make.NOW + 6 * SECOND).since == make.NOW + 5 * SECOND
     assert standing(history, make.NOW + MINUTE).since == make.NOW + 20 * SECOND
+
+
+@cases(
+    "history seconds seen",
+    {
+        "first sight: whatever it says": (folded((0, held())), 1, 0),
+        "renewed": (folded((0, held()), (5, held(renewed=1))), 6, 0),
+        "another process in the pod": (
+            folded((0, held(f"web-0_{UUID}")), (5, held(f"web-0_9{UUID[1:]}"))),
+            6,
+            0,
+        ),
+        "another holder": (folded((0, held()), (5, held("web-1_9"))), 6, 5),
+        "the first holder": (folded((0, GIVEN_UP), (5, held())), 6, 5),
+        "given up: kept": (folded((0, held()), (5, GIVEN_UP)), 6, 0),
+        "given up: over": (folded((0, held()), (5, GIVEN_UP)), 40, 5),
+        "expired: over": (folded((0, held())), 60, 15),
+    },
+)
+def test_seen_since(history: LeaseHistory, seconds: float, seen: float) -> None:
+    """Decisions go by when it was seen here; a holder's clock may be behind by any time."""
+    found = standing(history, make.NOW + seconds * SECOND)
+    assert found.seen_since == make.NOW + seen * SECOND
 
 
 @cases(

@@ -163,10 +163,14 @@ class PodContext:
 
     @property
     def settles_until(self) -> datetime | None:
-        """Until when a pod that follows is not made smaller, None if it may be now."""
-        changes = [one.since for one in self.pod.roles if one.since and not one.leads]
+        """Until when a pod that follows is not made smaller, None if it may be now.
+
+        Where nobody knows since when it follows, it has begun to.
+        """
+        now = self.inputs.now
+        changes = [one.since or now for one in self.pod.roles if not one.leads]
         until = later(max(changes), self.rules.role_settles) if changes else None
-        return until if until is not None and self.inputs.now < until else None
+        return until if until is not None and now < until else None
 
     @property
     def paused(self) -> Why | None:

@@ -10,12 +10,15 @@ import pytest
 
 from app.model.errors import BadObject
 from app.model.fields import Json
+from app.model.limits import NO_LIMITS
 from app.model.pods import updates_annotation
-from app.model.role_leases import LeaseStanding, LeaseState
+from app.model.role_leases import LeaseStanding, LeaseState, PodRole, RoleLease
 from app.model.snapshot import Collection, Replacement, Snapshot
 from app.updater.core.decisions import Action, Reason, decision_json
 from app.updater.core.memory import Infeasible, Memory, PodMemory
 from app.updater.core.plan import PlanOptions, plan
+from app.updater.core.pod_targets import OwnerTargets
+from app.updater.core.proposals import PlanInputs, PodContext
 from app.updater.core.role_changes import lowers, promotions, role_events, used_beyond
 from app.updater.core.rules import UpdateRules
 from tests import make
@@ -270,7 +273,7 @@ def test_no_promotion_within_bounds(scene: Scene) -> None:
         "just now": (NOW, SETTLING),
         "nine minutes ago": (NOW - 9 * MINUTE, SETTLING),
         "ten minutes ago": (NOW - 10 * MINUTE, RESIZED),
-        "nobody knows": (None, RESIZED),
+        "nobody knows": (None, SETTLING),
     },
 )
 def test_a_former_leader_settles(since: datetime | None, expected: tuple[Action, Reason]) -> None:
@@ -281,6 +284,55 @@ def test_a_former_leader_settles(since: datetime | None, expected: tuple[Action,
         until = (since or NOW) + 10 * MINUTE
         assert found.message.endswith(f"made smaller from {until:%H:%M:%S} on")
         assert found.until == until
+
+
+@cases(
+    "seen expected",
+    {
+        "seen first a minute ago": (NOW - MINUTE, SETTLING),
+        "seen for ten minutes": (NOW - 10 * MINUTE, RESIZED),
+    },
+)
+def test_clocks_of_holders_are_not_believed(
+    seen: datetime, expected: tuple[Action, Reason]
+) -> None:
+    """What a Lease says of an hour ago may have been a minute ago, by a clock that is behind."""
+    held = LeaseStanding(LeaseState.HELD, "web-0", HOUR_AGO, seen_since=seen)
+    lease = Replacement(Collection.LEASES, "default", "web", held)
+    found = scene(BIG[0], pod(requests="900m/900Mi"), lease=lease).decision()
+    assert (found.action, found.reason) == expected
+    assert found.role.endswith("since 09:00")
+
+
+def followed(*roles: PodRole) -> datetime | None:
+    """Return until when a pod with some roles settles."""
+    found = replace(make.pod(), roles=roles)
+    targets = OwnerTargets(make.vpa(), None, NO_LIMITS, UNPROVEN)
+    inputs = PlanInputs(UNPROVEN, ALL_GATES, Memory(), NOW)
+    return PodContext(found, make.vpa(), targets, inputs, PodMemory("", "")).settles_until
+
+
+def following(minutes: float, *, leads: bool = False) -> PodRole:
+    """Return a role by a Lease that changed hands some minutes ago."""
+    asked = RoleLease("role", "web")
+    return PodRole(asked, "follower", leads, "", NOW - minutes * MINUTE)
+
+
+@cases(
+    "roles minutes",
+    {
+        "two Leases: the later one counts": ((following(9), following(2)), 8),
+        "in the other order": ((following(2), following(9)), 8),
+        "it leads by the later one": ((following(9), following(2, leads=True)), 1),
+        "it leads by all": ((following(2, leads=True),), None),
+        "none": ((), None),
+    },
+)
+def test_pods_settle_by_their_last_change(
+    roles: tuple[PodRole, ...], minutes: float | None
+) -> None:
+    """Every Lease by which a pod follows keeps its size; none by which it leads does."""
+    assert followed(*roles) == (None if minutes is None else NOW + minutes * MINUTE)
 
 
 def test_other_times_to_settle() -> None:
