@@ -280,7 +280,7 @@ def _role(
         why = f"{lease} changed hands {UNSTABLE_TEXT}"
     elif leader.identity:
         verb = "is" if standing.state is LeaseState.HELD else "was last"
-        since = f" since {standing.since:%H:%M}" if standing.since is not None else ""
+        since = f" since {standing.since:%Y-%m-%d %H:%M}" if standing.since is not None else ""
         why = f"{lease} {verb} held by {shown(leader.identity)}{since}"
     else:
         why = f"{lease} is not held"

@@ -392,7 +392,7 @@ def by_lease(*others: Json) -> list[Json]:
     return items
 
 
-HELD = "leader, because Lease default/web is held by web-1_4f5c since 09:00"
+HELD = "leader, because Lease default/web is held by web-1_4f5c since 2026-01-05 09:00"
 
 
 def test_a_role_by_a_lease(tmp_path: Path) -> None:

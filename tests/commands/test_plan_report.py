@@ -135,7 +135,7 @@ def test_roles(tmp_path: Path) -> None:
         ["web-2", "follower", "follower", "None"],
     ]
     told = [item["role"] for item in about(tmp_path, by_lease()).items]
-    why = "because Lease default/web is held by web-1_4f5c since 09:00"
+    why = "because Lease default/web is held by web-1_4f5c since 2026-01-05 09:00"
     assert told == [f"{role}, {why}" for role in ("follower", "leader", "follower")]
 
 

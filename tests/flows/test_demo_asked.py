@@ -18,7 +18,7 @@ from tests.cluster.programs import free_port
 ROOT = Path(__file__).parents[2]
 SECONDS = 60.0
 LEADS = re.compile(
-    r"leader, because Lease shop/orders is held by orders-0_[-0-9a-f]{36} since 10:00"
+    r"leader, because Lease shop/orders is held by orders-0_[-0-9a-f]{36} since 2026-01-05 10:00"
 )
 NAMES = ("port", "admission-port", "recommender-port", "updater-port", "page-port")
 PORTS = {name: free_port() for name in NAMES}

@@ -226,7 +226,7 @@ def test_pods_have_labels_by_their_lease() -> None:
     """The holder is the leader, the others follow, and each says why."""
     view = make.snapshot(*vpas(), *pods(), make.lease_json()).of("default")
     assert roles(Snapshot({"default": view})) == LEADS
-    why = "because Lease default/web is held by web-0_4f5c since 09:00"
+    why = "because Lease default/web is held by web-0_4f5c since 2026-01-05 09:00"
     assert [one.roles[0].why for one in view.pods.values()] == [
         f"leader, {why}",
         f"follower, {why}",
@@ -370,7 +370,7 @@ def test_what_is_known(
         "vacant": (LeaseStanding(LeaseState.VACANT), "Lease default/web is not held"),
         "kept": (
             LeaseStanding(LeaseState.KEPT, "web-0", make.NOW),
-            "Lease default/web was last held by web-0 since 10:00",
+            "Lease default/web was last held by web-0 since 2026-01-05 10:00",
         ),
         "unstable": (
             LeaseStanding(LeaseState.HELD, "web-0", make.NOW, is_unstable=True),

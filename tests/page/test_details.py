@@ -88,7 +88,7 @@ def test_a_role_by_a_lease(tmp_path: Path) -> None:
         if one["kind"] == "VerticalPodAutoscaler":
             one["metadata"]["annotations"] = {"plumbline/role-lease": "role=web"}
     found = shown(tmp_path, *objects)
-    why = "leader, because Lease default/web is held by web-0_4f5c since 09:00"
+    why = "leader, because Lease default/web is held by web-0_4f5c since 2026-01-05 09:00"
 
     assert f"<dt>Role</dt><dd>{why} (" in answer(found, VPA).text
     told = answer(found, f"{VPA}.json").json()

@@ -137,7 +137,7 @@ def by_lease(*leases: Json) -> list[WorkloadRow]:
 def test_roles_by_a_lease() -> None:
     """A row names the role that its pods have by a Lease, and why."""
     follower, leader = by_lease(make.lease_json("web-1_4f5c"))
-    why = "because Lease default/web is held by web-1_4f5c since 09:00"
+    why = "because Lease default/web is held by web-1_4f5c since 2026-01-05 09:00"
 
     assert (leader.pods, leader.roles, leader.about_role) == (1, ("leader",), f"leader, {why}")
     assert (follower.pods, follower.roles) == (2, ("follower",))

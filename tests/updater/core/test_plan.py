@@ -360,7 +360,7 @@ def test_a_follower_that_no_vpa_takes() -> None:
     """It is told that it follows, and why."""
     leader, *followers = by_lease(make.lease_json("web-0_4f5c"))
     assert (leader.vpa, [one.vpa for one in followers]) == ("web", ["", ""])
-    why = "follower, because Lease default/web is held by web-0_4f5c since 09:00"
+    why = "follower, because Lease default/web is held by web-0_4f5c since 2026-01-05 09:00"
     assert {one.role for one in followers} == {why}
 
 
