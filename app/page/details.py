@@ -207,7 +207,7 @@ class Details:
         source = self._pictures.source
         whole = picture.snapshot
         alone = Snapshot({namespace: whole.of(namespace)}, whole.nodes, whole.paused_namespaces)
-        seen = GatheredObjects(alone, source.owners, source.webhook(picture.now), kept)
+        seen = GatheredObjects(alone, source.owners, self._pictures.webhook, kept)
         past = PodEvents.of_events(one for one in picture.events if one.namespace == namespace)
         known = KnownBefore(picture.plan, picture.measured.histories)
         return Explainer(seen, past, self._pictures.rules, source.clock, picture.now, known)

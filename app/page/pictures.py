@@ -31,6 +31,7 @@ from app.updater.core.memory import Memory
 from app.updater.core.plan import Plan
 from app.updater.flags import update_rules
 from app.updater.updater import OwnerLookupPlanner
+from app.updater.watches import HEALTHY
 
 log = logging.getLogger("page.pictures")
 
@@ -70,6 +71,7 @@ class Pictures:
         self.log = WorkloadLog()
         self._tops: dict[str, tuple[NamespaceView, Sequence[TopWorkload]]] = {}
         self.latest: Picture | None = None
+        self.webhook = HEALTHY  # as the latest picture has it
         self._findings: Findings | None = None
 
     def problem(self) -> str:
@@ -92,11 +94,16 @@ class Pictures:
         problem = self.source.problem()
         if problem and self.latest is None:
             return _LOOK_SECONDS
-        if problem and self.latest is not None:
-            self.latest = replace(self.latest, problem=problem)
-        else:
+        if not problem:
             self.latest = self._picture(self._at or self.source.clock.now())
         return self.refresh_seconds
+
+    def shown(self) -> Picture | None:
+        """Return the latest picture, with its age if none can be made that is newer."""
+        latest, problem = self.latest, self.source.problem()
+        if latest is None or not problem:
+            return latest
+        return replace(latest, problem=problem, age=self.source.clock.now() - latest.now)
 
     def check(self, _now: datetime) -> float:
         """Check the installation; return the seconds until the next time."""
@@ -110,7 +117,7 @@ class Pictures:
 
     def _picture(self, now: datetime) -> Picture:
         source, snapshot = self.source, self.source.snapshot
-        webhook = source.webhook(now)
+        webhook = self.webhook = source.webhook(now)
         plan = self._planner.plan(
             snapshot, Memory(), now, webhook_is_healthy=webhook.is_healthy, outage=webhook.outage
         )

@@ -112,7 +112,7 @@ class Site:
         Raises:
             PageProblem: there is none yet.
         """
-        found = self._pictures.latest
+        found = self._pictures.shown()
         if found is None:
             raise PageProblem(503, f"nothing can be shown yet: {self._pictures.problem()}")
         return found

@@ -26,6 +26,7 @@ from app.model.snapshot import Snapshot, object_identity
 from app.page.core.picture import Measured, WatchLine
 from app.page.core.rows import ContainerUsage, UsageNow
 from app.page.flags import LookSettings
+from app.page.heartbeat import Heartbeat
 from app.page.seen_events import SeenEvents
 from app.page.usage_over_time import (
     NoUsageHistory,
@@ -225,8 +226,9 @@ class ClusterSource:
         self._connections = [runtime.connect(pace) for pace in paces]
         watched, named, asked, reviewing = self._connections
         self.cluster: Cluster = asked.within(_CALL_SECONDS)
-        self._written = WrittenObjects(asked.within(SECONDS), self.clock)
+        self._written = WrittenObjects(asked, self.clock)
         self.reviewer: Cluster = reviewing.within(_CALL_SECONDS)
+        self._heartbeat = Heartbeat(reviewing.within(SECONDS))
         self._namespace = settings.scope.namespace
         self._facts_from = facts_from or settings.cluster
         self._watch = ClusterWatch(
@@ -256,6 +258,7 @@ class ClusterSource:
         self._loops = [
             runtime.loop("usage", self._measure),
             runtime.loop("checkpoints", self._learn),
+            runtime.loop("heartbeat", self._heartbeat.tick),
         ]
 
     @property
@@ -274,8 +277,9 @@ class ClusterSource:
         return self._tried >= {"usage", "checkpoints"}
 
     def problem(self) -> str:
-        """Return what is not known, or was not seen for long."""
-        return self._watch.problem() or self._watch.stale(_STALE_SECONDS)
+        """Return what is not known, that nobody answers, or what was not seen for long."""
+        silence = self._heartbeat.problem
+        return self._watch.problem() or silence or self._watch.stale(_STALE_SECONDS)
 
     def webhook(self, now: datetime) -> WebhookHealth:
         """Return what the Lease tells now."""
@@ -313,11 +317,11 @@ class ClusterSource:
 
     def written(self, refs: Iterable[Ref]) -> list[Json]:
         """Read objects, without those that cannot be read."""
-        return self._written.read(refs)
+        return [] if self._heartbeat.problem else self._written.read(refs)
 
     def unread(self) -> str:
         """Return why an object could not be read a moment ago."""
-        return self._written.problem
+        return self._heartbeat.problem or self._written.problem
 
     def start(self) -> None:
         """Begin to watch."""

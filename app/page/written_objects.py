@@ -11,16 +11,17 @@ from typing import Final
 
 from app.model.errors import ClusterError, NotFound, Refused
 from app.model.fields import Json
-from app.ports import Clock, Cluster, Ref
+from app.ports import Clock, Ref
+from app.runtime.live import Connection
 
-SECONDS: Final = 1.5  # for which somebody waits for an object
+SECONDS: Final = 1.5  # for which somebody waits for all objects of a page
 _PAUSE_SECONDS: Final = 10.0
 
 
 class WrittenObjects:
     """Objects as they were written; any thread may ask."""
 
-    def __init__(self, cluster: Cluster, clock: Clock) -> None:
+    def __init__(self, cluster: Connection, clock: Clock) -> None:
         self._cluster, self._clock = cluster, clock
         self._paused_until = 0.0
         self.problem = ""  # why an object could not be read a moment ago
@@ -30,9 +31,10 @@ class WrittenObjects:
         if self._clock.monotonic() < self._paused_until:
             return []
         found: list[Json] = []
+        cluster = self._cluster.until(self._clock.monotonic() + SECONDS)
         for ref in refs:
             try:
-                item = self._cluster.get(ref)
+                item = cluster.get(ref)
             except (NotFound, Refused):
                 continue
             except ClusterError as error:

@@ -25,12 +25,13 @@ PAGE = "/namespaces/default/vpas/web"
 class Watched:
     """A Deployment with its VPA in memory, and the page that watches it."""
 
-    def __init__(self) -> None:
+    def __init__(self, *flags: str) -> None:
         world = SteppedSandbox()
         self.sandbox = world.sandbox
         self.sandbox.apply(*documents.objects("crd"))
         world.run(deployment("web", replicas=2, load="cpu: constant 50m"), VPA, seconds=60)
-        settings = parse(PageSettings, ["--use-admission-controller-status=false"], {})
+        told = ["--use-admission-controller-status=false", *flags]
+        settings = parse(PageSettings, told, {})
         self.faults = Faults()
         runtime = SimulatedRuntime(self.sandbox, self.faults.before(self.sandbox.cluster))
         self.source = ClusterSource(settings, runtime, ReachedLimits())
@@ -47,9 +48,9 @@ class Watched:
         return [pod["metadata"]["name"] for pod in pods_in(self.sandbox)]
 
 
-def started() -> Watched:
+def started(*flags: str) -> Watched:
     """Return one that watches."""
-    found = Watched()
+    found = Watched(*flags)
     found.source.start()
     found.look()
     return found
@@ -112,9 +113,36 @@ def test_a_cluster_that_goes_away_leaves_its_last_picture() -> None:
     """The page says since when, and why."""
     found = started()
     found.source.problem = lambda: "pods were last seen 130 s ago"  # type: ignore[method-assign]
-    page = answer(found.look())
+    page = answer(found.look(130))
     assert page.status_code == 200
-    assert "not up to date: pods were last seen 130 s ago" in page.text
+    assert "not up to date, but 2m old: pods were last seen 130 s ago" in page.text
+
+
+def test_a_cluster_that_gives_no_answer_is_told_at_once() -> None:
+    """All pages stay, with the age of what they show; nobody waits, and pages ask nothing."""
+    found = started("--use-admission-controller-status=true")
+    pod = found.pods()[0]
+    before = found.look(5).latest
+    assert before is not None
+    away = [Fault(Unavailable("away"), verb, times=999) for verb in ("request", "get", "list")]
+    for fault in away:
+        found.faults.order(fault)
+    found.look(15)
+    asked = away[1].times
+    for path in ("/", "/feed", "/installation", PAGE, f"/namespaces/default/pods/{pod}"):
+        page = answer(found.pictures, path)
+        assert page.status_code == 200
+        told = "not up to date, but 15s old: the API server gives no answer: away"
+        assert told in page.text, path
+        at = answer(found.pictures, f"{path if path != '/' else '/fleet'}.json").json()["at"]
+        assert at == make.time(before.now)
+    assert away[1].times == asked
+
+    found.faults.clear()
+    latest = found.look(2).latest
+    assert latest is not None
+    assert latest.now > before.now
+    assert "not up to date" not in answer(found.pictures).text
 
 
 def test_what_the_updater_did_is_known_from_events() -> None:

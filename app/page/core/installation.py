@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from app.diagnosis.core.facts import Check, Finding, Findings, Level
+from app.model.text import span
 from app.page.core.picture import Picture, WatchLine
 
 _ORDER: Final = (Level.SERIOUS, Level.UNKNOWN, Level.WARNING, Level.NOTE, Level.FINE)
@@ -90,7 +91,8 @@ def banners(picture: Picture, may_see: MaySee) -> Iterator[Banner]:
     sees_all = may_see("")  # and may know what is wrong with the cluster
     if picture.problem:
         why = f": {picture.problem}" if sees_all else ""
-        yield Banner(f"{NOT_FRESH}{why}", is_bad=True)
+        age = f", but {span(picture.age)} old" if picture.age is not None else ""
+        yield Banner(f"{NOT_FRESH}{age}{why}", is_bad=True)
     if picture.webhook:
         why, fix = (f": {picture.webhook}", "plumbline doctor") if sees_all else ("", "")
         yield Banner(f"No pod would be evicted now{why}", fix)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 
 from app.diagnosis.core.comparisons import ContainerKey, LearnedHistory
 from app.diagnosis.core.facts import Findings
@@ -52,6 +52,7 @@ class Picture:
     fleet: Fleet
     webhook: str = ""  # why no pod would be evicted now, empty if it may be
     problem: str = ""  # why no newer picture can be made
+    age: timedelta | None = None  # of one that has a problem
     notes: Sequence[str] = ()  # what could not be read
     events: Sequence[PodEvent] = ()  # the latest first
     findings: Findings | None = None  # of the check of the installation; None: not looked yet
