@@ -72,6 +72,10 @@ class Sizer:
             or any(policy.requests_only for policy in policies)
         )
 
+    def is_by_itself(self, workload: int) -> bool:
+        """Whether each resource of each container is capped for itself."""
+        return not self._limits[workload].pod
+
     def min_replicas(self, workload: int, usual: int) -> int:
         """Return how many pods a workload must have before one is evicted."""
         policy = self._vpas[workload].update_policy

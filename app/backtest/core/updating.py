@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from app.backtest.core.known_caps import KnownCaps
 from app.backtest.core.learning import Recommended
 from app.backtest.core.recorded_fleet import Fleet
 from app.backtest.core.settings import Given, Setting
@@ -55,10 +56,12 @@ class Updating:
         self._sizer = Sizer(fleet, given)
         self._is_held = self._sizer.is_held(fleet)
         self._shapes: dict[int, PodShape] = {}
-        self._known_shapes: dict[PodShape, PodShape] = {}  # so that equal ones are the same
         self._targets: dict[tuple[int, int], tuple[Amounts, ...]] = {}  # by setting and pod
         workloads = range(len(fleet.workloads))
         self._is_capped = np.array([self._sizer.is_capped(one) for one in workloads], np.bool_)
+        by_itself = [self._sizer.is_by_itself(one) for one in workloads]
+        self._is_by_itself = np.array(by_itself, np.bool_)
+        self._known_caps = KnownCaps(rows)
         least = [self._sizer.min_replicas(one, rules.min_replicas) for one in workloads]
         self._min_replicas = np.array(least, dtype=np.int64)
         self.requests: Thousandths = np.zeros((len(settings), rows, 2), dtype=np.int64)
@@ -90,10 +93,10 @@ class Updating:
             rows = self._fleet.rows_of_pod(pod)
             is_new = pod not in self._shapes
             shape = self._shape(pod, rows, requests, limits)
-            shape = self._known_shapes.setdefault(shape, shape)
-            if shape is self._shapes.get(pod):
+            if shape == self._shapes.get(pod):
                 continue
             self._shapes[pod] = shape
+            self._known_caps.forget(rows)
             for setting in range(len(self._settings)):
                 if not is_new:
                     self._apply(setting, pod)
@@ -159,15 +162,22 @@ class Updating:
         self, is_there: Flags, amounts: Thousandths, counts: Flags
     ) -> tuple[Thousandths, Flags]:
         """Return what is recommended after caps that are not the recommender's own."""
-        fleet, known = self._fleet, dict[int, tuple[Thousandths, Flags]]()
-        for pod in np.flatnonzero(self._is_capped[fleet.pod_workloads]).tolist():
+        fleet, before = self._fleet, amounts[..., : UPPER + 1].copy()
+        found, is_known = self._known_caps.apply(before, counts)
+        is_known = np.logical_and.reduceat(is_known, fleet.pod_bounds[:-1])
+        is_capped = self._is_capped[fleet.pod_workloads]
+        alone = is_capped & self._is_by_itself[fleet.pod_workloads] & is_known
+        amounts[..., : UPPER + 1] = np.where(alone[fleet.pods][:, None, None], found, before)
+        for pod in np.flatnonzero(is_capped & ~alone).tolist():
             rows = fleet.rows_of_pod(pod)
             if not is_there[rows].any() or not counts[rows].any():
                 continue
-            shape = self._shapes[pod]
-            if id(shape) not in known:  # pods of one shape are recommended the same
-                known[id(shape)] = self._bounded(shape, amounts[rows], counts[rows])
-            amounts[rows, :, : UPPER + 1], counts[rows] = known[id(shape)]
+            told, shows = self._bounded(self._shapes[pod], before[rows], counts[rows])
+            amounts[rows, :, : UPPER + 1] = told
+            is_whole = told[shows].size and 0 < told[shows].min() <= told[shows].max() < NO_UPPER
+            if is_whole and (shows == counts[rows]).all():
+                self._known_caps.learn(rows, before[rows], told, shows)
+            counts[rows] = shows
         return amounts, counts
 
     def _bounded(
