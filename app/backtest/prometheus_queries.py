@@ -52,8 +52,10 @@ class MetricNames:
     container: str
     state_prefix: str = ""  # of such labels of kube-state-metrics: exported_ without honor_labels
     has_requests: bool = True  # whether kube-state-metrics tells requests
+    selector: str = ""  # what all series have besides, as `cluster="eu"`
 
 
+CLUSTER_LABELS: Final = ("cluster", "cluster_name", "cluster_id", "k8s_cluster_name")
 _STATE: Final = "kube_pod_container_"
 _OWNERS: Final = {  # metric, label that names the object
     RosterKind.PODS: ("kube_pod_owner", "pod"),
@@ -129,12 +131,20 @@ def usage_probe(names: MetricNames) -> str:
     return f"count({names.memory}{usage_selector(names, '')})"
 
 
-def state_probe(prefix: str) -> str:
+def clusters_query(names: MetricNames) -> str:
+    """Return the query for the labels that tell clusters apart."""
+    return f"count by ({', '.join(CLUSTER_LABELS)}) ({names.memory}{usage_selector(names, '')})"
+
+
+def state_probe(names: MetricNames, prefix: str) -> str:
     """Return the query that has an answer if labels of kube-state-metrics begin like this."""
-    return f'count(kube_pod_owner{{{prefix}pod!="", {prefix}namespace!=""}})'
+    parts = [f'{prefix}pod!=""', f'{prefix}namespace!=""', *_more(names)]
+    return f"count(kube_pod_owner{{{', '.join(parts)}}})"
 
 
-REQUESTS_PROBE: Final = "count(kube_pod_container_resource_requests)"
+def requests_probe(names: MetricNames) -> str:
+    """Return the query that has an answer if kube-state-metrics tells requests."""
+    return f"count(kube_pod_container_resource_requests{{{names.selector}}})"
 
 
 def usage_selector(names: MetricNames, namespace: str) -> str:
@@ -142,11 +152,16 @@ def usage_selector(names: MetricNames, namespace: str) -> str:
     parts = [f"job={quoted(names.cadvisor_job)}"] if names.cadvisor_job else []
     parts += [f'{names.pod}!=""', f'{names.container}!=""', f'{names.container}!="POD"']
     parts.append(_in(names.namespace, namespace))
-    return "{" + ", ".join(parts) + "}"
+    return "{" + ", ".join((*parts, *_more(names))) + "}"
 
 
 def _state_selector(names: MetricNames, namespace: str, *more: str) -> str:
-    return "{" + ", ".join((_in(f"{names.state_prefix}namespace", namespace), *more)) + "}"
+    where = _in(f"{names.state_prefix}namespace", namespace)
+    return "{" + ", ".join((where, *more, *_more(names))) + "}"
+
+
+def _more(names: MetricNames) -> tuple[str, ...]:
+    return (names.selector,) if names.selector else ()
 
 
 def _in(label: str, namespace: str) -> str:

@@ -10,17 +10,20 @@ from typing import Final
 from app.backtest.patient_prometheus import PatientPrometheus, TooMuch
 from app.backtest.pieces import NamespaceSizes, RecordingSpan
 from app.backtest.prometheus_queries import (
-    REQUESTS_PROBE,
+    CLUSTER_LABELS,
     MetricNames,
+    clusters_query,
+    requests_probe,
     sizes_query,
     state_probe,
     usage_probe,
 )
 from app.model.errors import BadSetting
-from app.recommender.core.promql import Flaws, read_series
+from app.recommender.core.promql import Flaws, quoted, read_series
 from app.recommender.core.reading import Question
 
 _HOUR_SECONDS: Final = 3600
+_MOST_CLUSTERS: Final = 5  # that are named
 _PREFIXES: Final = ("exported_", "")
 _NO_OWNERS: Final = "Prometheus has no kube_pod_owner of kube-state-metrics: owners are not known"
 _NO_REQUESTS: Final = (
@@ -63,8 +66,10 @@ def survey(
             f"nothing has the labels {names.pod} and {names.container} of job "
             f"{names.cadvisor_job}, so pod and container of any job are read"
         )
-    prefix = next((one for one in _PREFIXES if has(state_probe(one))), None)
-    has_requests = has(REQUESTS_PROBE)
+    for look in looks:
+        _check_clusters(server, usual, look)
+    prefix = next((one for one in _PREFIXES if has(state_probe(usual, one))), None)
+    has_requests = has(requests_probe(usual))
     notes += [_NO_OWNERS] if prefix is None else []
     notes += [] if has_requests else [_NO_REQUESTS]
     found = replace(usual, state_prefix=prefix or "", has_requests=has_requests)
@@ -77,6 +82,27 @@ def survey(
 
 def _has_series(server: PatientPrometheus, question: Question) -> bool:
     return any(True for _ in read_series(server.ask(question), Flaws()))
+
+
+def _check_clusters(server: PatientPrometheus, names: MetricNames, look: datetime) -> None:
+    """Check that pods of one name are the same ones.
+
+    Raises:
+        BadSetting: there are several clusters, whose pods would be added up.
+    """
+    found: dict[str, set[str]] = {label: set() for label in CLUSTER_LABELS}
+    for series in read_series(server.ask(Question(clusters_query(names), look)), Flaws()):
+        for label, known in found.items():
+            known.add(series.labels.get(label, ""))
+    for label, known in found.items():
+        clusters = sorted(known - {""})
+        if len(clusters) > 1:
+            told = ", ".join(clusters[:_MOST_CLUSTERS])
+            choice = f"{label}={quoted(clusters[0])}"
+            raise BadSetting(
+                f"Prometheus has containers of {len(clusters)} clusters ({told}): choose one, as "
+                f"with --prometheus-selector='{choice}'"
+            )
 
 
 def _sizes(

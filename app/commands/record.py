@@ -142,6 +142,7 @@ def _names(settings: RecordSettings) -> MetricNames:
         flags.container_namespace_label,
         flags.container_pod_name_label,
         flags.container_name_label,
+        selector=settings.time.selector,
     )
 
 
@@ -154,6 +155,7 @@ def _request(settings: RecordSettings) -> dict[str, object]:
         "days": time.days,
         "step": time.step.text,
         "until": time.until.isoformat() if time.until else "",
+        "selector": time.selector,
         "metrics": [flags.cadvisor_job, flags.cpu_metric, flags.memory_metric],
         "labels": [
             flags.container_namespace_label,

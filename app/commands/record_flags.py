@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -21,6 +22,8 @@ from app.model.errors import BadSetting
 from app.model.times import PrometheusDuration
 from app.recommender.source_flags import PrometheusAccessFlags, PrometheusFlags
 
+_LABEL: Final = r"[a-zA-Z_]\w*\s*(?:=~|!~|!=|=)\s*\"(?:\\.|[^\"\\])*\""
+_SELECTOR: Final = re.compile(rf"\s*{_LABEL}\s*(?:,\s*{_LABEL}\s*)*", re.ASCII)
 _MOST_DAYS: Final = 400
 _LONGEST_STEP_SECONDS: Final = 86_400
 
@@ -37,6 +40,13 @@ class RecordedTime:
         "5m",
         "length of a step, at least twice the interval at which Prometheus scrapes",
     )
+    selector: str = flag(
+        "prometheus-selector",
+        TEXT,
+        "",
+        'labels that all series must have, such as cluster="eu"; empty if Prometheus knows one '
+        "cluster",
+    )
     until: datetime | None = flag("until", optional(MOMENT), "", "when it ends; empty for now")
 
     def __post_init__(self) -> None:
@@ -45,6 +55,8 @@ class RecordedTime:
             raise BadSetting("--step takes whole seconds, a day at most")
         if self.days * 86_400 < seconds:
             raise BadSetting("--days is shorter than --step")
+        if self.selector and not _SELECTOR.fullmatch(self.selector):
+            raise BadSetting('--prometheus-selector takes labels such as cluster="eu"')
 
 
 @dataclass(frozen=True, slots=True)

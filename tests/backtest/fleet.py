@@ -33,6 +33,7 @@ class Load:
     is_killed: Amount = lambda _time: 0.0
     throttled: Amount = lambda _time: None
     is_init: bool = False
+    cluster: str = ""
 
     @property
     def labels(self) -> dict[str, str]:
@@ -78,8 +79,16 @@ class Fleet:
 
     def _samples(self, query: str, time: float) -> Iterator[Sample]:
         named = re.search(r'namespace="([^"]*)"', query)
-        here = [one for one in self.loads if not named or one.namespace == named[1]]
-        if query.startswith("count by"):
+        chosen = re.search(r'cluster="([^"]*)"', query)
+        here = [
+            one
+            for one in self.loads
+            if (not named or one.namespace == named[1]) and (not chosen or one.cluster == chosen[1])
+        ]
+        if query.startswith("count by (cluster,"):
+            for cluster in sorted({one.cluster for one in here}):
+                yield {"cluster": cluster} if cluster else {}, 1.0
+        elif query.startswith("count by"):
             yield from self._sizes(here, time)
         elif query.startswith("count("):
             if ("kube_" not in query or self.has_state) and "exported" not in query:

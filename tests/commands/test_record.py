@@ -259,7 +259,7 @@ def test_a_question_that_fails_for_good(server: PrometheusServer, tmp_path: Path
     found = Recorded(server, tmp_path)
     assert not np.isnan(found.recording.memory).any()
     told = [note for note in found.notes if "found duplicate series" in note]
-    assert [note.partition(":")[0] for note in told] == ["a", "b"]
+    assert sorted(note.partition(":")[0] for note in told) == ["a", "b"]
     queries = [one.told["query"] for one in server.asked if "start" in one.told]
     assert len(queries) == len(set(queries))
 
@@ -359,6 +359,28 @@ def test_without_kube_state_metrics(server: PrometheusServer, tmp_path: Path) ->
     ]
 
 
+TWICE = [Load("db-0", cluster="eu"), Load("db-0", cluster="us", cpu=lambda _time: 0.25)]
+
+
+def test_two_clusters(server: PrometheusServer, tmp_path: Path) -> None:
+    """Pods of two clusters are not added up: one has to be chosen, and is all that is read."""
+    server.otherwise = Fleet(TWICE)
+    said = r"containers of 2 clusters \(eu, us\): .*--prometheus-selector='cluster=\"eu\"'"
+    with pytest.raises(BadSetting, match=said):
+        Recorded(server, tmp_path)
+    server.asked.clear()
+    found = Recorded(server, tmp_path, '--prometheus-selector=cluster="us"')
+    assert set(found.recording.cpu[0].tolist()) == {0.25}
+    queries = [one.told["query"] for one in server.asked]
+    assert not [one for one in queries if one.count("{") != one.count('cluster="us"')]
+
+
+def test_one_cluster(server: PrometheusServer, tmp_path: Path) -> None:
+    """A label that only some series have, or all alike, needs no choice."""
+    server.otherwise = Fleet([Load("db-0", cluster="eu"), Load("db-1")])
+    assert len(Recorded(server, tmp_path).recording.rows) == 2
+
+
 def says(reply: Reply) -> Callable[[Asked], Reply]:
     """Return what always answers the same."""
     return lambda _: reply
@@ -405,6 +427,11 @@ def test_a_server_that_is_not_there(server: PrometheusServer, tmp_path: Path) ->
         (["--output=/tmp"], "--output: /tmp is no file; name a new file"),
         (["--output=-"], "--output: - is no file; name a new file"),
         ([f"--output={__file__}"], "test_record.py is there already; name a new file"),
+        (["--prometheus-selector=a=1", "--output=x"], "selector takes labels such as"),
+        (
+            ['--prometheus-selector=a="b"} or up', "--output=x"],
+            "--prometheus-selector takes labels",
+        ),
         (["--step=25h", "--output=x"], "--step takes whole seconds, a day at most"),
         (["--step=1500ms", "--output=x"], "--step takes whole seconds"),
         (["--days=0.001", "--output=x"], "--days is shorter than --step"),
