@@ -15,7 +15,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from app.model.errors import BadObject, ClusterError, NotSent
+from app.model.errors import BadObject, ClusterError, NotSent, TooMany, Unavailable
 from app.model.snapshot import NamespaceView, Snapshot
 from app.ports import POD_METRICS, Ref
 from app.updater.calls import PodCalls, UnconfirmedCalls, dry_run_pod
@@ -284,7 +284,10 @@ class Executor:
         return _USELESS
 
     def _usage(self, step: QueueStep) -> Skip | None:
-        """Return that a former leader still uses more than it would get, as far as is known."""
+        """Return that a former leader may still use more than it would get.
+
+        Where usage may not be read, or is not measured, nothing speaks against it.
+        """
         if not lowers(step):
             return None
         pod = Ref(POD_METRICS, step.pod.namespace, step.pod.name)
@@ -292,6 +295,9 @@ class Executor:
             why = used_beyond(step, self._context.cluster_for_calls().get(pod))
         except NotSent:
             raise
+        except (Unavailable, TooMany) as error:
+            message = f"it follows, and what it uses is not known: {error}"
+            return Skip(Reason.ROLE_SETTLING, message)
         except (ClusterError, BadObject) as error:
             log.debug("usage not read", extra={"pod": step.pod.name, "error": str(error)})
             return None

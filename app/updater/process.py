@@ -160,8 +160,6 @@ class Process:
         self._parts = updater_parts(settings, context)
         if self._parts.boosts is not None:
             self._watch.listen(self._parts.boosts.add)
-        if self._parts.promotions is not None:
-            self._watch.listen(self._parts.promotions.add)
         self._working = list(self._working_loops())
         self._reporting = list(self._reporting_loops())
         self._upkeep = runtime.loop("upkeep", self._keep_up)

@@ -1,21 +1,18 @@
-"""Resize the pod that begins to lead at once: driven by changes of Leases, not by rounds.
+"""Resize the pod that begins to lead at once: driven by who leads, not by rounds.
 
-Strategy: when a Lease changes hands, a plan is made for the pod that leads by it alone, and what it
-resizes in place is carried out; whatever cannot be done within seconds is left to the rounds. VPAs
-are told who leads now, at most once a minute.
+Strategy: when another pod leads by a Lease, which may be one that took the name of the last, a plan
+is made for it alone, and what it resizes in place is carried out; whatever cannot be done within
+seconds is left to the rounds. VPAs are told who leads now, at most once a minute.
 """
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Iterable
+from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Final
 
-from app.kube.watch_cache import Transition
-from app.model.pod_roles import leads
+from app.model.pod_roles import NO_ROLES, Roles, leads
 from app.model.snapshot import Snapshot
-from app.ports import LEASES
 from app.updater.core.decisions import Action
 from app.updater.core.memory import NamespacedName
 from app.updater.core.role_changes import promotions, role_events
@@ -29,7 +26,7 @@ _TOLD_SECONDS: Final = 60.0  # between two events about one Lease
 
 
 class PromotionLoop:
-    """Resizes leaders; `add` may be called from any thread, `tick` is for a loop."""
+    """Resizes leaders; `tick` is for a loop."""
 
     def __init__(
         self,
@@ -39,29 +36,20 @@ class PromotionLoop:
     ) -> None:
         self._context, self._clock = context, context.clock
         self._plans, self._reporter = plans, reporter
-        self._lock = threading.Lock()
-        self._changed: set[NamespacedName] = set()  # Leases
+        self._seen = Snapshot()
+        self._roles: Mapping[str, Roles] = {}  # as they were, by namespace
         self._leaders: dict[NamespacedName, str] = {}  # uids, by Lease
         self._untold: set[NamespacedName] = set()  # Leases whose VPAs were not told who leads
         self._told_at: dict[NamespacedName, float] = {}
         self._promoted: dict[NamespacedName, float] = {}  # pods, each with when it is given up
 
-    def add(self, changes: Iterable[Transition]) -> None:
-        """Note the Leases that changed."""
-        found = {(one.namespace, one.name) for one in changes if one.resource == LEASES}
-        if found:
-            with self._lock:
-                self._changed |= found
-
     def tick(self, now: datetime) -> float:
         """Resize what began to lead; return the seconds until the next look."""
-        with self._lock:
-            changed, self._changed = self._changed, set()
-        if not (changed or self._untold or self._promoted):
-            return _PAUSE_SECONDS
         snapshot, moment = self._context.snapshot(), self._clock.monotonic()
-        for lease in changed:
+        for lease in self._changed(snapshot):
             self._note(lease, snapshot, moment)
+        if not (self._untold or self._promoted):
+            return _PAUSE_SECONDS
         if not (self._context.may_act() and self._context.is_known()):
             self._untold.clear()  # another process tells
             return _PAUSE_SECONDS
@@ -70,6 +58,19 @@ class PromotionLoop:
         if self._promoted:
             self._resize(snapshot, now)
         return _PAUSE_SECONDS
+
+    def _changed(self, snapshot: Snapshot) -> Iterator[NamespacedName]:
+        """Yield the Leases by which something else is known of who leads than in the last look."""
+        if snapshot is self._seen:
+            return
+        views = snapshot.namespaces.items()
+        roles = {name: view.roles for name, view in views if view.roles is not NO_ROLES}
+        before, self._roles, self._seen = self._roles, roles, snapshot
+        for namespace in before.keys() | roles.keys():
+            was, now = (one.get(namespace, NO_ROLES).leaders for one in (before, roles))
+            if was is not now:
+                leases = was.keys() | now.keys()
+                yield from ((namespace, one) for one in leases if was.get(one) != now.get(one))
 
     def _note(self, lease: NamespacedName, snapshot: Snapshot, moment: float) -> None:
         """Note who leads by a Lease now."""

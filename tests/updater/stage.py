@@ -29,7 +29,7 @@ from app.model.review import read_review
 from app.model.snapshot import NamespaceView, Snapshot
 from app.model.vpa import Vpa
 from app.model.workloads import Absent, Lookup, LookupResult
-from app.ports import LEASES, PODS, VPAS, Cluster, PatchKind, Ref
+from app.ports import PODS, VPAS, Cluster, PatchKind, Ref
 from app.runtime.exposition import render
 from app.sandbox.sandbox import Sandbox
 from app.sandbox.stepped_clock import SteppedClock
@@ -243,8 +243,6 @@ class Stage:
         before, self._shown = self._shown, self._shown if self.watch_lags else self._live()
         if self.parts.boosts is not None and self._shown is not before:
             self.parts.boosts.add(list(_changes(before, self._shown)))
-        if self.parts.promotions is not None and self._shown is not before:
-            self.parts.promotions.add(list(_lease_changes(before, self._shown)))
         return _WATCH_SECONDS
 
     def _reviewed(self, review: Json) -> Json:
@@ -344,14 +342,6 @@ def _called(loop: _Loop, now: datetime) -> float:
         return loop.tick(now)
     except ClusterError:
         return 1.0
-
-
-def _lease_changes(before: Snapshot, after: Snapshot) -> Iterator[Transition]:
-    for namespace in before.namespaces.keys() | after.namespaces.keys():
-        old, new = before.of(namespace).leases, after.of(namespace).leases
-        for name in old.keys() | new.keys():
-            if old.get(name) != new.get(name):
-                yield Transition(LEASES, namespace, name, old.get(name), new.get(name))
 
 
 def _changes(before: Snapshot, after: Snapshot) -> Iterator[Transition]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from app.model.errors import ClusterError, Refused, Unavailable
+from app.model.errors import ClusterError, NotFound, Refused, Unavailable
 from app.model.times import rfc3339
-from app.ports import POD_METRICS, PODS
+from app.ports import POD_METRICS, PODS, Ref
 from app.runtime.exposition import render
 from tests import make
 from tests.cases import cases
@@ -23,17 +23,18 @@ def held(stage: Stage, holder: str) -> None:
     stage.apply(make.lease_json(holder, acquired=rfc3339(stage.clock.now())))
 
 
-def staged(*flags: str) -> Stage:
+def staged(*flags: str, stage: Stage | None = None) -> Stage:
     """Return three pods of followers' size, of which web-0 leads and has a leader's size."""
-    stage = Stage("--role-leases", *flags)
-    found = staging.small(replicas=3) | {"kind": "StatefulSet"}
-    found["spec"]["serviceName"] = "web"
-    stage.apply(found)
+    stage = stage or Stage("--role-leases", *flags)
     for role in ("leader", "follower"):
         selector = {"selector": {"matchLabels": {"role": role}}}
         item = staging.vpa(role, target="StatefulSet/web", mode="InPlaceOrRecreate", spec=selector)
         item["metadata"]["annotations"] = ROLE
         stage.apply(item)
+    stage.run(1)
+    found = staging.small(replicas=3) | {"kind": "StatefulSet"}
+    found["spec"]["serviceName"] = "web"
+    stage.apply(found)
     stage.recommend(f"{SMALL}/100Mi = =", "follower")
     stage.recommend(f"{BIG}/100Mi = =", "leader")
     stage.run(30)
@@ -66,6 +67,27 @@ def test_a_promotion_waits_for_no_round() -> None:
     assert requests(stage) == [BIG, SMALL, BIG]
     assert len(stage.parts.decisions.last_actions()) == rounds + 1
     assert stage.evicted() == []
+
+
+def test_a_leader_that_comes_back_under_its_name() -> None:
+    """A pod that leads because it has the name that stands in the Lease waits for no round."""
+    stage = staged()
+    rounds = stage.parts.updater.alive_at
+    stage.sandbox.cluster.delete(Ref(PODS, "default", "web-0"))
+    stage.run(20)
+    assert requests(stage) == [BIG, SMALL, SMALL]
+    assert stage.parts.updater.alive_at == rounds
+
+
+def test_a_lease_that_is_read_before_the_pods() -> None:
+    """Who leads at first is known when the pods are, so that the next change counts as one."""
+    stage = Stage("--role-leases")
+    held(stage, "web-0")
+    staged(stage=stage)
+    held(stage, "web-1")
+    stage.run(5)
+    assert changes(stage) == 1
+    assert len(stage.events("RoleChanged")) == 2
 
 
 def test_without_the_flag_rounds_do_it() -> None:
@@ -141,11 +163,12 @@ def test_a_lease_that_is_not_named_any_more() -> None:
     {
         "measured": (None, [SMALL, BIG, SMALL]),
         "no right": (Refused("forbidden", status=403), [SMALL, BIG, SMALL]),
-        "no answer": (Unavailable("no answer"), [SMALL, BIG, SMALL]),
+        "not measured": (NotFound("no metrics"), [SMALL, BIG, SMALL]),
+        "no answer": (Unavailable("no answer"), [BIG, BIG, SMALL]),
     },
 )
 def test_a_former_leader_shrinks(error: ClusterError | None, expected: list[str]) -> None:
-    """What uses little becomes small after its time, also where usage cannot be read."""
+    """What uses little becomes small after its time, also where usage may not be read."""
     stage = staged("--former-leader-shrinks-after=1m")
     if error is not None:
         stage.faults.order(Fault(error, "get", POD_METRICS, times=100))
