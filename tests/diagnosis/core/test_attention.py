@@ -94,6 +94,25 @@ def test_the_disruption_budget_is_named(budgets: list[str], text: str) -> None:
     assert status_of(view(other, *items), [decision(Reason.PDB_BLOCKED)]).text == text
 
 
+def test_a_disruption_budget_of_a_role() -> None:
+    """A budget does not see the label that a pod has by a Lease, so it is not named."""
+    items = [
+        make.workload_json(),
+        make.vpa_json(
+            annotations={"plumbline/role-lease": "role=web"},
+            selector={"matchLabels": {"role": "leader"}},
+        ),
+        make.pod_json(name="web-1"),
+        make.lease_json("web-1_4f5c"),
+        make.budget_json("of-leaders", labels={"role": "leader"}),
+        make.budget_json("of-all", labels=make.LABELS),
+    ]
+    found = make.snapshot(*items).of("default")
+
+    assert found.pods["web-1"].labels["role"] == "leader"
+    assert status_of(found, [decision(Reason.PDB_BLOCKED)]).text == "blocked: PDB of-all"
+
+
 def test_until_when_it_waits() -> None:
     """What passes by itself says when."""
     waiting = replace(decision(Reason.TOO_YOUNG, Action.NONE), until=NOW + timedelta(hours=12))
