@@ -302,7 +302,7 @@ OPTIONS: Final = {
         Right("external.metrics.k8s.io", ("*",), ("list",), "read usage from external metrics"),
     ),
     "role-leases": Option(
-        ("admission-controller", "recommender", "updater"),
+        ("admission-controller", "recommender", "updater", "page"),
         "--role-leases",
         Right(_LEASES, ("leases",), _WATCH, "find the leading pod by the Leases that VPAs name"),
     ),

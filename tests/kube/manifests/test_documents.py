@@ -222,12 +222,12 @@ def test_options_are_for_their_process(option: str, name: str) -> None:
 
 
 def test_leases_are_for_all_processes() -> None:
-    """The right that all three need is bound to the accounts of all three."""
+    """The right that all need is bound to the accounts of all, also of the page."""
     binding = one("role-leases", "ClusterRoleBinding")
 
     assert binding["roleRef"]["name"] == one("role-leases", "ClusterRole")["metadata"]["name"]
     assert [subject["name"] for subject in binding["subjects"]] == [
-        one(name, "ServiceAccount")["metadata"]["name"] for name in PROCESSES
+        one(name, "ServiceAccount")["metadata"]["name"] for name in ALL
     ]
 
 
