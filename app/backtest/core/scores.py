@@ -15,11 +15,12 @@ import numpy as np
 
 from app.backtest.core.blocks import Block
 from app.backtest.core.recorded_fleet import Fleet, RecordedWorkload
-from app.recommender.core.histograms import Counts, Floats
+from app.recommender.core.histograms import Counts, Flags, Floats
 
 RECORDED: Final = 0  # the position of what was requested in the recording
 
 GIB: Final = 2.0**30
+LOWER_BOUND_SHARE: Final = 0.01  # of a container's steps that may be cut off
 
 
 class Measure(IntEnum):
@@ -52,6 +53,7 @@ class Scores:
     steps: Counts  # container steps of each workload in which there was a container
     gaps: Counts  # of them, without usage
     cut_off: Counts  # of them, in which a limit may have cut usage off
+    is_lower_bound: Flags  # of each workload, whether limits hide what a container wanted
     empty_days: int = 0  # of which no usage is known; they are left out of the days
 
     def of(self, setting: int, first_day: int = 0) -> Floats:
@@ -72,6 +74,7 @@ def together(parts: Sequence[Scores]) -> Scores:
         np.concatenate([part.steps for part in parts]),
         np.concatenate([part.gaps for part in parts]),
         np.concatenate([part.cut_off for part in parts]),
+        np.concatenate([part.is_lower_bound for part in parts]),
         int(np.count_nonzero(~known)),
     )
 
@@ -95,6 +98,7 @@ class Tally:
         self._sums: Floats = np.zeros(shape)
         self._days: Floats = np.zeros((days, settings, len(fleet.workloads), len(Measure)))
         self._quality: Counts = np.zeros((3, len(fleet.rows)), dtype=np.int64)
+        self._was_killed: Flags = np.zeros(len(fleet.rows), dtype=np.bool_)
 
     def count(self, block: Block, step: int, requests: Floats) -> None:
         """Count a step; requests are cores and GiB by setting and row.
@@ -124,6 +128,7 @@ class Tally:
     def count_kills(self, kills: Counts) -> None:
         """Count kills by setting and row."""
         self._sums[Measure.KILLS] += kills
+        self._was_killed |= kills[RECORDED] > 0
 
     def end_day(self, day: int, resizes: Counts, evictions: Counts) -> None:
         """Sum a day up; resizes and evictions are those of pods, by setting."""
@@ -140,10 +145,17 @@ class Tally:
         days = self._days.copy()
         for unit in (Measure.CPU_USED, Measure.CPU_SLACK, Measure.CPU_UNMET):
             days[..., [unit, unit + _OF_MEMORY]] *= self._hours
-        steps, gaps, cut_off = (
-            np.add.reduceat(one, self._fleet.row_bounds[:-1]) for one in self._quality
+        steps, gaps, cut_off = self._quality
+        is_bound = self._was_killed | (cut_off > LOWER_BOUND_SHARE * (steps - gaps))
+        starts = self._fleet.row_bounds[:-1]
+        return Scores(
+            self._fleet.workloads,
+            days,
+            steps=np.add.reduceat(steps, starts),
+            gaps=np.add.reduceat(gaps, starts),
+            cut_off=np.add.reduceat(cut_off, starts),
+            is_lower_bound=np.logical_or.reduceat(is_bound, starts),
         )
-        return Scores(self._fleet.workloads, days, steps, gaps, cut_off)
 
 
 def killed(block: Block, step: int, memory_limits: Floats) -> Counts:

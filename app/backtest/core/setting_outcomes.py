@@ -18,8 +18,6 @@ from app.backtest.core.scores import RECORDED, Measure, Scores
 from app.backtest.core.settings import AS_IT_WAS, Setting
 from app.recommender.core.histograms import Floats, Indexes
 
-LOWER_BOUND_SHARE: Final = 0.01  # of a workload's steps that may be cut off
-
 INTERVAL_DAYS: Final = 7  # that are counted, before anything is said about certainty
 
 _CERTAIN: Final = (2.5, 97.5)  # percentiles of an interval that holds with 95 %
@@ -145,8 +143,7 @@ def quality(
 ) -> HistoryQuality:
     """Return how much of the history can be believed."""
     steps, gaps, cut_off = (int(one.sum()) for one in (scores.steps, scores.gaps, scores.cut_off))
-    known = np.maximum(scores.steps - scores.gaps, 1)
-    bounds = np.flatnonzero(scores.cut_off / known > LOWER_BOUND_SHARE)
+    bounds = np.flatnonzero(scores.is_lower_bound)
     return HistoryQuality(
         days=len(scores.days) - WARM_UP_DAYS,
         workloads=len(scores.workloads),

@@ -28,4 +28,4 @@ def scores(
             found[1:, position, 0, measure] = amounts
             found[0, position, 0, measure] = 1e6  # must not count
     steps = np.full(len(workloads), 100)
-    return Scores(tuple(workloads), found, steps, steps * 0, steps * 0)
+    return Scores(tuple(workloads), found, steps, steps * 0, steps * 0, steps < 0)

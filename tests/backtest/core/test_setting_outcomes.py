@@ -157,6 +157,7 @@ def test_quality() -> None:
         steps=np.array([100, 100]),
         gaps=np.array([20, 0]),
         cut_off=np.array([9, 1]),
+        is_lower_bound=np.array([True, False]),
     )
     told = quality(found, unknown_owners=3)
     assert (told.days, told.workloads, told.steps, told.unknown_owners) == (4, 2, 200, 3)

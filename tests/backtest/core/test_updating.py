@@ -164,6 +164,16 @@ def ranged(most: Mapping[str, str]) -> Given:
     return Given(limits={"default": combined_limits([make.limit_range(most=most)])})
 
 
+@cases("given resizes", {"free": (Given(), 1), "held": (held("cpu"), 0)})
+def test_what_is_held_is_no_reason_to_update(given: Given, resizes: int) -> None:
+    """However far cpu is from its target, an HPA that scales by it keeps it; memory fits."""
+    found = updating(given=given, names=("app",))
+    found.take(np.array([0]), np.array([[0.1, 200]]), np.zeros((1, 2)), 0)
+    found.publish(0, amounts([[900, 800, 1000], [200_000, 1, 10**9]]))
+    found.update(0, np.array([True]), 10**9)
+    assert found.resizes[0].tolist() == [resizes]
+
+
 @cases(
     "given requests limits",
     {

@@ -170,6 +170,43 @@ def test_an_outage_is_a_gap() -> None:
     assert scores.of(1)[:, Measure.RESIZES].sum() >= 1
 
 
+@cases(
+    "cut_off killed is_lower_bound",
+    {
+        "one in a hundred": (2, 0, False),
+        "more of one container": (3, 0, True),
+        "a kill": (0, 1, True),
+    },
+)
+def test_one_container_makes_a_lower_bound(
+    cut_off: int, killed: int, is_lower_bound: object
+) -> None:
+    """However many others a workload has, of which all is known."""
+    rows = [WEB._replace(pod=f"web-{pod}") for pod in range(30)]
+    told = recording(rows, count=200, cpu=0.1, memory=MI, cpu_limit=1)
+    told.cpu[7, :cut_off], told.oom_kills[7, :killed] = 0.97, 1
+    found = scores_of(told, [USUAL], Given())
+    assert found.is_lower_bound.tolist() == [is_lower_bound]
+
+
+def test_a_gap_is_a_step_without_any_usage() -> None:
+    """CPU or memory alone is enough."""
+    told = recording((WEB,), count=6, cpu_request=1)
+    told.cpu[0, :3], told.memory[0, 2:5] = 0.1, MI
+    found = scores_of(told, [USUAL], Given())
+    assert (found.steps.tolist(), found.gaps.tolist()) == ([6], [1])
+
+
+def test_a_later_kill_does_not_lower_what_is_needed() -> None:
+    """A container that was killed with more keeps that as its minimum."""
+    told = recording((WEB,), count=48, cpu=0.1, memory=50 * MI, memory_request=MI)
+    told.memory_limit[0], told.memory_limit[0, 24:] = 800 * MI, 400 * MI
+    told.oom_kills[0, [3, 30]] = 1
+    walk = Walk(told, fleet_of(told.rows), [USUAL], Given(), keeps_killed=True)
+    assert list(walk.hours())
+    assert [one.memory_bytes for one in walk.floors()] == [800 * MI]
+
+
 def test_parts_add_up() -> None:
     """Workloads are walked in parts with the same result."""
     told, given = random_recording(Random(1), workloads=7, hours=50, limits=True), Given()
