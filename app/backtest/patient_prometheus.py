@@ -11,17 +11,25 @@ from app.ports import Json, Prometheus
 from app.recommender.core.reading import Question
 
 Wait = Callable[[float], object]
+Tell = Callable[[str], None]
 
 _TOO_MUCH: Final = (413, 504)  # status codes
 _EXECUTION: Final = 422  # whatever went wrong with a query
-_TOO_MUCH_WORDS: Final = re.compile(r"too (many|much|large|long)|exceed|limit|time[d ]*out|maximum")
+_TOO_MUCH_WORDS: Final = re.compile(
+    r"too (many|much|large|long)|more than|exceed|limit|time[d ]*out|maximum"
+)
 _BUSY: Final = (429, 500, 502, 503)
 _TRIES: Final = 8
 _TRIES_IF_CUT: Final = 3  # of answers that end too early
 _FIRST_RETRY_SECONDS: Final = 1.0
 _LONGEST_RETRY_SECONDS: Final = 60.0
 _LONGEST_WAIT_SECONDS: Final = 600.0  # that a server may ask for
+_TOLD_SECONDS: Final = 4.0  # so long a wait is told
 _CUT_SHORT: Final = ("truncated", "limit", "partial")  # in the warnings of an answer
+
+
+def silent(_text: str) -> None:
+    """Tell nobody."""
 
 
 class TooMuch(ClusterError):
@@ -35,9 +43,12 @@ class Unanswerable(ClusterError):
 class PatientPrometheus:
     """Asks a Prometheus, again if it is busy or away; not if it never was there."""
 
-    def __init__(self, server: Prometheus, wait: Wait, *, is_reached: bool = False) -> None:
+    def __init__(
+        self, server: Prometheus, wait: Wait, tell: Tell = silent, *, is_reached: bool = False
+    ) -> None:
         self._server = server
         self._wait = wait
+        self._tell = tell
         self._is_reached = is_reached
 
     def ask(self, question: Question) -> Json:
@@ -67,9 +78,16 @@ class PatientPrometheus:
                 if is_absent or not is_busy or tries == _TRIES:
                     raise
                 asked = min(error.retry_after_seconds or 0.0, _LONGEST_WAIT_SECONDS)
+                status = error.status
+            self._say(status, max(seconds, asked))
             self._wait(max(seconds, asked))
             seconds = min(seconds * 2, _LONGEST_RETRY_SECONDS)
         raise AssertionError
+
+    def _say(self, status: int, seconds: float) -> None:
+        if seconds >= _TOLD_SECONDS:
+            how = f"is busy (status {status})" if status else "does not answer"
+            self._tell(f"Prometheus {how}, it is asked again in {seconds:.0f} s")
 
     def _asked(self, question: Question) -> Json:
         server, end = self._server, question.end

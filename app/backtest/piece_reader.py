@@ -1,8 +1,8 @@
 """Reads a piece of a recording out of the answers of Prometheus.
 
     reader = PieceReader(names, span, piece)
-    for what, question in reader.questions():
-        reader.take(what, <the answer of Prometheus>)
+    for what in (*Answered, *RosterKind):
+        reader.take(what, <the answer of Prometheus to reader.question(what, piece)>)
     reader.recording()
 
 Strategy: what cannot be read costs itself alone, one series or one point, and is counted. Amounts
@@ -12,7 +12,7 @@ pods that wait or have ended reserve nothing that they could use.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import Final
@@ -66,16 +66,15 @@ class PieceReader:
             **{each: self._roster_taker(each) for each in RosterKind},
         }
 
-    def questions(self) -> Iterator[tuple[Answered | RosterKind, Question]]:
-        """Yield what to ask, the largest first."""
-        span, piece = self._span, self._piece
-        end, step = _moment(span.time(piece.until)), timedelta(seconds=span.step)
-        for what, query in step_queries(self._names, piece.namespace, span.step).items():
-            first = piece.first if what in _COUNTERS else piece.first + 1
-            yield what, Question(query, end, _moment(span.time(first)), step)
-        seconds = piece.count * span.step
-        for kind, query in roster_queries(self._names, piece.namespace, seconds).items():
-            yield kind, Question(query, end)
+    def question(self, what: Answered | RosterKind, part: RecordingPiece) -> Question:
+        """Return what to ask for a part of the piece."""
+        span, names, space = self._span, self._names, part.namespace
+        end, step = _moment(span.time(part.until)), timedelta(seconds=span.step)
+        if isinstance(what, RosterKind):
+            return Question(roster_queries(names, space, part.count * span.step)[what], end)
+        first = part.first if what in _COUNTERS else part.first + 1
+        query = step_queries(names, space, span.step)[what]
+        return Question(query, end, _moment(span.time(first)), step)
 
     @property
     def containers(self) -> int:

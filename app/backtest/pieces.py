@@ -48,6 +48,11 @@ class RecordingPiece:
         """The step before which it ends."""
         return self.first + self.count
 
+    def cut(self, most: int) -> Iterator[RecordingPiece]:
+        """Yield pieces of at most so many steps that are as much together."""
+        for at in range(self.first, self.until, most):
+            yield RecordingPiece(self.namespace, at, min(most, self.until - at))
+
     def halves(self) -> Sequence[RecordingPiece]:
         """Return two pieces that are as much together; none if it is one step."""
         half = self.count // 2
@@ -105,8 +110,7 @@ def _gaps(steps: int, done: Iterable[RecordingPiece]) -> Iterator[tuple[int, int
 
 def _cut(namespace: str, first: int, until: int, containers: int) -> Iterator[RecordingPiece]:
     most = min(max(_LARGEST_ANSWER // max(containers, 1), _FEWEST_STEPS), _MOST_STEPS)
-    for at in range(first, until, most):
-        yield RecordingPiece(namespace, at, min(most, until - at))
+    yield from RecordingPiece(namespace, first, until - first).cut(most)
 
 
 def joined(span: RecordingSpan, parts: Callable[[], Iterable[Recording]]) -> Recording:

@@ -2,7 +2,7 @@
 
 Strategy: a piece that was read is kept in a folder beside the file, so that what was broken off
 goes on where it was. A question that is too much for the server is asked in halves, and given up
-if one step is too much. What is never answered stays unknown, and is told.
+if single steps are too much. What is never answered stays unknown, and is told.
 """
 
 from __future__ import annotations
@@ -16,20 +16,28 @@ from queue import SimpleQueue
 from threading import Event
 from typing import Final
 
-from app.backtest.patient_prometheus import PatientPrometheus, TooMuch, Unanswerable, Wait
+from app.backtest.patient_prometheus import (
+    PatientPrometheus,
+    Tell,
+    TooMuch,
+    Unanswerable,
+    Wait,
+    silent,
+)
 from app.backtest.piece_folder import PieceFolder
 from app.backtest.piece_reader import PieceReader
 from app.backtest.pieces import NamespaceSizes, RecordingPiece, RecordingSpan
 from app.backtest.prometheus_queries import Answered, MetricNames, RosterKind
 from app.model.errors import BadObject, Unavailable
-from app.ports import Clock, Json, Prometheus
+from app.ports import Clock, Prometheus
 from app.recommender.core.promql import Flaws
-from app.recommender.core.reading import Question
 
 Progress = Callable[[float, float], None]  # share of all, seconds left
 
 AT_ONCE: Final = 3  # questions
 _LOOK_SECONDS: Final = 0.2
+_MOST_REFUSED: Final = 3  # single steps that are too much, until a question is given up
+_FEWEST_STEPS: Final = 12  # that are asked for first
 
 
 @dataclass(slots=True)
@@ -47,7 +55,6 @@ class _Outcome:
     piece: RecordingPiece
     flaws: Flaws
     missing: list[str]
-    halves: Sequence[RecordingPiece] = ()  # to be read in its place
 
 
 class Recorder:
@@ -66,6 +73,7 @@ class Recorder:
         self._span = span
         self._sizes = sizes
         self._folder = folder
+        self._parts: dict[tuple[str, Answered | RosterKind], int] = {}  # steps, by what is asked
         self._stopping = Event()
 
     def record(
@@ -74,6 +82,7 @@ class Recorder:
         clock: Clock,
         progress: Progress,
         pause: Wait | None = None,
+        tell: Tell = silent,
     ) -> RecordedPieces:
         """Read pieces into the folder.
 
@@ -84,7 +93,8 @@ class Recorder:
         total, done = max(sum(map(self._points, pieces)), 1), 0
         free = SimpleQueue[PatientPrometheus]()
         for server in self._servers:
-            free.put(PatientPrometheus(server, pause or self._stopping.wait, is_reached=True))
+            wait_for = pause or self._stopping.wait
+            free.put(PatientPrometheus(server, wait_for, tell, is_reached=True))
         running = set[Future[_Outcome]]()
         with ThreadPoolExecutor(len(self._servers)) as pool, self._ending():
             while waiting or running:
@@ -92,8 +102,7 @@ class Recorder:
                     running.add(pool.submit(self._read, free, waiting.popleft()))
                 over, running = wait(running, _LOOK_SECONDS, FIRST_COMPLETED)
                 for outcome in (each.result() for each in over):
-                    waiting.extendleft(reversed(outcome.halves))
-                    done += 0 if outcome.halves else self._points(outcome.piece)
+                    done += self._points(outcome.piece)
                     _add(outcome, found)
                 seconds = clock.monotonic() - began
                 progress(done / total, seconds * (total - done) / done if done else 0.0)
@@ -120,39 +129,51 @@ class Recorder:
     def _asked(self, server: PatientPrometheus, piece: RecordingPiece) -> _Outcome:
         """Ask all questions of a piece, each in halves if it is too much."""
         reader, missing = PieceReader(self._names, self._span, piece), list[str]()
-        for what, question in reader.questions():
-            try:
-                for body in self._answers(server, question):
-                    reader.take(what, body)
-            except TooMuch as error:
-                if question.start is None and piece.halves():
-                    return _Outcome(piece, Flaws(), [], piece.halves())
-                missing.append(f"{piece.namespace}: {what}: {error}")
-            except Unanswerable as error:
-                missing.append(f"{piece.namespace}: {what}: {error}")
-            except BadObject as error:
-                missing.append(f"{piece.namespace}: {what}: no answer that can be read: {error}")
+        for what in (*Answered, *RosterKind):
+            unanswered = self._answered(server, reader, what, piece)
+            if unanswered:
+                missing.append(f"{piece.namespace}: {what}: {unanswered}")
             else:
                 missing += _left_out(what, reader.containers, piece, self._sizes)
         self._folder.keep(piece, reader.recording())
         return _Outcome(piece, reader.flaws, missing)
 
-    def _answers(self, server: PatientPrometheus, question: Question) -> Iterator[Json]:
-        """Yield the answers to a question; what one step alone is too much for is given up.
+    def _answered(
+        self,
+        server: PatientPrometheus,
+        reader: PieceReader,
+        what: Answered | RosterKind,
+        piece: RecordingPiece,
+    ) -> str:
+        """Ask a question, in halves where it is too much; return what is wrong with an answer.
+
+        The next piece of the namespace is asked for in parts that were answered. Of a question
+        for which some single steps are too much the rest is given up.
 
         Raises:
             ClusterError: it is refused, or there is no answer.
         """
-        if self._stopping.is_set():
-            raise Unavailable("broken off")
-        try:
-            yield server.ask(question)
-        except TooMuch:
-            halves = question.halves()
-            if not halves:
-                raise
-            for half in halves:
-                yield from self._answers(server, half)
+        parts = self._parts.setdefault((piece.namespace, what), piece.count)
+        waiting, refused, most, wrong = deque(piece.cut(parts)), 0, 0, ""
+        while waiting and refused < _MOST_REFUSED:
+            if self._stopping.is_set():
+                raise Unavailable("broken off")
+            part = waiting.popleft()
+            try:
+                reader.take(what, server.ask(reader.question(what, part)))
+                most = max(most, part.count)
+            except TooMuch as error:
+                halves = part.halves()
+                waiting.extendleft(reversed(halves))
+                if not halves:
+                    refused, wrong = refused + 1, str(error)
+            except Unanswerable as error:
+                return str(error)
+            except BadObject as error:
+                wrong = f"no answer that can be read: {error}"
+        if most:
+            self._parts[piece.namespace, what] = max(most, _FEWEST_STEPS)
+        return wrong
 
 
 def _left_out(

@@ -65,12 +65,13 @@ def record_report(settings: RecordSettings, clock: Clock, pause: Wait | None = N
     with _reading(folder), ExitStack() as stack:
         stack.callback(bar.clear)
         servers = [stack.enter_context(closing(_connected(settings))) for _ in range(AT_ONCE)]
-        patient = PatientPrometheus(servers[0], pause or clock.wait)
+        tell = partial(_tell, bar)
+        patient = PatientPrometheus(servers[0], pause or clock.wait, tell)
         found = survey(patient, _names(settings), settings.time.namespace, time)
         kept = folder.begin(request, time)
         pieces = planned_pieces(found.sizes, time.count, kept)
         recorder = Recorder(servers, found.names, time, found.sizes, folder)
-        read = recorder.record(pieces, clock, partial(_show, bar), pause)
+        read = recorder.record(pieces, clock, partial(_show, bar), pause, tell)
     recording = joined(time, folder.recordings)
     save_recording(recording, path)
     folder.remove()
@@ -169,6 +170,11 @@ def _request(settings: RecordSettings) -> dict[str, object]:
 def _show(bar: Bar, share: float, seconds: float) -> None:
     left = timedelta(seconds=round(seconds))
     bar.show("recording", share, f"{span(left)} left" if left else "")
+
+
+def _tell(bar: Bar, text: str) -> None:
+    bar.clear()
+    sys.stderr.write(f"plumbline: {text}\n")
 
 
 def _report(recording: Recording, path: Path, notes: list[str]) -> Report:

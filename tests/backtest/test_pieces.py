@@ -51,6 +51,11 @@ def test_halves() -> None:
     assert piece(10, 11).halves() == ()
 
 
+def test_cut() -> None:
+    """Parts are the whole; the last may be shorter."""
+    assert list(piece(10, 15).cut(2)) == [piece(10, 12), piece(12, 14), piece(14, 15)]
+
+
 def test_least() -> None:
     """Only what was counted within a piece must be in its answer."""
     sizes = NamespaceSizes(12, {12: 5, 24: 7, 36: 9})

@@ -207,8 +207,10 @@ def test_too_much_at_once(server: PrometheusServer, tmp_path: Path) -> None:
     assert equal(found.recording, wanted)
 
 
-def test_busy_servers(server: PrometheusServer, tmp_path: Path) -> None:
-    """A server that is busy is asked again, not before it wants to be."""
+def test_busy_servers(
+    server: PrometheusServer, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A server that is busy is asked again, not before it wants to be, and that is told."""
     wanted = whole(server, tmp_path / "whole")
     busy = Reply(b"{}", 503, {"Retry-After": "40"})
     server.ready.extend([busy, busy, Reply.of(429, "too_many", "later"), Reply(b"", 502)])
@@ -216,6 +218,8 @@ def test_busy_servers(server: PrometheusServer, tmp_path: Path) -> None:
     found = Recorded(server, tmp_path)
     assert equal(found.recording, wanted)
     assert found.clock.monotonic() >= 80
+    told = "plumbline: Prometheus is busy (status 503), it is asked again in 40 s\n"
+    assert capsys.readouterr().err.startswith(told)
 
 
 def test_answers_that_are_cut(server: PrometheusServer, tmp_path: Path) -> None:
@@ -245,6 +249,50 @@ def test_answers_that_say_they_are_not_whole(server: PrometheusServer, tmp_path:
     told = "a: memory: the answer is not whole: results truncated due to limit"
     assert found.notes.count(told) == 1
     assert len([one for one in server.asked if "max_over_time" in one.told["query"]]) < 10
+
+
+@cases(
+    "word unknown",
+    {
+        "of each step": ("throttled", "throttled"),
+        "of all steps": ("kube_pod_owner", "pods"),
+        "of what ends too early": ("rate(", "cpu"),
+    },
+)
+def test_a_question_that_is_always_too_much(
+    server: PrometheusServer, tmp_path: Path, word: str, unknown: str
+) -> None:
+    """It is given up after a few steps, and nothing else is asked for again."""
+    fleet = Fleet(FLEET)
+    much = Reply.of(422, "execution", "cannot select more than 9 samples")
+
+    def refusing(asked: Asked) -> Reply:
+        if "count" in asked.told["query"][:6] or word not in asked.told["query"]:
+            return fleet(asked)
+        return replace(fleet(asked), missing=100) if unknown == "cpu" else much
+
+    server.otherwise = refusing
+    found = Recorded(server, tmp_path)
+    assert sorted(note[:3] for note in found.notes if f": {unknown}: " in note) == ["a: ", "b: "]
+    assert not np.isnan(found.recording.memory).any()
+    others = [one.told["query"] for one in server.asked if word not in one.told["query"]]
+    assert len([one for one in others if not one.startswith("count")]) == 2 * 12
+    assert len(server.asked) - len(others) < 2 * 12 * (3 if unknown == "cpu" else 1)
+
+
+def test_one_step_that_is_too_much(server: PrometheusServer, tmp_path: Path) -> None:
+    """It alone stays unknown."""
+    fleet, at = Fleet(FLEET), BEGIN + 10 * STEP
+
+    def refusing(asked: Asked) -> Reply:
+        told = asked.told
+        if "max_over_time" in told["query"] and float(told["start"]) <= at <= float(told["end"]):
+            return Reply.of(422, "execution", "query processing would load too many samples")
+        return fleet(asked)
+
+    server.otherwise = refusing
+    found = Recorded(server, tmp_path).recording
+    assert np.flatnonzero(np.isnan(found.memory[0])).tolist() == [9]
 
 
 def test_a_question_that_fails_for_good(server: PrometheusServer, tmp_path: Path) -> None:

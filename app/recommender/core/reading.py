@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
 from math import inf
@@ -68,14 +68,6 @@ class Question:
     end: datetime
     start: datetime | None = None
     step: timedelta = timedelta()
-
-    def halves(self) -> tuple[Question, ...]:
-        """Return two questions that are as much together; none if it is about one moment."""
-        if self.start is None or self.end - self.start < self.step:
-            return ()
-        points = (self.end - self.start) // self.step + 1
-        middle = self.start + points // 2 * self.step
-        return replace(self, end=middle - self.step), replace(self, start=middle)
 
 
 class Reading:
