@@ -26,7 +26,7 @@ from app.page.pasts import PastSettings
 from app.page.pictures import Pictures, decision_rules
 from app.page.site import Site
 from app.page.sources import ClusterSource, FileSource, Source
-from app.page.usage_over_time import recorded_history
+from app.page.usage_over_time import Patience, recorded_history
 from app.ports import (
     CHECKPOINTS,
     EVENTS,
@@ -79,11 +79,23 @@ def print_url(url: str) -> None:
 
 
 @contextmanager
-def source_of(settings: LookSettings, clock: Clock) -> Iterator[Source]:
-    """Yield what is looked at: files, or a cluster."""
+def source_of(
+    settings: LookSettings,
+    clock: Clock,
+    patience: Patience = Patience(),  # noqa: B008  # it never changes
+) -> Iterator[Source]:
+    """Yield what is looked at: files, or a cluster.
+
+    Raises:
+        BadSetting: files are looked at with a flag that is about a cluster.
+    """
     if not settings.offline.objects:
-        yield ClusterSource(settings, LiveRuntime(), LimitReport().reached)
+        reached = LimitReport().reached
+        yield ClusterSource(settings, LiveRuntime(), reached, patience=patience)
         return
+    if settings.usage.address:
+        told = "files are shown with the usage that --events names"
+        raise BadSetting(f"--prometheus-address: {told}, not with that of a Prometheus")
     deciding = settings.deciding
     wanted = GatherRequest(
         settings.offline,

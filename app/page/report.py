@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import re
 from base64 import b64encode
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from hashlib import sha256
 from importlib.resources import files
@@ -29,6 +30,7 @@ from app.page.pictures import Pictures, decision_rules
 from app.page.process import source_of
 from app.page.rendering import Templates
 from app.page.site import EVERYONE, PageProblem, ShownPage, Site, fleet_path, row_path
+from app.page.usage_over_time import Patience
 from app.ports import Clock
 
 _LINK: Final = re.compile(r'<a ([^>]*?)href="([^"]*)"([^>]*)>(.*?)</a>', re.DOTALL)
@@ -37,6 +39,9 @@ _LIVE: Final = re.compile(r" data-live\b")
 _POINTS: Final = 48  # of a chart, because there may be hundreds
 _LOOK_SECONDS: Final = 0.1
 _PATIENCE_SECONDS: Final = 120.0
+_QUERIES: Final = 2  # that a chart's question takes, one after the other
+_USAGE_SECONDS: Final = 300.0  # of waiting for a Prometheus, of all charts together
+_LATE: Final = "Prometheus did not answer in time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,7 +59,8 @@ def write_report(settings: ReportSettings, clock: Clock, past: PastSettings | No
     Raises:
         Unavailable: the cluster cannot be read.
     """
-    with source_of(settings, clock) as source:
+    seconds = settings.usage.query_timeout.span.total_seconds() * _QUERIES
+    with source_of(settings, clock, Patience(seconds, _USAGE_SECONDS, _LATE)) as source:
         pictures = Pictures(source, decision_rules(settings), 0.0, settings.asking.at)
         source.start()
         try:
@@ -62,12 +68,28 @@ def write_report(settings: ReportSettings, clock: Clock, past: PastSettings | No
             site = Site(pictures, past)
             while past is not None and not past.tick(site.picture().snapshot):
                 pass  # it goes on where it was
-            body = report_html(site)
+            parts = list(_parts(site))
+            body = _html(site, parts)
         finally:
             source.stop()
     path = settings.file.path
     path.write_bytes(body)
-    return f"{path}: {size(len(body))}, as of {rfc3339(site.picture().now)}"
+    at = rfc3339(site.picture().now)
+    return f"{path}: {size(len(body))}, as of {at}{_without_usage(parts)}"
+
+
+def _without_usage(parts: Iterable[_Part]) -> str:
+    """Say how many charts show no usage, and why most of them do not; nothing if all do."""
+    charts = [
+        one
+        for part in parts
+        if isinstance(part.page.view, WorkloadView)
+        for one in part.page.view.charts
+    ]
+    why = Counter(one.problem for one in charts if one.usage is None)
+    if not why:
+        return ""
+    return f"; {why.total()} of {len(charts)} charts have no usage: {why.most_common(1)[0][0]}"
 
 
 def _await(pictures: Pictures, clock: Clock) -> None:
@@ -92,8 +114,11 @@ def report_html(site: Site) -> bytes:
     Raises:
         PageProblem: there is no picture.
     """
+    return _html(site, list(_parts(site)))
+
+
+def _html(site: Site, parts: Sequence[_Part]) -> bytes:
     templates = Templates({"fleet_path": fleet_path, "row_path": row_path})
-    parts = list(_parts(site))
     anchors = {part.path: part.anchor for part in parts}
     picture = site.picture()
     style, script = (_static(name) for name in ("page.css", "page.js"))

@@ -30,6 +30,7 @@ from app.page.heartbeat import Heartbeat
 from app.page.seen_events import SeenEvents
 from app.page.usage_over_time import (
     NoUsageHistory,
+    Patience,
     SeenUsageHistory,
     UsageHistory,
     prometheus_history,
@@ -219,6 +220,7 @@ class ClusterSource:
         runtime: Runtime,
         reached: LimitReached,
         facts_from: ClusterAccess | None = None,
+        patience: Patience = Patience(),  # noqa: B008  # it never changes
     ) -> None:
         self.clock = runtime.clock
         quick = replace(settings.cluster, queries_per_second=_REVIEWS_A_SECOND, burst=_REVIEWS)
@@ -248,8 +250,8 @@ class ClusterSource:
         self._happened = SeenEvents()
         self._seen_usage: SeenUsageHistory | None = None
         if settings.usage.address:
-            whose = settings.prometheus_access
-            self.history: UsageHistory = prometheus_history(settings.usage, whose, self.clock)
+            usage, whose = settings.usage, settings.prometheus_access
+            self.history: UsageHistory = prometheus_history(usage, whose, self.clock, patience)
         else:
             self.history = self._seen_usage = SeenUsageHistory()
         self._measured = Measured()

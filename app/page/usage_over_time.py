@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
+from math import inf
 from pathlib import Path
 from threading import Lock
 from typing import Final, Protocol
@@ -41,13 +42,22 @@ from app.recommender.source_flags import PrometheusAccessFlags
 log = logging.getLogger("page.usage")
 
 _SHORT: Final = "only the last 24 hours are kept here; give --prometheus-address to see more"
-_PATIENCE_SECONDS: Final = 0.5
+_LARGEST_ANSWER: Final = 8 * 2**20  # bytes; three series a container take some kilobytes
 _KEPT: Final = 256  # answers
 _WAITING: Final = 32  # questions at once
 _THREADS: Final = 4
 _RETRY_SECONDS: Final = 15.0
 _LATE: Final = "Prometheus has not answered yet: the chart comes with the next refresh"
 _BUSY: Final = "Prometheus is asked too much at once: the chart comes with the next refresh"
+
+
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """For how long somebody waits for usage: of one question, and of all together."""
+
+    each_seconds: float = 0.5
+    all_seconds: float = inf
+    late: str = _LATE  # what is said then
 
 
 class UsageHistory(Protocol):
@@ -141,12 +151,13 @@ class PrometheusHistory:
         connect: Callable[[], PrometheusClient],
         rules: PastRules,
         clock: Clock,
-        patience_seconds: float = _PATIENCE_SECONDS,
+        patience: Patience = Patience(),  # it never changes
     ) -> None:
         self._connect = connect
         self._rules = rules
         self._clock = clock
-        self._patience = patience_seconds
+        self.patience = patience
+        self._waited = 0.0
         self._idle: list[PrometheusClient] = []
         self._is_over = False
         self._answers: OrderedDict[UsageQuestion, _Answer] = OrderedDict()
@@ -159,10 +170,14 @@ class PrometheusHistory:
         coming = self._coming(question)
         if coming is None:
             return KnownUsage({}, "Prometheus", _BUSY)
+        patience, began = self.patience, self._clock.monotonic()
         try:
-            return coming.result(self._patience)
+            left = max(patience.all_seconds - self._waited, 0.0)
+            return coming.result(min(patience.each_seconds, left))
         except TimeoutError:
-            return KnownUsage({}, "Prometheus", _LATE)
+            return KnownUsage({}, "Prometheus", patience.late)
+        finally:
+            self._waited += self._clock.monotonic() - began
 
     def stop(self) -> None:
         """Ask no more; what is just asked ends with its answer."""
@@ -226,7 +241,7 @@ class PrometheusHistory:
 
 
 def prometheus_history(
-    flags: UsageFlags, whose: PrometheusAccessFlags, clock: Clock
+    flags: UsageFlags, whose: PrometheusAccessFlags, clock: Clock, patience: Patience = Patience()
 ) -> PrometheusHistory:
     """Return what asks the Prometheus that flags name.
 
@@ -242,9 +257,12 @@ def prometheus_history(
         container_pod_name_label=flags.container_pod_name_label,
         container_name_label=flags.container_name_label,
     )
-    first = PrometheusServer(access, _unobserved)  # tells at once what is wrong with the address
-    first.close()
-    return PrometheusHistory(lambda: PrometheusServer(access, _unobserved), rules, clock)
+
+    def connected() -> PrometheusServer:
+        return PrometheusServer(access, _unobserved, largest_answer=_LARGEST_ANSWER)
+
+    connected().close()  # tells at once what is wrong with the address
+    return PrometheusHistory(connected, rules, clock, patience)
 
 
 def _unobserved(_code: str, _method: str, _seconds: float) -> None:

@@ -19,7 +19,7 @@ from app.model.errors import Invalid
 from app.model.quantity import CPU, MEMORY
 from app.model.times import PrometheusDuration
 from app.page.core.usage_series import ChartRange, UsageQuestion, pod_names
-from app.page.usage_over_time import PrometheusHistory
+from app.page.usage_over_time import Patience, PrometheusHistory
 from app.recommender.core.promql import PastRules
 from app.recommender.core.rules import RecommenderRules
 from app.recommender.core.usage import ABSENT, PastUsage
@@ -196,7 +196,7 @@ def test_usage_on_a_page(folder: Path) -> None:
     pods = pod_names("Deployment", "web", ["web-0", "web-1", "web-old"])
     with serving(folder, NOW) as access:
         history = PrometheusHistory(
-            lambda: PrometheusServer(access, lambda *_: None), RULES, SystemClock(), 20.0
+            lambda: PrometheusServer(access, lambda *_: None), RULES, SystemClock(), Patience(20.0)
         )
         answer = history.read(UsageQuestion("default", pods, ChartRange.FORTNIGHT, NOW))
         history.stop()

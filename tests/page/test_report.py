@@ -12,7 +12,7 @@ import orjson
 import pytest
 
 from app.flags.command_line import parse
-from app.model.errors import Unavailable
+from app.model.errors import BadSetting, Unavailable
 from app.page.flags import ReportSettings
 from app.page.report import report_html, write_report
 from app.page.site import Site
@@ -68,8 +68,16 @@ def test_a_file_is_written(tmp_path: Path) -> None:
     words = [f"--objects={objects}", f"--output={path}", "--at=2026-01-05T10:00:00Z"]
     told = write_report(parse(ReportSettings, words, {}), SteppedClock())
     assert told.startswith(f"{path}: ")
-    assert told.endswith("as of 2026-01-05T10:00:00Z")
+    why = "2 of 2 charts have no usage: give --events to see usage over time"
+    assert told.endswith(f"as of 2026-01-05T10:00:00Z; {why}")
     assert "default" in path.read_text()
+
+
+def test_files_with_an_address_of_usage(tmp_path: Path) -> None:
+    """A flag that would do nothing is refused."""
+    words = [f"--objects={tmp_path}", "--prometheus-address=http://127.0.0.1:1"]
+    with pytest.raises(BadSetting, match="usage that --events names"):
+        write_report(parse(ReportSettings, words, {}), SteppedClock())
 
 
 def test_a_recording_stands_in_the_file(tmp_path: Path) -> None:

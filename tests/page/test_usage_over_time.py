@@ -18,6 +18,7 @@ from app.page.core.usage_series import ChartRange, UsageQuestion
 from app.page.flags import PageSettings
 from app.page.usage_over_time import (
     NoUsageHistory,
+    Patience,
     PrometheusHistory,
     RecordedUsageHistory,
     SeenUsageHistory,
@@ -96,7 +97,7 @@ def test_flags() -> None:
         settings = parse(PageSettings, words, {})
         clock = SteppedClock()
         history = prometheus_history(settings.usage, settings.prometheus_access, clock)
-        history._patience = 10.0
+        history.patience = Patience(10.0)
         found = history.read(QUESTION)
         history.stop()
 
@@ -114,7 +115,7 @@ def test_an_address_that_is_none() -> None:
 
 @contextmanager
 def asking(
-    server: PrometheusServer, patience_seconds: float = 10.0
+    server: PrometheusServer, patience: Patience | None = None
 ) -> Iterator[tuple[PrometheusHistory, SteppedClock]]:
     """Ask a Prometheus."""
 
@@ -123,7 +124,7 @@ def asking(
 
     clock = SteppedClock()
     rules = PastRules(container_name_label="container")
-    history = PrometheusHistory(connect, rules, clock, patience_seconds)
+    history = PrometheusHistory(connect, rules, clock, patience or Patience(10.0))
     try:
         yield history, clock
     finally:
@@ -153,7 +154,7 @@ def test_prometheus() -> None:
 
 def test_prometheus_that_is_slow() -> None:
     """The page does not wait; once the answer is there, the next look has it."""
-    with prometheus() as server, asking(server, 0.05) as (history, _):
+    with prometheus() as server, asking(server, Patience(0.05)) as (history, _):
         may_answer = Event()
 
         def late(asked: Asked) -> Reply:
@@ -163,11 +164,43 @@ def test_prometheus_that_is_slow() -> None:
         server.otherwise = late
         first = history.read(QUESTION)
         may_answer.set()
-        history._patience = 10.0
+        history.patience = Patience(10.0)
         second = history.read(QUESTION)
 
     assert (first.series, "has not answered yet" in first.problem) == ({}, True)
     assert ("app", CPU) in second.series
+
+
+def test_one_who_waits_for_all_usage() -> None:
+    """A report waits for answers, but for so long together; what is late is called so."""
+    late = "did not answer in time"
+    with prometheus() as server, asking(server, Patience(10.0, 20.0, late)) as (history, clock):
+
+        def slow(asked: Asked) -> Reply:
+            clock.wait(11.0)
+            return answer(asked)
+
+        server.otherwise = slow
+        first = history.read(QUESTION)
+        server.otherwise = lambda _: Reply(waits=True)
+        second = history.read(UsageQuestion("default", "api", ChartRange.HOUR, START))
+
+    assert ("app", CPU) in first.series
+    assert (second.series, second.problem) == ({}, late)
+
+
+def test_an_answer_that_is_too_large() -> None:
+    """It is given up after some megabytes, because several may come at once."""
+    with prometheus() as server:
+        server.otherwise = lambda _: Reply(body=b" " * (9 * 2**20))
+        settings = parse(PageSettings, [f"--prometheus-address={server.url}"], {})
+        patience = Patience(10.0)
+        access = settings.prometheus_access
+        history = prometheus_history(settings.usage, access, SteppedClock(), patience)
+        found = history.read(QUESTION)
+        history.stop()
+
+    assert "the answer is larger than 8388608 bytes" in found.problem
 
 
 def test_prometheus_that_fails() -> None:
@@ -188,7 +221,7 @@ def test_prometheus_that_fails() -> None:
 
 def test_prometheus_that_is_asked_too_much() -> None:
     """Questions wait in a bounded queue."""
-    with prometheus() as server, asking(server, 0.0) as (history, _):
+    with prometheus() as server, asking(server, Patience(0.0)) as (history, _):
         server.otherwise = lambda _: Reply(waits=True)
         found = [
             history.read(UsageQuestion("default", f"pod-{number}", ChartRange.HOUR, START))
@@ -214,6 +247,6 @@ def test_prometheus_that_cannot_be_asked() -> None:
     def connect() -> RealClient:
         raise RuntimeError
 
-    history = PrometheusHistory(connect, PastRules(), SteppedClock(), 10.0)
+    history = PrometheusHistory(connect, PastRules(), SteppedClock(), Patience(10.0))
     assert history.read(QUESTION).problem == "reading usage failed unexpectedly"
     history.stop()
