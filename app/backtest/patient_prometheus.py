@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Final
 
 from app.model.errors import ClusterError, NotSent, Unavailable
+from app.model.text import printable
 from app.ports import Json, Prometheus
 from app.recommender.core.reading import Question
 
@@ -98,5 +99,5 @@ class PatientPrometheus:
         self._is_reached = True
         for text in body.get("warnings") or ():
             if any(word in str(text).lower() for word in _CUT_SHORT):
-                raise TooMuch(f"the answer is not whole: {text}", status=_EXECUTION)
+                raise TooMuch(f"the answer is not whole: {printable(str(text))}", status=_EXECUTION)
         return body

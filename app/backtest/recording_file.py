@@ -28,6 +28,7 @@ from app.backtest.recording import (
 )
 from app.kube.failures import cause_of
 from app.model.errors import BadObject, BadSetting
+from app.model.text import printable
 
 VERSION: Final = 1
 _FORMAT: Final = "plumbline recording"
@@ -39,7 +40,6 @@ _UNKNOWN_MEMORY_BYTES: Final = float(1 << 33)
 _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a bound
 _LEAST_BYTES: Final = {"memory": 2.0**19, "memory_request": 2.0**20, "memory_limit": 2.0**20}
 _STRANGE_CORES, _STRANGE_TIMES = 10.0, 100.0
-_LONGEST_SENTENCE: Final = 500
 _MOST_ROWS: Final = 1 << 22
 
 
@@ -154,7 +154,7 @@ def _naming(path: Path) -> Iterator[None]:
     try:
         yield
     except BadObject as error:
-        raise BadSetting(f"{path}: {_shown(error)}") from None
+        raise BadSetting(f"{path}: {printable(str(error))}") from None
     except zipfile.BadZipFile:
         raise BadSetting(f"{path}: is not a recording") from None
     except OSError as error:
@@ -162,13 +162,7 @@ def _naming(path: Path) -> Iterator[None]:
     except MemoryError:
         raise BadSetting(f"{path}: is larger than memory") from None
     except (ValueError, EOFError, NotImplementedError, RuntimeError) as error:
-        raise BadSetting(f"{path}: is damaged: {_shown(error)}") from None
-
-
-def _shown(error: Exception) -> str:
-    """Return what an error says, which may be words of the file, as a terminal can show it."""
-    text = "".join(each if each.isprintable() else " " for each in str(error))
-    return text[:_LONGEST_SENTENCE]
+        raise BadSetting(f"{path}: is damaged: {printable(str(error))}") from None
 
 
 def _header(members: zipfile.ZipFile) -> Mapping[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -24,6 +25,8 @@ from app.recommender.core.reading import Question
 
 _HOUR_SECONDS: Final = 3600
 _MOST_CLUSTERS: Final = 5  # that are named
+_NAMESPACE: Final = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+_SHOWN_OF_NAME: Final = 60
 _PREFIXES: Final = ("exported_", "")
 _NO_OWNERS: Final = "Prometheus has no kube_pod_owner of kube-state-metrics: owners are not known"
 _NO_REQUESTS: Final = (
@@ -74,6 +77,9 @@ def survey(
     notes += [] if has_requests else [_NO_REQUESTS]
     found = replace(usual, state_prefix=prefix or "", has_requests=has_requests)
     sizes = _sizes(server, found, namespace, span)
+    for name in [one for one in sizes if not _NAMESPACE.fullmatch(one)]:
+        del sizes[name]
+        notes.append(f"{name[:_SHOWN_OF_NAME]!a} is no name of a namespace, so it is left out")
     if not sizes:
         where = f"in namespace {namespace}" if namespace else "in any namespace"
         raise BadSetting(f"Prometheus has no usage of containers {where} within that time")
@@ -115,7 +121,8 @@ def _sizes(
     for one, time, number in _counted(server, query, span, columns):
         size = found.setdefault(one.get(names.namespace, ""), NamespaceSizes(over))
         size.counts[round((time - span.start) / span.step)] = int(number)
-    return {name: size for name, size in found.items() if name and name.isprintable()}
+    found.pop("", None)
+    return found
 
 
 def _counted(

@@ -29,7 +29,7 @@ from app.commands.replaying.printing import Bar
 from app.diagnosis.usage_history import PROMETHEUS
 from app.kube.files import Unreadable
 from app.model.errors import BadObject, BadSetting, ClusterError
-from app.model.text import span
+from app.model.text import printable, span
 from app.model.times import rfc3339
 from app.output import Report, Text, line
 from app.ports import Clock
@@ -194,7 +194,7 @@ def _report(recording: Recording, path: Path, notes: list[str]) -> Report:
     )
     lasts = span(timedelta(seconds=recording.end - recording.start))
     text = f"{path}: {counted}, {lasts} in steps of {span(timedelta(seconds=recording.step))}"
-    return Report(Text([line(text)]), [told], [str(path)], notes)
+    return Report(Text([line(text)]), [told], [str(path)], list(map(printable, notes)))
 
 
 def _counted(number: int, what: str) -> str:

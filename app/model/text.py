@@ -37,6 +37,7 @@ _BYTE_SIZED: Final = (MEMORY, "ephemeral-storage")
 _DIGITS: Final = 3
 _BINARY: Final = ("", "Ki", "Mi", "Gi", "Ti", "Pi", "Ei")
 _SPANS: Final = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+_LONGEST_TEXT: Final = 500
 _LEAST_COUNT: Final = 2  # of a unit, below which the next smaller one says more
 
 
@@ -68,6 +69,12 @@ def change(resource: str, before: Quantity, after: Quantity) -> str:
     """Write by how much an amount changes, with its sign."""
     told = amount(resource, Quantity(after.nano - before.nano, before.format))
     return told if told.startswith("-") or told == "0" else f"+{told}"
+
+
+def printable(text: str) -> str:
+    """Write a text of others on one line, without what a terminal would obey, cut if it is long."""
+    line = " ".join("".join(one if one.isprintable() else " " for one in text).split())
+    return line if len(line) <= _LONGEST_TEXT else f"{line[:_LONGEST_TEXT]}..."
 
 
 def percent(share: float) -> str:

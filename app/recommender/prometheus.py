@@ -22,6 +22,7 @@ import orjson
 from app.kube.failures import cause_of
 from app.kube.transport import translate
 from app.model.errors import BadSetting, ClusterError, Invalid, NotSent, Refused, Unavailable
+from app.model.text import printable
 from app.ports import Clock, Json
 from app.recommender.prometheus_auth import auth_of
 from app.recommender.prometheus_connection import PrometheusConnection
@@ -203,7 +204,7 @@ def _seconds(moment: datetime) -> str:
 def _refusal(call: str, status: int, body: Json, retry_after: str) -> ClusterError:
     """Return the error for an answer that tells of one."""
     kind, text = str(body.get("errorType") or ""), str(body.get("error") or "")
-    found = {"message": text or f"HTTP status {status}", "reason": kind}
+    found = {"message": printable(text) or f"HTTP status {status}", "reason": kind}
     return translate(call, _TIMED_OUT if kind == "timeout" else status, found, retry_after)
 
 

@@ -19,7 +19,7 @@ from app.model.errors import BadObject, ClusterError
 from app.model.fields import Object, integer_at, object_at, text_at
 from app.model.pods import UPDATES_ANNOTATION, Container, Pod
 from app.model.quantity import Quantity
-from app.model.text import amount, size
+from app.model.text import amount, printable, size
 from app.model.vpa import ContainerRecommendation, Vpa
 from app.ports import EVENTS, POD_METRICS, Cluster, Delta
 from app.recommender.core.oom import new_kills
@@ -108,7 +108,7 @@ class ActivityFeed:
         """Take in something that happened."""
         with self._lock:
             self._counts[kind] += 1
-        found = Activity(self._clock.now(), kind, who, _printable(why), namespace, workload)
+        found = Activity(self._clock.now(), kind, who, printable(why), namespace, workload)
         self._kept.append(found)
         self._fresh.append(found)
 
@@ -264,11 +264,6 @@ def _usage_by_container(items: Sequence[Object]) -> Usage:
         place: Used(max(cpu, 0), max(memory, 0))
         for place, (cpu, memory) in zip(batch.containers, amounts, strict=True)
     }
-
-
-def _printable(text: str) -> str:
-    """Return a text of the cluster on one line, without what a terminal would obey."""
-    return " ".join("".join(one if one.isprintable() else " " for one in text).split())
 
 
 def _upcoming_of(decision: Decision) -> Upcoming | None:

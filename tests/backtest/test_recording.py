@@ -151,7 +151,7 @@ def test_fields_that_cannot_be(change: Callable[[Recording], Recording], said: s
         ({"header": header(format="of sound")}, "is not a recording"),
         ({"header": header(version=9)}, "version: 9 cannot be read here, only 1"),
         ({"header": header(units={"cpu": "millicores"})}, "cpu is told in millicores, and not in"),
-        ({"header": header(units={"cpu": "\x1b[31m"})}, r"cpu is told in  \[31m, and not in"),
+        ({"header": header(units={"cpu": "\x1b[31m"})}, r"cpu is told in \[31m, and not in"),
         ({"header": header(units=None)}, "units: cpu is told in None"),
         ({"header": header(start="then")}, "start: then is not the seconds"),
         ({"throttled": None}, "throttled: is missing"),

@@ -158,6 +158,24 @@ def test_gaps(server: PrometheusServer, tmp_path: Path) -> None:
     assert "memory is not known for 4.9% of the time in which containers ran" in found.notes
 
 
+def test_names_that_cannot_be(server: PrometheusServer, tmp_path: Path) -> None:
+    """Series whose names are none cost themselves alone, and do nothing to a terminal."""
+    strange = [
+        Load("evil\x1b[31m\nname"),
+        Load("p" * 300),
+        Load("db-2", owner=("StatefulSet", "\x1b[1mdb")),
+        Load("db-0", namespace="n" * 300),
+        Load("db-0", namespace="../../etc"),
+    ]
+    server.otherwise = Fleet([*TWO, *strange])
+    found = Recorded(server, tmp_path)
+    assert [row.pod for row in found.recording.rows] == ["db-0", "db-1", "db-2"]
+    assert owners(found.recording)["db-2"] == ("", "")
+    assert "'../../etc' is no name of a namespace, so it is left out" in found.notes
+    assert any("series and 0 points cannot be read" in note for note in found.notes)
+    assert "".join(found.notes).isprintable()
+
+
 def test_a_short_history(server: PrometheusServer, tmp_path: Path) -> None:
     """Where usage begins late, it is said when."""
 
@@ -439,6 +457,11 @@ def says(reply: Reply) -> Callable[[Asked], Reply]:
     {
         "no usage": (Fleet(()), BadSetting, "no usage of containers in any namespace"),
         "a wrong query": (says(Reply.of(400, "bad_data", "parse error")), Invalid, "parse error"),
+        "words for a terminal": (
+            says(Reply.of(400, "bad_data", "evil \x1b[31m \n line " + "x" * 3_000)),
+            Invalid,
+            r"evil \[31m line x{480,490}\.\.\.",
+        ),
         "no rights": (says(Reply(b"", 401)), Refused, "HTTP status 401"),
         "busy for good": (says(Reply(b"", 503)), Unavailable, "HTTP status 503"),
         "no answer to read": (says(Reply(b"<html>")), ClusterError, "no JSON object"),

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from app.model.quantity import Quantity
-from app.model.text import BOOLEANS, amount, change, nearest, percent, size, span
+from app.model.text import BOOLEANS, amount, change, nearest, percent, printable, size, span
 from tests.cases import cases
 from tests.make import quantity
 
@@ -26,6 +26,22 @@ from tests.make import quantity
 def test_nearest(word: str, hint: str) -> None:
     """Only a word that is much alike is hinted at; case does not matter."""
     assert nearest(word, ["webhook-port", "InPlace", "address"]) == hint
+
+
+@cases(
+    "text shown",
+    {
+        "as it is": ("größer, 日本", "größer, 日本"),
+        "lines": ("one\n two\r\n", "one two"),
+        "an escape": ("evil \x1b[31m!", "evil [31m!"),
+        "another direction": ("a\u202eb", "a b"),
+        "half a character": ("\ud800", ""),
+        "too long": ("x" * 501, "x" * 500 + "..."),
+    },
+)
+def test_printable(text: str, shown: str) -> None:
+    """Texts of others are one line that does nothing to a terminal."""
+    assert printable(text) == shown
 
 
 def test_booleans_are_those_of_go() -> None:
