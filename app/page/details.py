@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 from app.diagnosis.core.pod_events import PodEvents
@@ -34,6 +35,7 @@ from app.page.core.usage_series import (
     UsageQuestion,
     compiled,
     escaped,
+    known_since,
     pod_names,
 )
 from app.page.core.workload import WorkloadView, workload_view
@@ -183,7 +185,8 @@ class Details:
         log = self._pictures.log
         is_watched = self._pictures.source.cluster is not None
         levels = log.levels(vpa, pods, picture.now) if is_watched else levels_now(vpa, pods)
-        return self._charts(picture, question, levels, log.marks(vpa))
+        since = log.role_since(vpa, pods) if is_watched else None
+        return self._charts(picture, question, levels, log.marks(vpa), since)
 
     def _charts(
         self,
@@ -191,12 +194,16 @@ class Details:
         question: UsageQuestion,
         levels: Mapping[SeriesKey, Mapping[LevelKind, ChartLevel]],
         marks: Iterable[Mark] = (),
+        since: datetime | None = None,
     ) -> list[Chart]:
+        """Return charts of some pods; those of a role tell of what was since it moved."""
         fits = compiled(question.pods).fullmatch
         events = (
             one for one in picture.events if one.namespace == question.namespace and fits(one.pod)
         )
         answer = self._pictures.source.history.read(question)
+        if since is not None:
+            answer = known_since(answer, since)
         return workload_charts(question, answer, levels, [*marks, *event_marks(events)])
 
     def _written(self, refs: Iterable[Ref]) -> list[Json]:

@@ -211,6 +211,24 @@ def test_what_changed_is_on_the_chart() -> None:
     assert [amount for _, amount in told["changes"]] == [100, 300]
 
 
+def test_a_role_that_moved() -> None:
+    """Its chart begins where its pods came to it, and has a mark there."""
+    selector = {"matchLabels": {"app": "web"}}
+    seen = file_source(shop(selector=selector))
+    found = Pictures(
+        LiveSource(seen._seen, seen.clock), decision_rules(parse(PageSettings, [], {})), 10.0, None
+    )
+    pods = list(seen.snapshot.of("default").pods.values())
+    other = make.vpa("other", selector=selector)
+    found.log.note("default", [(other, pods)], NOW - minutes(9))
+    found.tick(NOW)
+    chart = answer(found, f"{VPA}.json").json()["charts"][0]
+
+    assert "when the role moved" in chart["problem"]
+    assert {one["kind"] for one in chart["marks"]} == {"role moved"}
+    assert "<b>M</b>" in answer(found, VPA).text
+
+
 def test_what_a_patch_holds() -> None:
     """The page writes what a new pod gets, with its limit, and no request that an HPA scales by."""
     hpa = make.hpa_json(make.metric_json("memory", 80))

@@ -82,9 +82,10 @@ class MarkKind(StrEnum):
     RESIZE = "resized"
     ROLLOUT = "new version"
     BOOST = "boosted"
+    ROLE = "role moved"
 
 
-_LETTERS: Final = dict(zip(MarkKind, "KERVB", strict=True))
+_LETTERS: Final = dict(zip(MarkKind, "KERVBM", strict=True))
 _ORDER: Final = {kind: rank for rank, kind in enumerate(MarkKind)}
 
 

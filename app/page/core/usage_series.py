@@ -121,6 +121,20 @@ def ranked(values: NDArray[N], absent: int) -> NDArray[N]:
     return np.stack([ordered[lines, np.minimum(at, ordered.shape[1] - 1)] for at in places])
 
 
+def known_since(found: KnownUsage, since: datetime) -> KnownUsage:
+    """Return what is known from a moment on, as what was before is of other pods."""
+    told = f"usage is shown since {since:%Y-%m-%d %H:%M} UTC, when the role moved"
+    series = {key: _since(one, since.timestamp()) for key, one in found.series.items()}
+    return KnownUsage(series, found.source, "; ".join(filter(None, (told, found.problem))))
+
+
+def _since(series: UsageSeries, seconds: float) -> UsageSeries:
+    begins = series.start + np.arange(len(series.median)) * series.step_seconds
+    lines = (series.median, series.high, series.highest)
+    cut = (np.where(begins >= seconds, line, np.nan) for line in lines)
+    return UsageSeries(series.start, series.step_seconds, *cut)
+
+
 def coarser(series: UsageSeries, most: int) -> UsageSeries:
     """Return a series of so many points at most: medians on average, of the others the highest."""
     together = -(-len(series.median) // most)

@@ -3,6 +3,7 @@
 Strategy: the API server has only the present, so each picture is compared with the last one. What
 is kept is bounded: changes of a day, marks of a fortnight, the newest of both. Bounds move all the
 time, so they are not kept. Events of the updater come from the API server and are not noted here.
+A pod of one name that comes from another VPA has another role now.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ from app.page.core.usage_series import SeriesKey
 _NEW: Final = timedelta(minutes=1)
 _KEPT: Final = timedelta(days=14)
 _MOST_MARKS: Final = 40  # of a workload
+_MOST_AWAY: Final = 100  # pods of roles in a namespace
 _LOGGED: Final = (LevelKind.REQUEST, LevelKind.LIMIT, LevelKind.TARGET)
 _HASHES: Final = ("pod-template-hash", "controller-revision-hash")  # labels
 _OOM_KILLED: Final = "OOMKilled"
 _EVENTS: Final = {"EvictedByVPA": MarkKind.EVICTION, "InPlaceResizedByVPA": MarkKind.RESIZE}
 
 Changes = Mapping[LevelKind, list[tuple[datetime, int]]]
+
+
+_Holders = Mapping[str, tuple[str, datetime | None]]  # pods: by which VPA, since when if it moved
 
 
 @dataclass(slots=True)
@@ -46,20 +51,30 @@ class WorkloadLog:
 
     def __init__(self) -> None:
         self._namespaces: dict[str, dict[str, _Story]] = {}
+        self._roles: dict[str, _Holders] = {}  # by namespace
 
     def note(
         self, namespace: str, found: Iterable[tuple[Vpa, Sequence[Pod]]], now: datetime
     ) -> None:
         """Note the VPAs of a namespace with their pods; those that went are forgotten."""
-        before = self._namespaces.get(namespace, {})
+        before, roles = self._namespaces.get(namespace, {}), self._roles.get(namespace, {})
+        known = list(found)
+        self._roles[namespace] = held = _held(roles, known, now)
         self._namespaces[namespace] = {
-            vpa.name: _continued(before.get(vpa.name), vpa, pods, now) for vpa, pods in found
+            vpa.name: _continued(before.get(vpa.name), vpa, pods, now, held) for vpa, pods in known
         }
 
     def keep(self, namespaces: Collection[str]) -> None:
         """Forget all other namespaces."""
         for gone in self._namespaces.keys() - set(namespaces):
-            del self._namespaces[gone]
+            del self._namespaces[gone], self._roles[gone]
+
+    def role_since(self, vpa: Vpa, pods: Iterable[Pod]) -> datetime | None:
+        """Return since when all of some pods have the role of a VPA, None if none came to it."""
+        held = self._roles.get(vpa.namespace, {})
+        found = (held.get(pod.name, ("", None)) for pod in pods)
+        times = (since for name, since in found if name == vpa.name)
+        return max(filter(None, times), default=None)
 
     def levels(
         self, vpa: Vpa, pods: Sequence[Pod], now: datetime
@@ -100,12 +115,29 @@ def event_marks(events: Iterable[PodEvent]) -> Iterator[Mark]:
             yield Mark(one.at, kind, f"{one.pod}: {one.message}")
 
 
-def _continued(before: _Story | None, vpa: Vpa, pods: Sequence[Pod], now: datetime) -> _Story:
+def _held(before: _Holders, found: Iterable[tuple[Vpa, Sequence[Pod]]], now: datetime) -> _Holders:
+    """Return which pods have the role of which VPA; what is away may come back with it."""
+    held: dict[str, tuple[str, datetime | None]] = {}
+    for vpa, pods in found:
+        for pod in pods if vpa.selector is not None else ():
+            name, since = before.get(pod.name, (vpa.name, None))
+            held[pod.name] = (vpa.name, since if name == vpa.name else now)
+    away = [one for one in before.items() if one[0] not in held]
+    return dict(away[-_MOST_AWAY:]) | held
+
+
+def _continued(
+    before: _Story | None, vpa: Vpa, pods: Sequence[Pod], now: datetime, held: _Holders
+) -> _Story:
     story = before or _Story()
     hashes = story.hashes | {found for pod in pods if (found := _hash(pod))}
     marks = dict(story.marks)
     for pod in pods:
         marks.update(_pod_marks(pod))
+        name, since = held.get(pod.name, ("", None))
+        if name == vpa.name and since is not None:
+            key = ("role", pod.name, str(since))
+            marks.setdefault(key, Mark(since, MarkKind.ROLE, f"{pod.name} has it since then"))
     if before is not None and before.hashes:
         for pod in sorted(pods, key=lambda one: one.created or now):
             if _hash(pod) not in {"", *before.hashes}:

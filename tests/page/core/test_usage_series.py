@@ -9,7 +9,15 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from app.page.core.usage_series import ChartRange, UsageSeries, coarser, pod_names, ranked
+from app.page.core.usage_series import (
+    ChartRange,
+    KnownUsage,
+    UsageSeries,
+    coarser,
+    known_since,
+    pod_names,
+    ranked,
+)
 from tests.cases import cases
 from tests.make import NOW
 
@@ -92,3 +100,15 @@ def test_ranges(chart: str, points: int) -> None:
     assert found.points == points
     assert found.last_step(NOW) < found.last_step(NOW + timedelta(seconds=found.step_seconds))
     assert (found.last_step(NOW) + 1) * found.step_seconds <= NOW.timestamp()
+
+
+def test_usage_since_a_moment() -> None:
+    """What was before is not known, and a sentence says from when on it is."""
+    line = np.arange(4.0)
+    start = int(NOW.timestamp())
+    known = KnownUsage({("db", "cpu"): UsageSeries(start, 60, line, line, line)}, "here", "old")
+    found = known_since(known, NOW + timedelta(seconds=61))
+
+    assert np.isnan(found.series["db", "cpu"].highest).tolist() == [True, True, False, False]
+    assert found.problem.startswith(f"usage is shown since {NOW + timedelta(seconds=61):%Y-%m-%d}")
+    assert found.problem.endswith("when the role moved; old")

@@ -136,6 +136,48 @@ def test_rollouts() -> None:
     assert marks([make.pod()], [make.pod(name="b")]) == []
 
 
+LEADER, FOLLOWER = (
+    make.vpa(name, selector={"matchLabels": {"role": name}}) for name in ("leader", "follower")
+)
+DB = [make.pod(name=f"db-{number}") for number in range(3)]
+
+
+def test_roles_that_move() -> None:
+    """A pod that comes from the other VPA has the role since then; one that was away has it still.
+
+    What was seen first tells nothing of before.
+    """
+    log = WorkloadLog()
+    looks: list[tuple[list[Pod], list[Pod]]] = [
+        (DB[:1], DB[1:]),
+        ([], DB[2:]),  # two are created again
+        (DB[:1], DB[1:]),
+        (DB[1:2], [DB[0], DB[2]]),
+    ]
+    sinces = []
+    for number, (leaders, followers) in enumerate(looks):
+        found = [(LEADER, leaders), (FOLLOWER, followers), (VPA, [make.pod(name="x")])]
+        log.note("default", found, NOW + minutes(number))
+        sinces.append([log.role_since(vpa, pods) for vpa, pods in found])
+
+    moved = NOW + minutes(3)
+    assert sinces == [[None] * 3, [None] * 3, [None] * 3, [moved, moved, None]]
+    told = [(mark.at, mark.kind, mark.text) for mark in log.marks(LEADER)]
+    assert told == [(moved, MarkKind.ROLE, "db-1 has it since then")]
+    assert [mark.text for mark in log.marks(FOLLOWER)] == ["db-0 has it since then"]
+
+
+def test_pods_that_are_away_are_few() -> None:
+    """Only the newest are remembered, and those of a namespace that went not at all."""
+    log = WorkloadLog()
+    for number in range(200):
+        log.note("default", [(LEADER, [make.pod(name=f"db-{number}")])], NOW)
+    assert len(log._roles["default"]) == 101
+    log.keep([])
+    assert log.role_since(LEADER, DB) is None
+    assert not log._roles
+
+
 def test_marks_are_few() -> None:
     """The newest of a fortnight are kept."""
     boosted = {"vpaCpuStartupBoost/app": "{}"}
