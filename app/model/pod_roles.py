@@ -7,15 +7,26 @@ label, because its selector needs the label to be there. So nothing changes.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final, NamedTuple
 
 from app.model.errors import BadObject
-from app.model.kinds import ObjectKey
+from app.model.kinds import ObjectKey, OwnerReference
 from app.model.pods import Pod
-from app.model.role_leaders import OVER, Leader, RoleProblem, leader_of, matched, shown
+from app.model.role_leaders import (
+    OVER,
+    Leader,
+    Names,
+    RoleProblem,
+    aliases,
+    is_known,
+    leader_of,
+    named,
+    renamed,
+    shown,
+)
 from app.model.role_leases import (
     ROLE_LEASE_ANNOTATION,
     UNSTABLE_TEXT,
@@ -39,6 +50,8 @@ class Roles:
     by_target: Mapping[ObjectKey, tuple[RoleLease, ...]] = field(default_factory=dict)
     keys: Mapping[ObjectKey, frozenset[str]] = field(default_factory=dict)  # of labels, by target
     leaders: Mapping[str, Leader] = field(default_factory=dict)  # by Lease
+    names: Names = field(default_factory=dict)
+    pods: Mapping[str, frozenset[str]] = field(default_factory=dict)  # names of those, by Lease
 
 
 NO_ROLES: Final = Roles()
@@ -77,28 +90,41 @@ def role_change(
         now: the objects as they are.
         changed: the names of the pods that were added, changed or deleted.
     """
-    found = roles
-    if now.vpas is not before.vpas:
-        found = replace(_asked(now.vpas.values()), leaders=roles.leaders)
-    is_same = found.by_target == roles.by_target and _have_same_owners(
-        before.workloads, now.workloads
-    )
-    if not is_same:
-        found = replace(found, leaders=_leaders(found, now))
-    elif again := _touched(roles, before, now, changed):
-        kept = {name: one for name, one in roles.leaders.items() if name not in again}
-        leaders = {name: _leader(name, found, now) for name in again if name in now.leases}
-        found = replace(found, leaders=kept | leaders)
-        is_same = now.leases is before.leases and found.leaders == roles.leaders
-    names = (name for name in changed if name in now.pods) if is_same else now.pods
-    pods = {name: with_roles(now.pods[name], found, now) for name in names}
-    vpas = {} if is_same and now.vpas is before.vpas else now.vpas
-    judged = {name: _judged(vpa, found, now.leases) for name, vpa in vpas.items()}
+    found = _asked(roles, before.vpas, now.vpas)
+    is_new = found is not roles or not _have_same_owners(before.workloads, now.workloads, roles)
+    found = _indexed(found, before, now, now.pods if is_new else changed, is_new=is_new)
+    again = set(found.pods) if is_new else _touched(found, before, now, changed)
+    leaders = dict(_leaders(again & now.leases.keys(), found, now)) if again else {}
+    turned = {
+        name
+        for name in again
+        if leaders.get(name) != roles.leaders.get(name)
+        or now.leases.get(name) is not before.leases.get(name)
+    }
+    if again or is_new:
+        kept = {} if is_new else roles.leaders
+        others = {name: one for name, one in kept.items() if name not in again}
+        found = replace(found, leaders=others | leaders)
+    names = set(now.pods if is_new else changed).union(*(found.pods[one] for one in turned))
+    pods = {name: with_roles(now.pods[name], found, now) for name in names & now.pods.keys()}
+    vpas = now.vpas if is_new or turned or now.vpas is not before.vpas else {}
+    judged = {
+        name: _judged(vpa, found, now.leases)
+        for name, vpa in vpas.items()
+        if is_new or vpa is not before.vpas.get(name) or _depends(vpa, found, turned)
+    }
     return RoleChange(
         found if found.keys else NO_ROLES,
         {name: pod for name, pod in pods.items() if pod is not now.pods[name]},
-        {name: vpa for name, vpa in judged.items() if vpa is not vpas[name]},
+        {name: vpa for name, vpa in judged.items() if vpa is not now.vpas[name]},
     )
+
+
+def _depends(vpa: Vpa, roles: Roles, leases: Collection[str]) -> bool:
+    """Whether a VPA may have something to say of one of some Leases."""
+    if vpa.target is None:
+        return False
+    return any(one.lease in leases for one in roles.by_target.get(vpa.target.key, ()))
 
 
 def _judged(vpa: Vpa, roles: Roles, leases: Mapping[str, LeaseStanding]) -> Vpa:
@@ -111,24 +137,63 @@ def _judged(vpa: Vpa, roles: Roles, leases: Mapping[str, LeaseStanding]) -> Vpa:
     return replace(vpa, selector=selector, role_problem=problem)
 
 
-def _asked(vpas: Iterable[Vpa]) -> Roles:
+def _asked(roles: Roles, before: Mapping[str, Vpa], now: Mapping[str, Vpa]) -> Roles:
     """Return the Leases that targets ask for; what VPAs of one contradict each other in is none."""
+    names = before.keys() | now.keys() if now is not before else ()
+    changed = (one for one in names if before.get(one) is not now.get(one))
+    if all(_question(before.get(one)) == _question(now.get(one)) for one in changed):
+        return roles
     asked: dict[ObjectKey, dict[RoleLease, None]] = {}
     keys: dict[ObjectKey, frozenset[str]] = {}
-    for vpa in vpas:
-        if not names_lease(vpa) or vpa.target is None:
-            continue
-        target, found = vpa.target.key, role_lease_of(vpa.annotations)
+    for target, text, selected in filter(None, map(_question, now.values())):
+        found = role_lease_of({ROLE_LEASE_ANNOTATION: text})
         if found is not None:
             asked.setdefault(target, {})[found] = None
-            named = frozenset((found.key,))
-        else:  # it gives one of the labels that are asked for
-            named = frozenset(
-                one.key for one in (vpa.selector.requirements if vpa.selector else ())
-            )
-        keys[target] = keys.get(target, frozenset()) | named
+            selected = frozenset((found.key,))
+        keys[target] = keys.get(target, frozenset()) | selected  # one of these is given
     by_target = {target: _without_contradictions(found) for target, found in asked.items()}
-    return Roles(by_target, keys)
+    return replace(roles, by_target=by_target, keys=keys)
+
+
+def _question(vpa: Vpa | None) -> tuple[ObjectKey, str, frozenset[str]] | None:
+    """Return the target of a VPA that names a Lease, the annotation and the keys it selects by."""
+    if vpa is None or vpa.target is None or not names_lease(vpa):
+        return None
+    requirements = vpa.selector.requirements if vpa.selector is not None else ()
+    text = vpa.annotations[ROLE_LEASE_ANNOTATION]
+    return vpa.target.key, text, frozenset(one.key for one in requirements)
+
+
+def _indexed(
+    roles: Roles, before: RoleSources, now: RoleSources, changed: Iterable[str], *, is_new: bool
+) -> Roles:
+    """Return what is known with the indexes of pods as they are now.
+
+    Args:
+        roles: what is known.
+        before: the objects as they were.
+        now: the objects as they are.
+        changed: the names of the pods that may have changed.
+        is_new: whether all of it begins anew.
+    """
+    was = {} if is_new else before.pods
+    moved = [name for name in changed if not is_known(was.get(name), now.pods.get(name))]
+    if not moved and not is_new:
+        return roles
+    gone = [was[name] for name in moved if name in was]
+    come = [now.pods[name] for name in moved if name in now.pods]
+    asked = (one for found in roles.by_target.values() for one in found)
+    pods = {one.lease: frozenset[str]() for one in asked} if is_new else dict(roles.pods)
+    for pod in gone:
+        for one in role_leases(pod.controller, roles, before.workloads):
+            pods[one.lease] -= {pod.name}
+    more: defaultdict[str, set[str]] = defaultdict(set)
+    for pod in come:
+        for one in role_leases(pod.controller, roles, now.workloads):
+            more[one.lease].add(pod.name)
+    for lease, names in more.items():
+        pods[lease] |= names
+    return replace(roles, names=renamed({} if is_new else roles.names, gone, come), pods=pods)
 
 
 def _without_contradictions(found: Collection[RoleLease]) -> tuple[RoleLease, ...]:
@@ -137,24 +202,20 @@ def _without_contradictions(found: Collection[RoleLease]) -> tuple[RoleLease, ..
 
 
 def _have_same_owners(
-    before: Mapping[ObjectKey, Workload], now: Mapping[ObjectKey, Workload]
+    before: Mapping[ObjectKey, Workload], now: Mapping[ObjectKey, Workload], roles: Roles
 ) -> bool:
-    if before is now:
-        return True
-    return before.keys() == now.keys() and all(
-        one is before[key] or one.owner == before[key].owner for key, one in now.items()
+    """Whether no pod is of another target than before, by what stands between them."""
+    names = before.keys() | now.keys() if now is not before else ()
+    return all(
+        was is became or _leases_above(was, roles, before) == _leases_above(became, roles, now)
+        for was, became in ((before.get(one), now.get(one)) for one in names)
     )
 
 
-def _is_known(before: Pod | None, now: Pod | None) -> bool:
-    """Whether a pod is the one that it was, as far as it matters for who leads."""
-    if before is None or now is None:
-        return before is now
-    return (
-        (before.uid, before.hostname) == (now.uid, now.hostname)
-        and before.owners == now.owners
-        and (before.phase in OVER) == (now.phase in OVER)
-    )
+def _leases_above(
+    workload: Workload | None, roles: Roles, workloads: Mapping[ObjectKey, Workload]
+) -> tuple[RoleLease, ...]:
+    return role_leases(workload.owner if workload is not None else None, roles, workloads)
 
 
 def _touched(
@@ -163,38 +224,35 @@ def _touched(
     """Return the Leases that changed, or whose holders may be pods that came, changed or went."""
     found = set[str]()
     if now.leases is not before.leases:
-        named = {one.lease for asked in roles.by_target.values() for one in asked}
-        found |= {name for name in named if now.leases.get(name) is not before.leases.get(name)}
-    for name in changed:
-        was, became = before.pods.get(name), now.pods.get(name)
-        for pod in () if _is_known(was, became) else (was, became):
-            found |= {
-                lease
-                for lease, leader in roles.leaders.items()
-                if pod is not None
-                and (pod.uid == leader.uid or matched(before.leases[lease].holder, pod))
-            }
+        found = {name for name in roles.pods if now.leases.get(name) is not before.leases.get(name)}
+    pairs = [(before.pods.get(name), now.pods.get(name)) for name in changed]
+    moved = [pod for pair in pairs if not is_known(*pair) for pod in pair if pod is not None]
+    called = {alias for pod in moved for alias in aliases(pod)}
+    if now.workloads is not before.workloads:
+        called |= {f"{one.name}-" for one in now.workloads.keys() ^ before.workloads.keys()}
+    if called:
+        first = tuple(called)
+        leaders = roles.leaders.items()
+        found |= {name for name, leader in leaders if leader.identity.startswith(first)}
     return found
 
 
-def _leaders(roles: Roles, now: RoleSources) -> dict[str, Leader]:
-    leases = {one.lease for found in roles.by_target.values() for one in found}
-    return {name: _leader(name, roles, now) for name in sorted(leases) if name in now.leases}
-
-
-def _leader(lease: str, roles: Roles, now: RoleSources) -> Leader:
-    def is_ours(pod: Pod) -> bool:
-        return any(one.lease == lease for one in role_leases(pod, roles, now.workloads))
-
-    before = roles.leaders.get(lease)
-    return leader_of(now.leases[lease], now.pods.values(), is_ours, before)
+def _leaders(leases: Iterable[str], roles: Roles, now: RoleSources) -> Iterator[tuple[str, Leader]]:
+    workloads = {key.name for key in now.workloads}
+    for lease in leases:
+        before = roles.leaders.get(lease)
+        pods = named(now.leases[lease].holder, roles.names, now.pods, workloads)
+        if before is not None and (led := now.pods.get(before.pod)) is not None:
+            is_mistaken = led.uid == before.uid and led.phase not in OVER and led not in pods
+            before = None if is_mistaken else before  # what is read by now tells more
+        yield lease, leader_of(now.leases[lease], pods, roles.pods[lease], before)
 
 
 def role_leases(
-    pod: Pod, roles: Roles, workloads: Mapping[ObjectKey, Workload]
+    owner: OwnerReference | None, roles: Roles, workloads: Mapping[ObjectKey, Workload]
 ) -> tuple[RoleLease, ...]:
-    """Return the Leases that decide about the roles of a pod, by the controllers above it."""
-    owner, above = pod.controller, 0
+    """Return the Leases that decide about the roles of pods, by the controllers above them."""
+    above = 0
     while owner is not None and above < _MOST_OWNERS:
         if (found := roles.by_target.get(key := owner.key)) is not None:
             return found
@@ -208,7 +266,7 @@ def with_roles(pod: Pod, roles: Roles, now: RoleSources) -> Pod:
     labels = given_labels(pod)
     found = tuple(
         role
-        for one in role_leases(pod, roles, now.workloads)
+        for one in role_leases(pod.controller, roles, now.workloads)
         if one.key not in labels and (role := _role(pod, one, roles, now.leases)) is not None
     )
     if found == pod.roles:

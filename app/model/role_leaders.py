@@ -2,19 +2,22 @@
 
 Strategy: the holder of a Lease is compared with what a process in a pod calls itself: the name of
 the pod, or its host. The longest of these that the holder's identity begins with wins, whichever
-workload the pod belongs to; two that are equally long are never guessed between.
+workload the pod belongs to; two that are equally long are never guessed between. What begins with
+the name of a workload and a hyphen is the name of a pod of it, which may be gone. An index finds
+the pods of each name, because there may be many Leases and many pods.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from enum import StrEnum
 from typing import Final, NamedTuple
 
 from app.model.pods import Pod
 from app.model.role_leases import LeaseStanding, LeaseState, bearer
 
-_SEPARATORS: Final = "_-./:@"  # between what a process calls its host, and what it adds
+_ENDS: Final = frozenset(("", *"_-./:@"))  # what follows on what a process calls its host
+_LONGEST_NAME: Final = 253
 _LONGEST_HOST: Final = 63  # characters of a pod's name that become its host's
 _MOST_SHOWN: Final = 3
 _LONGEST_SHOWN: Final = 100
@@ -61,29 +64,74 @@ def aliases(pod: Pod) -> Iterator[str]:
         yield pod.hostname
 
 
-def matched(identity: str, pod: Pod) -> int:
-    """Return how long the part of an identity is that names a pod, zero if none does."""
-    longest = 0
-    for alias in aliases(pod):
-        size = len(alias)
-        if size > longest and identity.startswith(alias):
-            rest = identity[size : size + 1]
-            longest = size if not rest or rest in _SEPARATORS else longest
-    return longest
+def is_known(before: Pod | None, now: Pod | None) -> bool:
+    """Whether a pod is the one that it was, as far as it matters for who leads."""
+    if before is None or now is None:
+        return before is now
+    return (
+        (before.uid, before.hostname) == (now.uid, now.hostname)
+        and before.owners == now.owners
+        and (before.phase in OVER) == (now.phase in OVER)
+    )
+
+
+Names = Mapping[str, frozenset[str]]  # of the pods that go by each alias
+
+
+def renamed(names: Names, gone: Iterable[Pod], come: Iterable[Pod]) -> Names:
+    """Return an index of names after pods have gone, and others have come."""
+    found = dict(names)
+    for pod in gone:
+        for alias in aliases(pod):
+            if others := found.get(alias, frozenset()) - {pod.name}:
+                found[alias] = others
+            else:
+                found.pop(alias, None)
+    for pod in come:
+        for alias in aliases(pod):
+            found[alias] = found.get(alias, frozenset()) | {pod.name}
+    return found
+
+
+def beginnings(identity: str) -> Iterator[str]:
+    """Yield what an identity may begin with that is a name, the longest one first."""
+    for size in range(min(len(identity), _LONGEST_NAME), 0, -1):
+        if identity[size : size + 1] in _ENDS:
+            yield identity[:size]
+
+
+def named(
+    identity: str, names: Names, pods: Mapping[str, Pod], workloads: Collection[str]
+) -> list[Pod]:
+    """Return the pods that an identity names by as much of it as any.
+
+    Args:
+        identity: of a Lease's holder.
+        names: the index of the pods.
+        pods: all of the namespace.
+        workloads: the names of what may have pods there that are gone.
+    """
+    for alias in beginnings(identity):
+        if alias in workloads and identity.startswith("-", len(alias)):
+            return []
+        found = [pods[name] for name in sorted(names.get(alias, ()))]
+        if live := [pod for pod in found if pod.phase not in OVER]:
+            return live
+    return []
 
 
 def leader_of(
     standing: LeaseStanding,
-    pods: Iterable[Pod],
-    is_ours: Callable[[Pod], bool],
+    pods: Collection[Pod],
+    ours: Collection[str],
     before: Leader | None = None,
 ) -> Leader:
     """Return who leads.
 
     Args:
         standing: what counts of the Lease.
-        pods: all of its namespace.
-        is_ours: whether a pod is of a target that asks for the Lease.
+        pods: those of its namespace that its holder names.
+        ours: the names of the pods of targets that ask for the Lease.
         before: who led before, whose pod may be gone by now.
     """
     if (found := _OF_STATE.get(standing.state)) is not None:
@@ -93,8 +141,7 @@ def leader_of(
     if not identity:
         return Leader()
     before = before if before is not None and before.identity == identity else None
-    named = _named(identity, pods)
-    candidates = [pod for pod in named if is_ours(pod)]
+    candidates = [pod for pod in pods if pod.name in ours]
     if before is not None and any(pod.uid == before.uid for pod in candidates):
         return before  # the others of its name came later
     if len(candidates) > 1:
@@ -105,20 +152,10 @@ def leader_of(
         return Leader(identity, candidates[0].uid, candidates[0].name)
     if before is not None and before.uid:
         return before  # its pod is gone, and no other one is what held the Lease
-    whom = f"pod {named[0].name} of another workload" if named else "no pod of the workload"
+    other = next(iter(pods), None)
+    whom = f"pod {other.name} of another workload" if other else "no pod of the workload"
     message = f"is held by {shown(identity)}, which names {whom}"
     return Leader(identity, problem=RoleProblem.NO_POD_MATCHES, message=message)
-
-
-def _named(identity: str, pods: Iterable[Pod]) -> list[Pod]:
-    """Return the pods that an identity names by as much of it as any."""
-    longest, found = 1, list[Pod]()
-    for pod in pods:
-        size = matched(identity, pod)
-        if size >= longest and pod.phase not in OVER:
-            found = [*found, pod] if size == longest else [pod]
-            longest = size
-    return found
 
 
 def _is_successor(pod: Pod, before: Leader | None) -> bool:

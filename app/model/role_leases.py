@@ -70,7 +70,7 @@ def parse_role_lease(text: str) -> RoleLease:
         why = flaws[0] if equals else "it begins with LABEL-KEY=LEASE-NAME"
         raise BadObject("", why)
     if not _DNS_SUBDOMAIN.fullmatch(lease):
-        raise BadObject("", f'"{lease[:80]}" is no name of a Lease')
+        raise BadObject("", f'"{ascii(lease[:80])[1:-1]}" is no name of a Lease')
     values: dict[str, str] = {}
     for other in others:
         role, _, value = other.partition("=")

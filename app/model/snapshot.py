@@ -29,7 +29,7 @@ from app.model.limits import (
     read_limit_range,
     read_node,
 )
-from app.model.pod_roles import NO_ROLES, Roles, RoleSources, names_lease, role_change, role_leases
+from app.model.pod_roles import NO_ROLES, Roles, RoleSources, names_lease, role_change
 from app.model.pods import Pod, read_pod
 from app.model.role_leases import LeaseStanding, first_standing
 from app.model.scalers import (
@@ -100,9 +100,8 @@ class NamespaceView:
 
     def pods_by_lease(self, lease: str) -> Iterator[Pod]:
         """Yield the pods whose roles a Lease decides about."""
-        for pod in self.pods.values() if self.roles.by_target else ():
-            if any(one.lease == lease for one in role_leases(pod, self.roles, self.workloads)):
-                yield pod
+        for name in sorted(self.roles.pods.get(lease, ())):
+            yield self.pods[name]
 
 
 EMPTY_VIEW = NamespaceView()

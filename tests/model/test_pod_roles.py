@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from app.model.fields import Json
-from app.model.pod_roles import NO_ROLES, as_acting, created_labels, given_labels
+from app.model.pod_roles import (
+    NO_ROLES,
+    Roles,
+    RoleSources,
+    as_acting,
+    created_labels,
+    given_labels,
+    role_change,
+)
 from app.model.pods import Pod
-from app.model.role_leaders import Leader, RoleProblem, leader_of
+from app.model.role_leaders import Leader, RoleProblem, leader_of, named, renamed
 from app.model.role_leases import LeaseStanding, LeaseState, RoleLease
 from app.model.snapshot import Collection, Replacement, Snapshot
 from tests import make
@@ -24,11 +33,17 @@ HOST_NETWORK = {"hostNetwork": True, "nodeName": "node-1"}
 
 
 def lead(
-    identity: str, *pods: Pod, before: Leader | None = None, others: Sequence[Pod] = ()
+    identity: str,
+    *pods: Pod,
+    before: Leader | None = None,
+    others: Sequence[Pod] = (),
+    workloads: Sequence[str] = (),
 ) -> Leader:
     """Return who leads when a Lease is held; the others are of another workload."""
     standing = LeaseStanding(LeaseState.HELD, identity, make.NOW)
-    return leader_of(standing, [*others, *pods], lambda pod: pod in pods, before)
+    all_of_them = {one.name: one for one in (*others, *pods)}
+    found = named(identity, renamed({}, (), all_of_them.values()), all_of_them, workloads)
+    return leader_of(standing, found, [one.name for one in pods], before)
 
 
 def pod(name: str = "web-0", spec: Mapping[str, object] | None = None, uid: str = "") -> Pod:
@@ -105,6 +120,31 @@ def test_pods_of_other_workloads(identity: str, ours: Pod, leader: str, message:
     assert (found.pod, found.message) == (leader, message)
 
 
+@cases(
+    "identity leader",
+    {
+        "a pod of it that is gone": ("web-1-0_a", ""),
+        "whatever its name goes on with": ("web-1-external", ""),
+        "another separator": ("web-1_a", "web-1"),
+        "its host's full name": ("web-1.web.shop.svc", "web-1"),
+        "a shorter name": ("web-1", "web-1"),
+        "another pod of ours": ("web-10-external", "web-10"),
+    },
+)
+def test_a_workload_has_the_name_of_a_pod(identity: str, leader: str) -> None:
+    """Behind the name of a workload and a hyphen comes a pod of it, not a suffix of ours."""
+    found = lead(identity, pod("web-1"), pod("web-10"), workloads=["web", "web-1"])
+    assert found.pod == leader
+    assert found.problem is (None if leader else RoleProblem.NO_POD_MATCHES)
+
+
+def test_a_pod_is_found_behind_the_name_of_its_workload() -> None:
+    """The pod itself is named by more than its workload is."""
+    names = ["web-1", "web-1-0", "web-1-db"]
+    assert lead("web-1-0_a", pod("web-1"), pod("web-1-0"), workloads=names[:1]).pod == "web-1-0"
+    assert lead("web-1-db-x1_a", pod("web-1"), workloads=names).pod == ""
+
+
 def test_long_identities_are_cut() -> None:
     """An identity may be of any length, a sentence may not."""
     assert len(lead("y" * 5000).message) < 200
@@ -166,7 +206,7 @@ def test_what_led_before_counts_for_its_own_identity() -> None:
 )
 def test_states(standing: LeaseStanding, leader: Leader) -> None:
     """A Lease without a holder has no leader; what cannot be known has a reason."""
-    assert leader_of(standing, [pod()], lambda _pod: True) == leader
+    assert leader_of(standing, [pod()], ["web-0"]) == leader
 
 
 @given(
@@ -253,6 +293,16 @@ def test_a_change_of_hands() -> None:
     after = before.changed([make.change(make.lease_json("web-1_9"))])
     assert roles(after) == {"web-0": "follower", "web-1": "leader", "web-2": "follower"}
     assert [given_labels(one) for one in after.of("default").pods.values()] == [make.LABELS] * 3
+
+
+def test_a_lease_that_gets_unstable() -> None:
+    """All pods have other labels by the same leader, and the same again when it is quiet."""
+    found = make.snapshot(*vpas(), *pods())
+    held = LeaseStanding(LeaseState.HELD, "web-0")
+    for is_unstable in (False, True, False):
+        found = found.changed([leased(replace(held, is_unstable=is_unstable))])
+        assert roles(found) == (dict.fromkeys(LEADS, "leader") if is_unstable else LEADS)
+        assert (problem(found) is not None) is is_unstable
 
 
 def test_a_pod_that_changes_keeps_its_role() -> None:
@@ -553,6 +603,29 @@ def test_created_pods(
     assert created_labels(labels, [RoleLease("role", "web")], leases) == expected
 
 
+PODS: Mapping[str, Mapping[str, object]] = {
+    "": {},
+    "first": {"metadata": {"uid": "first"}},
+    "second": {"metadata": {"uid": "second"}},
+    "changed": {"metadata": {"uid": "first", "resourceVersion": "2"}},
+    "on a host's network": {"spec": HOST_NETWORK},
+    "over": {"status": {"phase": "Failed"}},
+    "of a ReplicaSet": {"owner": "ReplicaSet/rs"},
+    "of another": {"owner": "StatefulSet/else"},
+    "with a label": {"labels": {**make.LABELS, "role": "witness"}},
+}
+WORKLOADS: Mapping[str, str | None] = {"": None, "ours": "StatefulSet/web", "alone": None}
+IDENTITIES = [
+    "",
+    "web-0",
+    "web-0!",
+    f"web-0_{UUID}",
+    "web-1_x",
+    "web-1-0_x",
+    "web-2-x",
+    f"node-1_{UUID}",
+]
+
 EVENTS = st.lists(
     st.one_of(
         st.tuples(st.just("pod"), st.integers(0, 3), st.sampled_from(["a", "b", ""])),
@@ -565,20 +638,11 @@ EVENTS = st.lists(
 
 @given(EVENTS)
 def test_at_most_one_leader(events: list[tuple[str, int, str]]) -> None:
-    """In any order of events at most one pod leads by a Lease, and only that has its label.
-
-    What is worked out again with each event is the same as if all were.
-    """
+    """In any order of events at most one pod leads by a Lease, and only that has its label."""
     found = Snapshot()
     for kind, index, value in events:
-        known = found.of("default").roles.leaders
         found = found.changed([_event(kind, index, value)])
         view = found.of("default")
-        assert view.roles.leaders == {
-            name: leader_of(view.leases[name], view.pods.values(), lambda _: True, known.get(name))
-            for asked in view.roles.by_target.values()
-            for name in {one.lease for one in asked} & view.leases.keys()
-        }
         for lease in ("web", "x"):
             leads = [
                 one.name
@@ -590,8 +654,123 @@ def test_at_most_one_leader(events: list[tuple[str, int, str]]) -> None:
             assert (one.labels.get("role") == "leader") == any(role.leads for role in one.roles)
 
 
+@cases(
+    "before now identity expected",
+    {
+        "replaced under its name in one batch": (
+            {"metadata": {"uid": "old"}},
+            {"metadata": {"uid": "new"}},
+            f"web-0_{UUID}",
+            "follower",
+        ),
+        "adopted by the workload": ({"owner": "StatefulSet/else"}, {}, "web-0", "leader"),
+        "not over any more": ({"status": {"phase": "Failed"}}, {}, "web-0", "leader"),
+    },
+)
+def test_a_pod_that_becomes_another(
+    before: Mapping[str, object], now: Mapping[str, object], identity: str, expected: str | None
+) -> None:
+    """Who leads is worked out again when the pod of the holder's name is not what it was."""
+    first, second = (make.pod_json(name="web-0", **one) for one in (before, now))  # type: ignore[arg-type]
+    found = make.snapshot(*vpas(), first).changed(
+        [leased(LeaseStanding(LeaseState.HELD, identity))]
+    )
+    assert roles(found.changed([make.change(second)])) == {"web-0": expected}
+
+
+def test_the_pod_that_is_not_over_leads() -> None:
+    """Of two pods of one host's name the one leads that runs when the other has failed."""
+    on_host = [make.pod_json(name=f"web-{at}", spec=HOST_NETWORK) for at in range(2)]
+    found = make.snapshot(*vpas(), *on_host, make.lease_json(f"node-1_{UUID}"))
+    assert (problem(found) or ("",))[0] == RoleProblem.AMBIGUOUS
+    over = make.pod_json(name="web-0", spec=HOST_NETWORK, status={"phase": "Failed"})
+    assert roles(found.changed([make.change(over)]))["web-1"] == "leader"
+
+
+def test_a_workload_that_comes_takes_its_name() -> None:
+    """A workload whose name a pod has makes the holder a pod of it, and again none if it goes."""
+    found = make.snapshot(*vpas(), *pods(2))
+    found = found.changed([leased(LeaseStanding(LeaseState.HELD, "web-1-0_x"))])
+    come = make.change(make.workload_json("StatefulSet/web-1"))
+    assert roles(found)["web-1"] == "leader"
+    found = found.changed([come])
+    assert roles(found)["web-1"] is None
+    assert problem(found) == (
+        "NoPodMatches",
+        "Lease default/web is held by web-1-0_x, which names no pod of the workload",
+    )
+    assert roles(found.changed([come._replace(value=None)]))["web-1"] == "leader"
+
+
+def test_owners_above_each_other() -> None:
+    """A target may be ten controllers above its pods, and no more."""
+    chain = [
+        make.workload_json(f"ReplicaSet/r{at}", owner=f"ReplicaSet/r{at + 1}") for at in range(12)
+    ]
+    lowest = {9: "leader", 10: None}
+    for height, expected in lowest.items():
+        target = f"ReplicaSet/r{height}"
+        vpa = make.vpa_json(target=target, selector=LEADER, annotations=ROLE)
+        found = make.snapshot(vpa, *chain, make.pod_json(name="web-0", owner="ReplicaSet/r0"))
+        assert roles(found.changed([leased(HELD)])) == {"web-0": expected}
+
+
+def test_a_pod_without_a_uid_does_not_lead_when_none_does() -> None:
+    """What has no identity is not the same as a Lease without a holder."""
+    found = make.snapshot(*vpas(), make.pod_json(name="web-0", metadata={"uid": ""}))
+    found = found.changed([leased(LeaseStanding(LeaseState.VACANT))])
+    assert roles(found) == {"web-0": "follower"}
+    assert not found.of("default").pods["web-0"].roles[0].leads
+
+
+CHANGES = st.lists(
+    st.one_of(
+        st.tuples(st.just("any pod"), st.integers(0, 3), st.sampled_from(sorted(PODS))),
+        st.tuples(st.just("workload"), st.integers(0, 2), st.sampled_from(sorted(WORKLOADS))),
+        st.tuples(st.just("identity"), st.integers(0, 1), st.sampled_from(IDENTITIES)),
+        st.tuples(st.just("vpa"), st.integers(0, 1), st.sampled_from(["role=web", "role=x", "?"])),
+    ),
+    min_size=3,
+    max_size=30,
+)
+
+
+@settings(max_examples=300)
+@given(CHANGES, st.integers(1, 4))
+def test_each_change_comes_to_what_all_of_it_comes_to(
+    events: list[tuple[str, int, str]], size: int
+) -> None:
+    """What is worked out again with some changes is the same as if everything was."""
+    found = make.snapshot(*vpas(), *pods(), make.lease_json())
+    for first in range(0, len(events), size):
+        known = found.of("default").roles.leaders
+        found = found.changed([_event(*one) for one in events[first : first + size]])
+        view = found.of("default")
+        now = RoleSources(view.vpas, view.leases, view.workloads, view.pods)
+        whole = role_change(Roles(leaders=known), RoleSources({}, {}, {}, {}), now, list(view.pods))
+        if view.roles is NO_ROLES:
+            assert not any(one.roles for one in view.pods.values())
+        else:
+            assert whole == (view.roles, {}, {})
+
+
 def _event(kind: str, index: int, value: str) -> Replacement:
     match kind:
+        case "any pod" if value:
+            pod = make.pod_json(name=f"web-{index}", **PODS[value])  # type: ignore[arg-type]
+            return make.change(pod)
+        case "any pod":
+            return Replacement(Collection.PODS, "default", f"web-{index}", None)
+        case "workload":
+            name = ("ReplicaSet/rs", "StatefulSet/web-1", "Job/web-2")[index]
+            made = make.workload_json(name, owner=WORKLOADS[value])
+            change = make.change(made)
+            return change if value else change._replace(value=None)
+        case "identity":
+            is_unstable = value.endswith("!")
+            holder = value.removesuffix("!")
+            lease = LeaseStanding(LeaseState.HELD, holder, None, is_unstable) if value else None
+            return Replacement(Collection.LEASES, "default", ("web", "x")[index], lease)
         case "pod" if value:
             return make.change(
                 make.pod_json(name=f"web-{index}", metadata={"uid": value + str(index)})

@@ -92,6 +92,7 @@ def test_annotations(text: str, found: RoleLease) -> None:
         "a bad key": ("my role=web", "a label's name has 1 to 63"),
         "capitals in the Lease": ("role=Web", '"Web" is no name of a Lease'),
         "a Lease of another namespace": ("role=shop/web", '"shop/web" is no name'),
+        "what a terminal obeys": ("role=\x1b[2J\n", r'"\\x1b\[2J\\n" is no name'),
         "a Lease too long": (f"r={'a' * 254}", "is no name of a Lease"),
         "an unknown part": ("role=web;master=a", "after a semicolon comes leader=VALUE"),
         "a semicolon at the end": ("role=web;", "after a semicolon comes leader=VALUE"),
