@@ -3,7 +3,8 @@
 Run with `python -m bench.backtest`, or with numbers of containers, days and settings for one size
 alone, e.g. `python -m bench.backtest 2000 14 12`. Every setting has a half-life of its own, which
 is the most work; each workload has two pods of one container. Half and all of the containers, and
-half and all of the settings, show whether time grows in proportion.
+half and all of the settings, show whether time grows in proportion. `ranged` behind three numbers
+puts a LimitRange into the namespace, which is measured as well.
 """
 
 from __future__ import annotations
@@ -20,7 +21,9 @@ import numpy as np
 from app.backtest.core.settings import Given, Setting
 from app.backtest.core.walk import walked
 from app.backtest.recording import RecordedContainer, Recording
+from app.model.limits import combined_limits
 from app.recommender.core.rules import AggregationRules, RecommenderRules, ResourceRules
+from tests import make
 
 CONTAINERS, DAYS, SETTINGS = 2_000, 14, 12
 STEP = 300
@@ -66,15 +69,16 @@ def settings(count: int) -> list[Setting]:
     return found
 
 
-def measure(containers: int, days: int, count: int) -> float:
+def measure(containers: int, days: int, count: int, given: Given) -> float:
     """Print what one back-test takes; return its seconds of CPU."""
     told = recorded(containers, days)
     began, spent = time.monotonic(), time.process_time()
-    walked(told, settings(count), Given(), lambda _share: None)
+    walked(told, settings(count), given, lambda _share: None)
     seconds, spent = time.monotonic() - began, time.process_time() - spent
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     print(
-        f"{containers:,} containers, {days} days, {count} settings: {seconds:.1f} s, "
+        f"{containers:,} containers, {days} days, {count} settings"
+        f"{', a LimitRange' * bool(given.limits)}: {seconds:.1f} s, "
         f"{spent:.1f} s of CPU, {peak:,.0f} MB at its highest, recording included",
         flush=True,
     )
@@ -83,23 +87,28 @@ def measure(containers: int, days: int, count: int) -> float:
 
 def main() -> None:
     """Measure one size, or several, each in a process of its own."""
-    if len(sys.argv) == 4:
-        print(measure(*map(int, sys.argv[1:])))
+    if len(sys.argv) > 3:
+        containers, days, count = map(int, sys.argv[1:4])
+        limits = {"shop": combined_limits([make.limit_range(most={"cpu": "2", "memory": "2Gi"})])}
+        given = Given(limits=limits) if sys.argv[4:] == ["ranged"] else Given()
+        print(measure(containers, days, count, given))
         return
     spent = {}
     for size in (
         (CONTAINERS, DAYS, SETTINGS),
         (CONTAINERS // 2, DAYS, SETTINGS),
         (CONTAINERS, DAYS, SETTINGS // 2),
+        (CONTAINERS, DAYS, SETTINGS, "ranged"),
     ):
         words = [sys.executable, "-m", "bench.backtest", *map(str, size)]
         done = subprocess.run(words, check=True, capture_output=True, text=True)
         told, seconds = done.stdout.splitlines()
         print(told, flush=True)
         spent[size] = float(seconds)
-    whole, fewer, less = spent.values()
+    whole, fewer, less, ranged = spent.values()
     print(f"twice the containers take {whole / fewer:.2f} times as long")
     print(f"twice the settings take {whole / less:.2f} times as long")
+    print(f"with a LimitRange it takes {ranged / whole:.2f} times as long")
     print(f"wanted: at most {MOST_SECONDS} s and {MOST_MEGABYTES:,} MB")
 
 

@@ -68,6 +68,7 @@ def test_a_pod_stays_for_a_while() -> None:
         "no limit": ({"cpu": 0.98, "cpu_limit": 0.0, "memory": 1e8}, False),
         "throttled": ({"cpu": 0.5, "throttled": 0.0101}, True),
         "hardly throttled": ({"cpu": 0.5, "throttled": 0.0099}, False),
+        "a little below 97%": ({"cpu": 0.969, "cpu_limit": 1.0}, False),
         "killed": ({"memory": 5e7, "oom_kills": 1.0}, True),
         "nothing known": ({"cpu_limit": 1.0}, False),
     },

@@ -196,6 +196,32 @@ def test_sizes_are_those_of_sizing(given: Given, requests: object, limits: objec
     assert applied(given) == (requests, limits)
 
 
+@pytest.mark.parametrize("hours", [1, 20])
+def test_what_is_held_asks_for_no_update(hours: int) -> None:
+    """A resource that replicas are scaled by is far from its target, and no pod is changed."""
+    found = updating(given=held("cpu"), names=("app",))
+    has = np.array([[0.1, 100.0 * MI]])
+    found.take(np.array([0]), has, 2 * has, nanoseconds(BEGIN))
+    as_it_is = [100 * MI * 1000] * 3
+    recommended = amounts([[400, 300, 500], as_it_is])
+    found.publish(0, recommended)
+    found.publish_memory(0, recommended)
+    found.update(0, np.ones(1, dtype=np.bool_), nanoseconds(BEGIN + timedelta(hours=hours)))
+    assert found.resizes.sum() == 0
+
+
+def test_what_is_held_asks_for_nothing_after_a_kill() -> None:
+    """Nor if memory is held and recommended again at once."""
+    found = updating(given=held("memory"), names=("app",))
+    has = np.array([[0.1, 100.0 * MI]])
+    found.take(np.array([0]), has, 2 * has, nanoseconds(BEGIN))
+    memory = [400 * MI * 1000, 300 * MI * 1000, 500 * MI * 1000]
+    found.publish_memory(0, amounts([[100, 100, 100], memory]))
+    later_ns = nanoseconds(BEGIN + timedelta(minutes=5))
+    found.update(0, np.ones(1, dtype=np.bool_), later_ns, Killed(np.array([0]), np.array([0])))
+    assert found.resizes.sum() == 0
+
+
 def test_what_owners_change() -> None:
     """A pod whose limit is raised keeps what it was given; the new ratio holds for its limit."""
     found = updating(names=("app",))

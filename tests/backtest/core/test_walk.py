@@ -34,11 +34,11 @@ SHORT = AggregationRules(
 MI = 2**20
 
 
-def alone(dice: Random, days: int) -> Recording:
+def alone(dice: Random, days: int, step: int) -> Recording:
     """Return what one container used that has limits, is killed sometimes, leaps and grows."""
-    count = days * 96
+    count = days * 86_400 // step
     found = recording((WEB,), count=count)
-    found = replace(found, step=900)
+    found = replace(found, step=step)
     request = dice.randint(200, 900) * 2**20
     growth = np.linspace(1, dice.uniform(0.5, 3), count)
     for at in range(count):
@@ -67,7 +67,7 @@ def scores_of(
 @pytest.mark.parametrize("seed", range(5))
 def test_scores_are_those_of_a_plain_reference(seed: int, mode: str) -> None:
     """Slack, over-use, kills, resizes and evictions of one container, counted in plain loops."""
-    told = alone(Random(seed), days=5)
+    told = alone(Random(seed), days=5, step=300 if seed % 2 else 900)
     setting = replace(USUAL, mode=UpdateMode(mode))
     scores = scores_of(told, [setting], ONE_REPLICA)
     found = scores.of(1).sum(axis=0)
@@ -157,6 +157,22 @@ def test_requests_that_are_never_known() -> None:
     assert scores.of(1)[:, Measure.CPU_STEPS].sum() == 576
     assert scores.of(1)[:, Measure.MEMORY_SLACK].sum() > 0
     assert len(together([scores]).days) == 2
+
+
+@cases("apart early", {"five minutes": (1, 1), "a quarter of an hour": (3, 0)})
+def test_a_second_kill_is_early(apart: int, early: int) -> None:
+    """Within ten minutes of the one before it, the pod is changed though it is in its bounds."""
+    rows = (WEB, WEB._replace(pod="web-2"))
+    told = recording(rows, count=6 * 288, cpu=0.1, cpu_request=0.115, memory_request=365 * MI)
+    told.memory[:], told.memory_limit[:] = 300 * MI, 500 * MI
+    for name in MEASURES:
+        told.measured(name)[1, :1460] = np.nan  # it is younger than half a day
+    told.oom_kills[1, [1500, 1500 + apart]] = 1
+    resizes = []
+    for until in (1500, 1506):
+        part = told.part(0, until)
+        resizes.append(scores_of(part, [USUAL], ONE_REPLICA).of(1)[:, Measure.RESIZES].sum())
+    assert resizes[1] - resizes[0] == early
 
 
 def test_an_outage_is_a_gap() -> None:
