@@ -208,14 +208,23 @@ class PieceReader:
         for row, pair in enumerate(pairs):
             if pair in restarts:
                 found.restarts[row] = np.rint(rises(restarts[pair]))
-                was_killed = last.get(pair, nothing)[1:] == 1
-                found.oom_kills[row] = found.restarts[row] * was_killed
+                found.oom_kills[row] = _kills(found.restarts[row], last.get(pair, nothing) == 1)
                 if np.nanmax(restarts[pair], initial=0) == 0:  # it is not started again
                     found.oom_kills[row] += rises(np.nan_to_num(ended.get(pair, nothing)))
             if pair in events:
                 seen = np.floor(events[pair][1:] + _ROUNDING)  # `increase` is never too low
                 found.oom_kills[row] = np.fmax(found.oom_kills[row], seen)
         np.minimum(found.oom_kills, MOST["oom_kills"], out=found.oom_kills)
+
+
+def _kills(restarts: NDArray[np.float32], was_killed: NDArray[np.bool_]) -> NDArray[np.float32]:
+    """Return how many restarts followed an OOM kill.
+
+    Only the reason of the last one in a step is told; if that of the one before the step is the
+    same, so are those between.
+    """
+    before, now = was_killed[:-1], was_killed[1:]
+    return np.where(before, restarts, np.minimum(restarts, 1)) * now
 
 
 def rises(totals: _Values) -> _Values:

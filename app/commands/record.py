@@ -209,6 +209,11 @@ def _notes(recording: Recording, read: RecordedPieces) -> Iterator[str]:
         yield f"there is no usage before {begin}"
     for what, share in unknown_shares(recording):
         yield f"{what} is not known for {share:.1%} of the time in which containers ran"
+    limited = (recording.cpu_limit > 0).any(axis=1)
+    unseen = limited & np.isnan(recording.throttled).all(axis=1)
+    if number := int(unseen.sum()):
+        whose = f"{number} of {_counted(int(limited.sum()), 'container')} with a CPU limit"
+        yield f"how often their limit held CPU back is not known of {whose}"
     if strange := sum(not row.owner_kind for row in recording.rows):
         yield f"{_counted(strange, 'container')} of {len(recording.rows)} under unknown owner"
     if read.flaws.series or read.flaws.points:

@@ -142,6 +142,29 @@ def test_kills_and_restarts(server: PrometheusServer, tmp_path: Path) -> None:
     assert {at: n for at, n in enumerate(found.oom_kills[1].tolist()) if n} == {20: 1.0}
 
 
+def test_restarts_for_several_reasons(server: PrometheusServer, tmp_path: Path) -> None:
+    """Only the last of some restarts has a reason, which those before need not share."""
+
+    def totals(time: float) -> float:
+        return 5.0 * (column(time) >= 10) + 3.0 * (column(time) >= 20) + (column(time) >= 30)
+
+    killed = Load("a", restarts=totals, was_killed=lambda time: float(10 <= column(time) < 30))
+    server.otherwise = Fleet([killed])
+    found = Recorded(server, tmp_path).recording
+    assert {at: n for at, n in enumerate(found.restarts[0].tolist()) if n} == {10: 5, 20: 3, 30: 1}
+    assert {at: n for at, n in enumerate(found.oom_kills[0].tolist()) if n} == {10: 1, 20: 3}
+
+
+def test_throttling_that_is_not_known(server: PrometheusServer, tmp_path: Path) -> None:
+    """Where nothing tells how often a CPU limit held back, it is said of how many."""
+    limits = {"cpu": 2.0}
+    seen = Load("b", limits=limits, throttled=lambda _time: 0.0)
+    server.otherwise = Fleet([Load("a", limits=limits), seen, Load("c")])
+    notes = Recorded(server, tmp_path).notes
+    said = "how often their limit held CPU back is not known of 1 of 2 containers with a CPU limit"
+    assert said in notes
+
+
 def test_gaps(server: PrometheusServer, tmp_path: Path) -> None:
     """What was not scraped is not known, nor what a container of a pod that waits requests."""
 
