@@ -108,7 +108,8 @@ def _pod_head(item: Json) -> Iterator[Line]:
         yield line(f"sized by VPA {item['vpa']} in mode {item['mode']}{why}")
         return
     if vpa is None:
-        yield line(creation["message"], Tone.CAREFUL)
+        told = next(iter(item.get("updater", ())), creation)  # of the running pod, if it is known
+        yield line(told["message"], Tone.CAREFUL)
         return
     yield line(f"sized by VPA {vpa['name']} in mode {vpa['mode']}: {vpa['why']}")
     for weaker in vpa.get("weaker", ()):

@@ -431,6 +431,7 @@ def test_nobody_knows_who_leads(tmp_path: Path, leases: list[Json], why: str) ->
     """Of a pod of which nobody knows whether it leads, the reason is the Lease."""
     told = text(found(tmp_path, by_lease(*leases), "pod/web-1"))
     sentence = f"it is not known which pod leads: Lease default/web {why}"
+    assert f"\n  of StatefulSet/web\n  {sentence}\n" in told
     assert f"now: leaves it as it is (RoleUnknown): {sentence}" in told
     assert "What helps: see whether the Lease that the annotation plumbline/role-lease" in told
     assert f"warning: {sentence}" in text(found(tmp_path, by_lease(*leases), "vpa/web"))
