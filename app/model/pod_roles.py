@@ -343,7 +343,7 @@ def _role(
     else:
         why = f"{lease} is not held"
     seen = standing.seen_since or standing.since
-    return PodRole(asked, value, leads, f"{value}, because {why}", seen)
+    return PodRole(asked, value, leads, f"{value}, because {why}", seen, standing.since)
 
 
 def role_problem(

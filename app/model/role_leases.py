@@ -50,6 +50,7 @@ class PodRole(NamedTuple):
     leads: bool
     why: str
     since: datetime | None  # the Lease was seen to change hands, or seen first
+    acquired: datetime | None = None  # by its holder, as far as it is known
 
     @property
     def key(self) -> str:

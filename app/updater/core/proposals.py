@@ -159,7 +159,8 @@ class PodContext:
     @property
     def leads_since(self) -> datetime | None:
         """Since when the pod leads by a Lease, None if it does not, or nobody knows."""
-        return max((one.since for one in self.pod.roles if one.since and one.leads), default=None)
+        found = [one.acquired for one in self.pod.roles if one.acquired and one.leads]
+        return max(found, default=None)
 
     @property
     def settles_until(self) -> datetime | None:

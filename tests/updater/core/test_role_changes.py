@@ -72,9 +72,10 @@ def leased(
     state: LeaseState = LeaseState.HELD,
     *,
     is_unstable: bool = False,
+    seen: datetime | None = None,
 ) -> Replacement:
     """Return the change of the Lease."""
-    found = LeaseStanding(state, holder, since, is_unstable)
+    found = LeaseStanding(state, holder, since, is_unstable, seen_since=seen)
     return Replacement(Collection.LEASES, "default", "web", found)
 
 
@@ -237,7 +238,7 @@ def within_bounds(
         recommended(f"{target} 50m/50Mi 99/800Mi")
     ]
     whole = make.snapshot(*pods, leader, follower, make.workload_json(replicas=len(pods)))
-    whole = whole.changed([leased(since=since)])
+    whole = whole.changed([leased(since=since, seen=NOW)])
     return Scene(pods, whole=whole, rules=UNPROVEN, memory=memory or Memory())
 
 
