@@ -101,13 +101,19 @@ def test_dry_runs_resize_nothing() -> None:
 
 
 def test_what_fails_is_tried_again() -> None:
-    """A call that fails is repeated, and left to the rounds when it goes on failing."""
+    """A call that fails is repeated before the next round, and otherwise left to the rounds."""
     stage = staged()
+    rounds = stage.parts.updater.alive_at
     error = Unavailable("no answer")
-    stage.faults.order(Fault(error, "patch", PODS, subresource="resize", times=2))
+    stage.faults.order(Fault(error, "patch", PODS, subresource="resize", times=1))
     held(stage, "web-1")
-    stage.run(4 * MINUTE)
+    stage.run(20)
+    assert stage.parts.updater.alive_at == rounds
     assert requests(stage) == [BIG, BIG, SMALL]
+    stage.faults.order(Fault(error, "patch", PODS, subresource="resize", times=5))
+    held(stage, "web-2")
+    stage.run(8 * MINUTE)
+    assert requests(stage) == [BIG, BIG, BIG]
 
 
 def test_a_standby_leaves_it_to_the_leader() -> None:
