@@ -324,6 +324,14 @@ def test_next_change(history: LeaseHistory, seconds: float, due: float | None) -
     assert next_change(history, make.NOW + seconds * SECOND) == expected
 
 
+def test_a_clock_that_goes_back_changes_no_order() -> None:
+    """What was seen later counts as later, whatever the clock says of it."""
+    history = folded((0, held()), (100, held("web-1")), (40, held("web-2")))
+    assert (history.since, history.seen_at) == (make.NOW + 100 * SECOND,) * 2
+    gone = folded((0, held()), (100, None))
+    assert at(gone, 100) == at(gone, 10) == (LeaseState.MISSING, "")
+
+
 # --- changes of hands
 
 
