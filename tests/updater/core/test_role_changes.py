@@ -228,6 +228,20 @@ def test_a_change_of_hands_is_assessed_again() -> None:
     ]
 
 
+def test_who_begins_to_lead_under_the_same_vpa_is_assessed_again() -> None:
+    """While all pods are sized as leaders the one that leads is known by its role alone."""
+    pods = (pod(requests="900m/900Mi"), *BIG)
+    before = world(*pods, lease=leased(is_unstable=True))
+    first = plan(before, UNPROVEN, ALL_GATES, Memory(), NOW)
+    after = before.changed([leased("web-1", NOW, is_unstable=True)])
+    again = plan(after, UNPROVEN, ALL_GATES, Memory(), NOW, PlanOptions(before=first))
+    assert {one.reason for one in again.decisions} == {Reason.NO_CHANGE}
+    assert [one.role for one in again.decisions if "is held by" in one.role] == [
+        "leader, because Lease default/web is held by web-1 since 2026-01-05 10:00"
+    ]
+    assert [one.pod for one in again.decisions if "is held by" in one.role] == ["web-1"]
+
+
 def within_bounds(
     target: str = "400m/100Mi", since: datetime = NOW - MINUTE, memory: Memory | None = None
 ) -> Scene:

@@ -13,6 +13,7 @@ import pytest
 
 from app.model.fields import Json
 from app.model.pods import updates_annotation
+from app.model.role_leases import PodRole, RoleLease
 from app.model.snapshot import Collection, Replacement
 from app.model.vpa import Vpa, read_vpa
 from app.model.workloads import Workload
@@ -48,6 +49,7 @@ LEADER, FOLLOWER = make.LABELS | {"role": "leader"}, make.LABELS | {"role": "fol
 NO_ROLE = make.LABELS
 OF_FOLLOWERS = make.workload(labels=FOLLOWER)
 OF_ANY = make.workload(labels=NO_ROLE)
+OF_LEADERS = make.workload(labels=LEADER)
 
 
 def created_by(vpa: str) -> dict[str, str]:
@@ -142,6 +144,24 @@ def test_role_of(
     """A pod has acquired its role if a replacement would be of another VPA, or of none."""
     pod = make.pod(labels=labels, annotations=annotations)
     assert role_of(pod, vpa, owner, (LEADERS, FOLLOWERS, EVERY)) is expected
+
+
+@cases(
+    "leads vpa owner expected",
+    {
+        "it leads": (True, LEADERS, OF_ANY, Role.HELD),
+        "it follows, as a replacement does": (False, FOLLOWERS, OF_ANY, Role.ORIGINAL),
+        "it leads, and the template makes leaders": (True, LEADERS, OF_LEADERS, Role.ORIGINAL),
+        "a template that is not known: it leads": (True, LEADERS, rollout(3), Role.HELD),
+        "a template that is not known: it follows": (False, FOLLOWERS, rollout(3), Role.ORIGINAL),
+    },
+)
+def test_roles_by_a_lease(leads: bool, vpa: Vpa, owner: Workload, expected: Role) -> None:
+    """A replacement follows by the Lease, unless its template gives it the label."""
+    value = "leader" if leads else "follower"
+    role = PodRole(RoleLease("role", "web"), value, leads, "", None)
+    pod = replace(make.pod(labels={**NO_ROLE, "role": value}), roles=(role,))
+    assert role_of(pod, vpa, owner, (LEADERS, FOLLOWERS)) is expected
 
 
 # --- what is decided
