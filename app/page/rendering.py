@@ -24,6 +24,7 @@ from app.model.times import rfc3339
 from app.page.core.bars import bar_html
 from app.page.core.charts import Drawing, chart_html
 from app.page.core.rows import ResourceTotals
+from app.page.core.visible import visible
 from app.updater.core.decisions import Action
 
 NOTHING: Final = "–"
@@ -61,6 +62,7 @@ class Templates:
             loader=PackageLoader("app.page"),
             autoescape=True,
             undefined=StrictUndefined,
+            finalize=_shown,
             trim_blocks=True,
             lstrip_blocks=True,
         )
@@ -70,7 +72,9 @@ class Templates:
             bar=bar,
             chart=chart_html,
             doing=doing,
+            clock=clock,
             exact=exact,
+            figure=figure,
             moment=rfc3339,
             part=part,
             percent=percent,
@@ -79,6 +83,7 @@ class Templates:
             since=since,
             tone=tone,
             whole=whole,
+            words=words,
             yaml=as_yaml,
         )
         self._environment.globals.update(functions)
@@ -86,6 +91,18 @@ class Templates:
     def page(self, name: str, **values: object) -> bytes:
         """Return a page."""
         return self._environment.get_template(f"{name}.html").render(**values).encode()
+
+
+def _shown(value: object) -> object:
+    """Return what a template writes: text of others with nothing unseen in it."""
+    is_text = isinstance(value, str) and not hasattr(value, "__html__")
+    return visible(str(value)) if is_text else value
+
+
+def figure(count: int | None, resource: str) -> str:
+    """Write a headline: cores are called so, as nothing beside it tells what they are."""
+    told = whole(count, resource)
+    return f"{told} cores" if count and resource == CPU and told[-1].isdigit() else told
 
 
 def whole(count: int | None, resource: str) -> str:
@@ -139,6 +156,8 @@ def doing(action: str) -> str:
 def as_yaml(content: Json, comments: Sequence[str] = ()) -> str:
     """Write an object as YAML, below what is to be said about it."""
     text: str = yaml.safe_dump(content, sort_keys=False, allow_unicode=True, width=_WIDEST)
+    if visible(text) != text:  # what is unseen is written as its number, in quotes
+        text = yaml.safe_dump(content, sort_keys=False, width=_WIDEST)
     return "".join(f"# {' '.join(one.split())}\n" for one in comments) + text
 
 
@@ -147,9 +166,19 @@ def part(name: str) -> str:
     return quote(name, safe="")
 
 
+def words(text: str) -> str:
+    """Write a sentence of the updater; its arrow is not broken at the end of a line."""
+    return text.replace(" -> ", " → ")
+
+
 def since(moment: datetime | None, now: datetime) -> str:
     """Write how long ago something was."""
     return NOTHING if moment is None else span(now - moment)
+
+
+def clock(moment: datetime) -> str:
+    """Write a moment for people."""
+    return f"{moment:%Y-%m-%d %H:%M:%S} UTC"
 
 
 def ahead(moment: datetime, now: datetime) -> str:

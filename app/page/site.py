@@ -57,17 +57,32 @@ class Column:
     text: str
     sort: Sort | None = None
     is_number: bool = False
+    about: str = ""
+    order: str = "ascending"  # of the rows that are sorted by it
 
 
 COLUMNS: Final = (
     Column("Workload", Sort.NAME),
     Column("Mode"),
-    Column("Pods", Sort.PODS, is_number=True),
-    Column("CPU", Sort.CPU),
-    Column("Memory", Sort.MEMORY),
+    Column("Pods", Sort.PODS, is_number=True, order="descending"),
+    Column("CPU", Sort.CPU, about="all pods together: requested → target", order="descending"),
+    Column(
+        "Memory", Sort.MEMORY, about="all pods together: requested → target", order="descending"
+    ),
     Column("Status", Sort.STATUS),
-    Column("Confidence", Sort.CONFIDENCE, is_number=True),
-    Column("Age", Sort.AGE, is_number=True),
+    Column(
+        "Confidence",
+        Sort.CONFIDENCE,
+        is_number=True,
+        about="how much history the recommendation rests on; 100% is a day",
+    ),
+    Column(
+        "Age",
+        Sort.AGE,
+        is_number=True,
+        about="since the recommendation was kept up last",
+        order="descending",
+    ),
 )
 PLACES: Final = (
     PageLink("Fleet", "/"),

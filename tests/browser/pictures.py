@@ -1,7 +1,7 @@
 """Pictures of pages: read, and compared with those that the documentation shows.
 
 Strategy: letters look different on each machine, pages do not. A picture is made so small that
-letters are grey, and two pictures are as far apart as their greys on average.
+letters are grey, and two pictures are as far apart as many of these greys are.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ Pixels = NDArray[np.uint8]  # rows, columns, red green blue
 _SIGNATURE: Final = b"\x89PNG\r\n\x1a\n"
 _CHANNELS: Final = {2: 3, 6: 4}  # by colour type
 _CELL: Final = 20  # pixels
+_FAR: Final = 0.03  # of the way from black to white
 
 
 def read_png(png: bytes) -> Pixels:
@@ -72,11 +73,10 @@ def _from_neighbours(
     return np.array(line[channels:], np.uint8)
 
 
-def difference(one: Pixels, other: Pixels) -> float:
-    """Return how far two pictures of one size are apart: 0 if equal, 1 for black and white."""
-    greys = [_cells(one), _cells(other)]
-    assert greys[0].shape == greys[1].shape
-    return float(np.abs(greys[0] - greys[1]).mean() / 255)
+def apart(one: Pixels, other: Pixels) -> float:
+    """Return the share of cells in which two pictures of one size differ more than letters do."""
+    assert one.shape == other.shape
+    return float((np.abs(_cells(one) - _cells(other)) / 255 > _FAR).mean())
 
 
 def _cells(pixels: Pixels) -> NDArray[np.float64]:

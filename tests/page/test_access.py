@@ -21,6 +21,7 @@ from app.page.app import page_app
 from app.page.page_answers import local_path
 from app.page.pictures import Pictures
 from app.page.seen_namespaces import SeenNamespaces
+from app.page.sessions import Sessions
 from app.page.site import Site
 from app.ports import PODS, VPAS, Cluster, Resource
 from app.runtime.access import Caller, Guard
@@ -158,6 +159,7 @@ def test_a_session_is_ended_by_who_has_it() -> None:
         "an unknown token": ("nonsense", {}, 401),
         "no token": ("", {}, 401),
         "a form of another site": ("alice-token", {"sec-fetch-site": "cross-site"}, 403),
+        "of a service beside it": ("alice-token", {"sec-fetch-site": "same-site"}, 403),
         "of an older browser": ("alice-token", {"origin": "https://evil.example"}, 403),
         "of nowhere": ("alice-token", {"origin": "null"}, 403),
         "of our own": ("alice-token", {"origin": "https://localhost"}, 303),
@@ -411,6 +413,24 @@ def test_loopback_is_open_under_its_own_name() -> None:
     door = Door(OpenAccess())
     assert door.ask("/", url="http://127.0.0.1:8945").status_code == 200
     assert door.ask("/", url="http://evil.example:8945").status_code == 421
+
+
+def test_a_link_is_opened_under_our_own_name() -> None:
+    """Another site whose name leads here neither reads a page nor uses the link up."""
+    access = LinkAccess(SteppedClock().monotonic)
+    door = Door(access)
+    enter, evil = f"/enter/{access.token}", "http://evil.example:8945"
+    assert door.ask(enter, url=evil).status_code == 421
+    found = door.ask(enter, url="http://localhost:8945")
+    assert (found.status_code, "HttpOnly" in found.headers["set-cookie"]) == (303, True)
+    assert door.ask("/", url=evil).status_code == 421
+
+
+def test_sessions_are_bounded() -> None:
+    """The oldest ends when there are too many, whoever they are of."""
+    sessions = Sessions[int](SteppedClock().monotonic)
+    ids = [sessions.begin(number) for number in range(1001)]
+    assert [sessions.of(ids[0]), sessions.of(ids[1]), sessions.of(ids[-1])] == [None, 1, 1000]
 
 
 def test_two_links_of_one_machine() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import timedelta
+from importlib.resources import files
 
 import pytest
 
@@ -120,7 +121,9 @@ def test_names_are_text(name: str) -> None:
     found = pictures(*shop(make.running_json(pod), count=1))
     page = answer(found, f"{AT}/vpas/web").text
     assert "<script>alert" not in page
-    assert name.replace("<", "&lt;").replace(">", "&gt;") in page
+    shown = name.replace("<", "&lt;").replace(">", "&gt;").replace("\u202e", "\\u202e")
+    assert shown in page
+    assert "\u202e" not in page  # which would turn round what stands beside it
 
 
 def test_before_the_first_picture_there_is_none() -> None:
@@ -208,10 +211,37 @@ def test_a_vpa_with_a_mistake_waits_for_a_person() -> None:
     assert not any("mistake" in row.badges for row in before.fleet["default"].rows)
 
 
-def test_nothing_is_kept_by_others() -> None:
-    """What one viewer sees stays in no cache, of proxies nor of browsers."""
-    for path in ("/", "/fleet.json", "/namespaces/default/vpas/web", "/nowhere"):
-        assert answer(pictures(*shop()), path).headers["cache-control"] == "no-store"
+HEADERS = {
+    "cache-control": "no-store",
+    "content-security-policy": "default-src 'none'; style-src 'self'; script-src 'self'; "
+    "img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; "
+    "frame-ancestors 'none'",
+    "referrer-policy": "no-referrer",
+    "x-content-type-options": "nosniff",
+}
+
+
+@cases(
+    "path",
+    {
+        "the fleet": ("/",),
+        "JSON": ("/fleet.json",),
+        "a workload": ("/namespaces/default/vpas/web",),
+        "what is not there": ("/nowhere",),
+        "the script": ("/static/page.js",),
+        "the documentation": ("/docs/page",),
+    },
+)
+def test_browsers_are_told_to_be_strict(path: str) -> None:
+    """What one viewer sees stays in no cache, and nothing of another origin is let in or asked."""
+    found = answer(pictures(*shop()), path).headers
+    assert {name: found[name] for name in HEADERS} == HEADERS
+
+
+def test_the_script_is_short() -> None:
+    """All works without it, so there is little to read."""
+    script = files("app.page").joinpath("static", "page.js").read_text("utf-8")
+    assert len(script.splitlines()) <= 150
 
 
 def test_an_empty_fleet_says_what_to_do() -> None:

@@ -109,6 +109,19 @@ def test_what_helps_but_cannot_be_read_is_told() -> None:
     assert not found.pictures.latest.notes
 
 
+def test_silence_is_told() -> None:
+    """A cluster of which nothing was heard for minutes is not shown as if it were now."""
+    found = started()
+    found.source._watch.stale = _silent  # type: ignore[method-assign]
+    page = answer(found.look())
+    assert "not up to date" in page.text
+    assert "silent for more than 120 s" in page.text
+
+
+def _silent(longest_seconds: float) -> str:
+    return f"silent for more than {longest_seconds:.0f} s"
+
+
 def test_a_cluster_that_goes_away_leaves_its_last_picture() -> None:
     """The page says since when, and why."""
     found = started()

@@ -13,13 +13,14 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
-from html import escape
+from html import escape as escape_html
 from typing import Final
 
 import numpy as np
 
 from app.page.core.axes import Tick, amount_ticks, shown_amount, spread, time_ticks, top_of
 from app.page.core.usage_series import UsageSeries
+from app.page.core.visible import visible
 from app.recommender.core.histograms import Floats
 from app.recommender.core.moments import SECOND, moment
 
@@ -112,6 +113,11 @@ class Chart:
     marks: Sequence[Mark] = ()
     source: str = ""  # where usage comes from
     problem: str = ""  # why there is none, or not all of it
+
+
+def escape(text: str) -> str:
+    """Return a text of others as HTML."""
+    return escape_html(visible(text))
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,9 @@ from typing import Final
 
 import numpy as np
 
+from app.model.errors import BadObject
 from app.model.fields import Json
+from app.model.quantity import Quantity
 from app.model.text import cores, percent, size
 from app.model.vpa import Vpa
 from app.recommender.core.checkpoints import Checkpoint, StoredHistogram, decode
@@ -43,6 +45,7 @@ from app.recommender.core.rules import (
 
 _WORDS: Final = {"target": "target", "lowerBound": "lower bound", "upperBound": "upper bound"}
 _RULES: Final = RecommenderRules()
+_NEAR: Final = 0.05
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +66,7 @@ class AmountDerivation:
     steps: Sequence[DerivationStep]
     published: str  # empty: nothing is
     is_published: bool  # whether the steps end at what is published
+    is_near: bool  # or a few percent beside it
     samples: int
     first: str
     last: str
@@ -86,10 +90,20 @@ def derivations(vpa: Vpa, checkpoints: Sequence[Checkpoint]) -> Iterator[AmountD
                     list(_steps(resource, steps, steps[word])),
                     published,
                     published == steps[word]["quantity"],
+                    _is_near(published, steps[word]["quantity"]),
                     container["evidence"]["samples"],
                     container["evidence"]["firstSample"] or "",
                     container["evidence"]["lastSample"] or "",
                 )
+
+
+def _is_near(published: str, derived: str) -> bool:
+    """Whether newer samples explain a difference, as checkpoints are a few minutes old."""
+    try:
+        known, found = Quantity.parse(published).nano, Quantity.parse(derived).nano
+    except BadObject:
+        return False
+    return abs(known - found) <= known * _NEAR
 
 
 def _derived(vpa: Vpa, checkpoints: Sequence[Checkpoint]) -> VpaDerivation:

@@ -57,14 +57,15 @@ class Banner:
 
 def installation_view(picture: Picture, may_see: MaySee) -> InstallationView:
     """Return what a viewer may know of the installation."""
-    checks = [_check_view(check, found) for check, found in _seen(picture, may_see)]
+    checks = [_check_view(check, found) for check, found in _seen(picture, may_see) if found]
+    checks.sort(key=lambda one: _ORDER.index(one.findings[0].level))
     counts = Counter(one.level for _, found in _seen(picture, may_see) for one in found)
     sees_all = may_see("")
     return InstallationView(
         is_checked=picture.findings is not None,
         counts={str(level): counts[level] for level in _ORDER if counts[level]},
-        checks=[one for one in checks if one.findings],
-        watches=picture.watches if sees_all else (),
+        checks=checks,
+        watches=sorted(picture.watches, key=lambda one: -one.seconds) if sees_all else (),
         sees_all=sees_all,
     )
 

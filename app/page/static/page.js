@@ -85,33 +85,34 @@ let latest = 0;
 
 async function load(url) {
   const turn = ++latest;
-  let answer;
-  try {
-    answer = await fetch(url, { headers: { accept: "text/html" }, cache: "no-store" });
-  } catch {
-    return document.body.classList.add("is-stale");
-  }
+  const answer = await fetch(url, { headers: { accept: "text/html" }, cache: "no-store" }).catch(() => null);
+  if (!answer) return document.body.classList.add("is-stale");
   if (answer.redirected && new URL(answer.url).pathname !== new URL(url, location).pathname) return location.reload();
   const other = new DOMParser().parseFromString(await answer.text(), "text/html");
   if (turn !== latest) return;
+  if ([401, 403, 404].includes(answer.status)) return location.reload(); // which says why
   document.body.classList.toggle("is-stale", !answer.ok);
   if (!answer.ok) return;
   for (const part of document.querySelectorAll("[data-live]")) {
     const fresh = other.getElementById(part.id);
-    const isUsed = part.contains(document.activeElement) || part.contains(shown);
-    if (!fresh || isUsed || fresh.outerHTML === part.outerHTML) continue;
+    if (!fresh || part.contains(shown) || fresh.outerHTML === part.outerHTML) continue;
+    const focus = document.activeElement, place = reached(part).indexOf(focus);
     for (const open of part.querySelectorAll("details[id][open]")) {
       fresh.querySelector(`details[id="${CSS.escape(open.id)}"]`)?.setAttribute("open", "");
     }
     part.replaceWith(fresh);
     unhide(fresh);
+    if (place < 0) continue;
+    const all = reached(fresh), same = all.find((one) => one.href && one.href === focus.href);
+    (same ?? all[place])?.focus({ preventScroll: true });
   }
 }
 
+const reached = (part) => [...part.querySelectorAll("a, button:not([hidden]), summary, [tabindex]")];
+
 const seconds = Number(document.body.dataset.refresh ?? 0);
 if (seconds) setInterval(() => {
-  const isSelecting = document.getSelection()?.toString();
-  if (document.visibilityState === "visible" && !isSelecting) load(location.href);
+  if (document.visibilityState === "visible" && !document.getSelection()?.toString()) load(location.href);
 }, seconds * 1000);
 
 // --- the filter is used while one types

@@ -49,7 +49,7 @@ def abouts(may_see: Callable[[str], bool]) -> list[str]:
 
 def test_who_sees_all_is_told_all() -> None:
     """The most serious finding of a check stands first."""
-    assert abouts(all_of_it) == ["server", "vpa/api -n secret", "vpa", "vpa/web -n shop"]
+    assert abouts(all_of_it) == ["vpa/api -n secret", "vpa", "vpa/web -n shop", "server"]
     view = installation_view(looked(), all_of_it)
     assert (view.counts, len(view.watches)) == ({"serious": 2, "warning": 1, "fine": 1}, 1)
 
