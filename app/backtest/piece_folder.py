@@ -61,10 +61,13 @@ class PieceFolder:
             (self.path / _REQUEST).write_bytes(orjson.dumps(begun))
         except OSError as error:
             raise BadSetting(f"{self.path}: cannot be written: {cause_of(error)}") from None
-        for path, _ in list(self._files()):
+        for path, piece in list(self._files()):
             try:
-                load_recording(path)
+                found = load_recording(path, is_whole=False)
+                is_it = found.start == span.time(piece.first) and found.count == piece.count
             except BadSetting:
+                is_it = False
+            if not is_it:
                 path.unlink()
         return self.pieces()
 
@@ -84,7 +87,7 @@ class PieceFolder:
             BadSetting: it cannot be read.
         """
         for path, _ in self._files():
-            yield load_recording(path)
+            yield load_recording(path, is_whole=False)
 
     def remove(self) -> None:
         """Remove what was kept, and the folder if nothing else is in it."""

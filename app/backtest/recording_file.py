@@ -38,7 +38,7 @@ _LARGEST_HEADER_BYTES: Final = 1 << 16
 _SHARE_OF_MEMORY: Final = 0.5
 _UNKNOWN_MEMORY_BYTES: Final = float(1 << 33)
 _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)  # others unpack without a bound
-_LEAST_BYTES: Final = {"memory": 2.0**19, "memory_request": 2.0**20, "memory_limit": 2.0**20}
+_LEAST_BYTES: Final = {"memory": 2.0**16, "memory_request": 2.0**20, "memory_limit": 2.0**20}
 _STRANGE_CORES, _STRANGE_TIMES = 10.0, 100.0
 _MOST_ROWS: Final = 1 << 22
 
@@ -73,8 +73,8 @@ def save_recording(recording: Recording, path: Path) -> None:
         raise BadSetting(f"{path}: cannot be written: {cause_of(error)}") from None
 
 
-def load_recording(path: Path) -> Recording:
-    """Read a recording from a file.
+def load_recording(path: Path, *, is_whole: bool = True) -> Recording:
+    """Read a recording from a file; a part of one may be of strange containers alone.
 
     Raises:
         BadSetting: it cannot be read, or what it holds is not one.
@@ -94,7 +94,8 @@ def load_recording(path: Path) -> Recording:
         start: Any = header.get("start")
         step: Any = header.get("step")
         recording = Recording(start, step, rows, **arrays)
-        _check_units(recording)
+        if is_whole:
+            _check_units(recording)
         return recording
 
 

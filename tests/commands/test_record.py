@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from app.backtest.recording import Recording
-from app.backtest.recording_file import load_recording
+from app.backtest.recording_file import load_recording, save_recording
 from app.commands.record import record_report
 from app.commands.record_flags import RecordSettings
 from app.flags.command_line import parse
@@ -398,7 +398,16 @@ def test_what_was_broken_off_goes_on(server: PrometheusServer, tmp_path: Path) -
     assert found.notes[0] == "goes on with 1 piece that had been read before"
 
 
-def test_a_piece_that_is_damaged(server: PrometheusServer, tmp_path: Path) -> None:
+@cases(
+    "damage",
+    {
+        "cut": (lambda path: path.write_bytes(path.read_bytes()[:100]),),
+        "of another time": (lambda path: save_recording(load_recording(path).part(0, 9), path),),
+    },
+)
+def test_a_piece_that_is_damaged(
+    server: PrometheusServer, tmp_path: Path, damage: Callable[[Path], object]
+) -> None:
     """It is read again, with nothing else."""
     wanted, fleet = whole(server, tmp_path / "whole"), Fleet(FLEET)
 
@@ -412,9 +421,16 @@ def test_a_piece_that_is_damaged(server: PrometheusServer, tmp_path: Path) -> No
     with pytest.raises(Refused):
         Recorded(server, tmp_path)
     for path in tmp_path.glob("*.pieces/*.npz"):
-        path.write_bytes(path.read_bytes()[:100])
+        damage(path)
     server.otherwise = fleet
     assert equal(Recorded(server, tmp_path).recording, wanted)
+
+
+def test_a_namespace_of_small_things(server: PrometheusServer, tmp_path: Path) -> None:
+    """What would be strange of a fleet is not of one namespace."""
+    small = Load("nap", namespace="a", memory=lambda _time: 40_000.0, requests={"memory": 9.0})
+    server.otherwise = Fleet([*TWO, Load("db-2"), small])
+    assert len(Recorded(server, tmp_path).recording.rows) == 4
 
 
 def test_few_questions_at_once(server: PrometheusServer, tmp_path: Path) -> None:
