@@ -89,7 +89,7 @@ def main() -> None:
     """Measure one size, or several, each in a process of its own."""
     if len(sys.argv) > 3:
         containers, days, count = map(int, sys.argv[1:4])
-        limits = {"shop": combined_limits([make.limit_range(most={"cpu": "2", "memory": "2Gi"})])}
+        limits = {"shop": combined_limits([make.limit_range(most={"cpu": "2", "memory": "20Gi"})])}
         given = Given(limits=limits) if sys.argv[4:] == ["ranged"] else Given()
         print(measure(containers, days, count, given))
         return
