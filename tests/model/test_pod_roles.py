@@ -570,6 +570,15 @@ def test_a_vpa_without_a_target_asks_for_nothing() -> None:
     assert problem(found, "web") is None
 
 
+def test_vpas_that_no_lease_concerns() -> None:
+    """A VPA without a target, or without a selector, is not told of a Lease that others name."""
+    untold = [make.vpa_json("lost", target=None), make.vpa_json("all")]
+    found = make.snapshot(*vpas(), *untold, *pods())
+    found = found.changed([leased(LeaseStanding(LeaseState.MISSING))])
+    assert problem(found) is not None
+    assert (problem(found, "lost"), problem(found, "all")) == (None, None)
+
+
 def test_two_leases_of_one_target() -> None:
     """Labels of different keys come from different Leases."""
     other = {"plumbline/role-lease": "zone=zones;leader=hot;follower=cold"}
