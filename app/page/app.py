@@ -107,13 +107,15 @@ def _overviews(site: Site, server: PageServer) -> APIRouter:
     @router.get("/feed.json")
     async def feed(request: Request) -> Response:
         """What happened, and what waits."""
-        return await server.show(request, site.feed)
+        asked = dict(request.query_params)
+        return await server.show(request, lambda viewer: site.feed(viewer, asked))
 
     @router.get("/installation")
     @router.get("/installation.json")
     async def installation(request: Request) -> Response:
         """What doctor finds, and how well the cluster is watched."""
-        return await server.show(request, site.installation)
+        asked = dict(request.query_params)
+        return await server.show(request, lambda viewer: site.installation(viewer, asked))
 
     return router
 

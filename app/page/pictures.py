@@ -135,6 +135,7 @@ class Pictures:
             webhook=webhook.message,
             notes=source.notes(),
             events=source.events,
+            kills=self.log.kills(),
             findings=self._findings,
             watches=source.watches(),
         )

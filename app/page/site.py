@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
+from types import MappingProxyType
 from typing import Final
 
 from app.model.kinds import ObjectKey
@@ -28,6 +29,7 @@ _MOST_PODS: Final = 100  # on the page of a workload
 _MOST_TOLD: Final = 20  # names of what there is instead
 _LONGEST_WORDS: Final = 200
 _MOST_DIGITS: Final = 6
+NOTHING_ASKED: Final[Mapping[str, str]] = MappingProxyType({})
 _PARAMETERS: Final = tuple(one.name for one in fields(FleetQuery))
 
 
@@ -181,13 +183,26 @@ class Site:
             found = self.workload(viewer, row.namespace, kind, key.name, day)
         return replace(found, around={**found.around, "ranges": ()})
 
-    def feed(self, viewer: Viewer) -> ShownPage:
-        """Return the page of what happened and what waits."""
-        picture = self.picture()
-        return ShownPage("feed", "Feed", feed_view(picture, viewer.may_see), picture)
+    def feed(self, viewer: Viewer, asked: Mapping[str, str] = NOTHING_ASKED) -> ShownPage:
+        """Return the page of what happened and what waits, of all namespaces or of one.
 
-    def installation(self, viewer: Viewer) -> ShownPage:
-        """Return the page of the installation."""
+        Raises:
+            PageProblem: what is asked for is not there.
+        """
+        _check_parameters(asked, ("namespace",))
+        picture, namespace = self.picture(), asked.get("namespace", "")
+        seen = sorted(name for name in picture.told_of if viewer.may_see(name))
+        if namespace and namespace not in seen:
+            raise _no_namespace(namespace, seen)
+        return ShownPage("feed", "Feed", feed_view(picture, viewer.may_see, namespace), picture)
+
+    def installation(self, viewer: Viewer, asked: Mapping[str, str] = NOTHING_ASKED) -> ShownPage:
+        """Return the page of the installation.
+
+        Raises:
+            PageProblem: something is asked for.
+        """
+        _check_parameters(asked, ())
         picture = self.picture()
         found = installation_view(picture, viewer.may_see)
         return ShownPage("installation", "Installation", found, picture)

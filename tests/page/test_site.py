@@ -61,6 +61,13 @@ def test_each_page_has_json_beside_it(still: Pictures, path: str, member: str) -
     assert member in answer(still, path).json()
 
 
+def test_levels_are_words_in_json(still: Pictures) -> None:
+    """A number would have to be looked up."""
+    levels = {one["status"]["level"] for one in answer(still, "/fleet.json").json()["rows"]}
+    assert levels <= {"blocked", "waiting", "updating", "fine", "idle"}
+    assert levels
+
+
 def test_a_name_may_end_as_json_does() -> None:
     """A VPA that is called so is shown, and its JSON has the ending twice."""
     named = make.vpa_json("web.json", target="StatefulSet/other")
@@ -80,6 +87,9 @@ def test_a_name_may_end_as_json_does() -> None:
         "an unknown order": ("/?sort=size", 400, "sort is one of"),
         "an unknown state": ("/?only=stuck", 400, "only is one of"),
         "an unknown parameter": ("/?pagen=2", 400, "did you mean &#34;page&#34;?"),
+        "a feed of nowhere": ("/feed?namespace=defualt", 404, "/?namespace=default"),
+        "a parameter of the feed": ("/feed?namespac=a", 400, "did you mean &#34;namespace&#34;?"),
+        "one of the installation": ("/installation?x=1", 400, "there is no parameter"),
         "no number of a page": ("/?page=-1", 400, "from 1 on"),
         "a page behind the last one": ("/?page=7", 404, "the last one is 1"),
         "no page at all": ("/nowhere", 404, "there is no page /nowhere"),

@@ -97,6 +97,7 @@ class Mark:
     at: datetime
     kind: MarkKind
     text: str  # such as the pod, and why
+    pod: str = ""  # that was killed
 
 
 @dataclass(frozen=True, slots=True)

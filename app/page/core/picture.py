@@ -15,6 +15,7 @@ from app.diagnosis.core.facts import Findings
 from app.diagnosis.core.pod_events import PodEvent
 from app.diagnosis.core.uncovered import TopWorkload
 from app.model.snapshot import Snapshot
+from app.page.core.charts import Mark
 from app.page.core.fleet import Fleet, NamespaceRows, namespace_rows
 from app.page.core.rows import NamespaceFacts, UsageNow, workload_rows
 from app.updater.core.plan import Plan
@@ -55,6 +56,7 @@ class Picture:
     age: timedelta | None = None  # of one that has a problem
     notes: Sequence[str] = ()  # what could not be read
     events: Sequence[PodEvent] = ()  # the latest first
+    kills: Sequence[tuple[str, Mark]] = ()  # by namespace
     findings: Findings | None = None  # of the check of the installation; None: not looked yet
     watches: Sequence[WatchLine] = ()  # how long nothing was heard of what is watched
     mistakes: Mistakes = field(default_factory=dict)

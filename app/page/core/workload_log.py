@@ -96,6 +96,16 @@ class WorkloadLog:
         """Return what happened to the pods of a VPA."""
         return list(self._story(vpa).marks.values())
 
+    def kills(self) -> list[tuple[str, Mark]]:
+        """Return which containers ran out of memory, by namespace, also of pods that are gone."""
+        return [
+            (namespace, mark)
+            for namespace, stories in self._namespaces.items()
+            for story in stories.values()
+            for mark in story.marks.values()
+            if mark.kind is MarkKind.KILL
+        ]
+
     def _story(self, vpa: Vpa) -> _Story:
         return self._namespaces.get(vpa.namespace, {}).get(vpa.name) or _Story()
 
@@ -185,7 +195,8 @@ def _pod_marks(pod: Pod) -> Iterator[tuple[tuple[str, ...], Mark]]:
                 limit = limits.get(status.name)
                 at = f", limit {size(limit.units)}" if limit is not None else ""
                 key = ("kill", pod.uid, status.name, str(end.finished_at))
-                yield key, Mark(end.finished_at, MarkKind.KILL, f"{pod.name}: {status.name}{at}")
+                told = f"{pod.name}: {status.name}{at}"
+                yield key, Mark(end.finished_at, MarkKind.KILL, told, pod.name)
 
 
 def _hash(pod: Pod) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from datetime import datetime, timedelta
+from enum import IntEnum
 from functools import cache
 from typing import Final
 
@@ -35,7 +36,7 @@ def view_json(value: object) -> object:
         case Mapping():
             return {str(key): view_json(one) for key, one in value.items()}
         case str() | int() | float() | None:
-            return value
+            return value.name.lower() if isinstance(value, IntEnum) else value
         case Sequence():
             return [view_json(one) for one in value]
     if is_dataclass(value) and not isinstance(value, type):

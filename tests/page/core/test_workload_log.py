@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from app.diagnosis.core.pod_events import PodEvent
@@ -117,6 +118,19 @@ def test_kills() -> None:
 
     assert marks([alone], [alone]) == [(MarkKind.KILL, "web-0: app")]
     assert marks([limited]) == [(MarkKind.KILL, "web-0: app, limit 128Mi")]
+
+
+def test_kills_stay_when_their_pods_are_gone() -> None:
+    """They are told by namespace, with the pod."""
+    log = WorkloadLog()
+    killed = make.pod(annotations={"vpaCpuStartupBoost/app": "{}"}, created=NOW)
+    killed = replace(killed, statuses=make.pod(status={"containerStatuses": [KILLED]}).statuses)
+    for pods in ([killed], []):
+        log.note("default", [(VPA, pods)], NOW)
+
+    assert [(where, one.pod, one.kind) for where, one in log.kills()] == [
+        ("default", "web-0", MarkKind.KILL)
+    ]
 
 
 def test_boosts() -> None:
