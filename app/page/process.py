@@ -117,7 +117,12 @@ class Process:
     """Starts everything, and ends it."""
 
     def __init__(
-        self, settings: PageSettings, source: Source, past: PastSettings | None = None
+        self,
+        settings: PageSettings,
+        source: Source,
+        past: PastSettings | None = None,
+        *,
+        knows_tokens: bool = True,  # whether the cluster has any
     ) -> None:
         self._source = source
         self.past = past
@@ -137,8 +142,10 @@ class Process:
         if past is not None:
             self._loops.append(Loop("past", partial(look_back, pictures, past), clock))
         tls = self._tls(settings, clock)
-        self.access = access = page_access(
-            settings, pictures, clock, limits, has_tls=tls is not None
+        self.access = access = (
+            page_access(settings, pictures, clock, limits, has_tls=tls is not None)
+            if knows_tokens or is_loopback(serving.address.host)
+            else LinkAccess(clock.monotonic, has_tls=True)
         )
         probing = probes(pictures.dead, pictures.problem, lambda: render(registry))
         listener = _bound(*serving.address)

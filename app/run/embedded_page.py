@@ -32,6 +32,7 @@ def embedded_page(
 ) -> Process:
     """Return the page; what only an API server can be asked is asked at the port for reading.
 
+    The cluster in memory knows no tokens, so behind other addresses than loopback a link lets in.
     The past is that of a recording if one is named, else of the history of this run.
 
     Raises:
@@ -57,4 +58,4 @@ def embedded_page(
     if past is None and history is not None:
         past = RunPast(history, shown_settings(told), SystemClock())
     source = ClusterSource(told, runtime, LimitReport().reached, asked)
-    return Process(told, source, past)
+    return Process(told, source, past, knows_tokens=real.dry_run)
