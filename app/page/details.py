@@ -96,8 +96,9 @@ class Details:
         key = vpa.target.key
         pod = next(filter(None, (_new_pod(item, key, vpa.namespace) for item in kept)), None)
         workload = view.workloads.get(key)
-        if pod is None and pods and workload is not None and workload.template:
-            pod = replace(pods[0], containers=workload.template)
+        if pod is None and pods:
+            written = workload.template if workload is not None else ()
+            pod = replace(pods[0], containers=written or pods[0].containers)
         if pod is not None and not self._pictures.rules.webhook.native_sidecars:
             pod = pod.without_sidecars()
         rivals = [one.name for one in view.rivals(key) if one.name != vpa.name]
@@ -238,14 +239,15 @@ def _workload_ref(namespace: str, key: ObjectKey) -> Iterator[Ref]:
 
 
 def _new_pod(item: Json, key: ObjectKey, namespace: str) -> Pod | None:
-    """Return the pod that a workload would create; None if it is another one, or unreadable."""
+    """Return the pod that a workload would create; None if it is another, or has no template."""
     metadata = item.get("metadata") or {}
     if owner_key(str(item.get("apiVersion")), item["kind"], str(metadata.get("name"))) != key:
         return None
     try:
-        return read_pod(new_pod(item, namespace))
+        pod = read_pod(new_pod(item, namespace))
     except BadObject:
         return None
+    return pod if pod.containers else None
 
 
 def _checkpoint_refs(vpa: Vpa) -> Iterator[Ref]:

@@ -252,3 +252,15 @@ def test_a_patch_without_the_text_of_the_workload() -> None:
     (container,) = told["merge"]["content"]["spec"]["template"]["spec"]["containers"]
 
     assert container["resources"]["limits"] == {"cpu": "400m"}
+
+
+def test_a_patch_without_a_template() -> None:
+    """Where files hold none, the pod that runs tells what its containers have."""
+    objects = shop()
+    for one in objects:
+        if one["kind"] == "StatefulSet":
+            del one["spec"]["template"]
+    told = {one["name"]: one for one in answer(pictures(*objects), f"{VPA}.json").json()["copied"]}
+    (container,) = told["merge"]["content"]["spec"]["template"]["spec"]["containers"]
+
+    assert container["resources"] == {"requests": {"cpu": "200m", "memory": "200Mi"}}
