@@ -34,7 +34,7 @@ from app.updater.core.outcomes import (
     resize_refusal,
 )
 from app.updater.core.proposals import why_paused
-from app.updater.core.role_changes import lowers, used_beyond
+from app.updater.core.role_changes import keeps_role, lowers, used_beyond
 from app.updater.core.rules import UpdateRules
 from app.updater.reporter import Reporter
 from app.updater.state import ClaimResult, PlanVersion, UpdaterContext, UpdaterState
@@ -85,7 +85,7 @@ _WITHOUT_WEBHOOK = Skip(Reason.LEASE_STALE, "the Lease of the admission webhook 
 _USELESS = Skip(
     Reason.RECREATED_WITHOUT_CHANGE, "a pod created by a server-side dry run came back unchanged"
 )
-_CHANGED = Skip(Reason.PLAN_OUTDATED, "its VPA or its labels changed meanwhile")
+_CHANGED = Skip(Reason.PLAN_OUTDATED, "its VPA, its labels or its role changed meanwhile")
 _GONE = Skip(Reason.POD_TERMINATING, "the pod is gone", frees_slot=False)
 
 
@@ -340,7 +340,7 @@ class Executor:
             and was is not None
             and (vpa.uid, vpa.generation, vpa.deleted) == (was.uid, was.generation, was.deleted)
         )
-        return None if is_same and pod.labels == step.pod.labels else _CHANGED
+        return None if is_same and keeps_role(step.pod, pod) else _CHANGED
 
     def _views(self, run: _Run, item: WorkItem) -> tuple[NamespaceView, NamespaceView]:
         """Return the namespace of a step as it was planned upon and as it is."""

@@ -53,6 +53,14 @@ def promotions(queues: Iterable[ActionQueue]) -> Iterator[ActionQueue]:
                 yield replace(queue, steps=(replace(step, decision=decision),))
 
 
+def keeps_role(was: Pod, now: Pod) -> bool:
+    """Whether a pod still is what a plan was made for, by its labels and by who leads.
+
+    While a Lease changes hands too often all pods have the leader's label, and only one leads.
+    """
+    return now.labels == was.labels and leads(now) == leads(was)
+
+
 def lowers(step: QueueStep) -> bool:
     """Whether a step makes a pod smaller that has its role from a Lease, and does not lead."""
     change = step.decision.change

@@ -19,7 +19,7 @@ from app.updater.core.memory import Infeasible, Memory, PodMemory
 from app.updater.core.plan import PlanOptions, plan
 from app.updater.core.pod_targets import OwnerTargets
 from app.updater.core.proposals import PlanInputs, PodContext
-from app.updater.core.role_changes import lowers, promotions, role_events, used_beyond
+from app.updater.core.role_changes import keeps_role, lowers, promotions, role_events, used_beyond
 from app.updater.core.rules import UpdateRules
 from tests import make
 from tests.cases import cases
@@ -511,3 +511,24 @@ def test_role_events(lease: Replacement, told: str) -> None:
         ("leader", "RoleChanged", told),
     ]
     assert list(role_events(view, "default", "other")) == []
+
+
+@cases(
+    "labels roles keeps",
+    {
+        "the same": ({"role": "leader"}, (following(9),), True),
+        "since another time": ({"role": "leader"}, (following(1),), True),
+        "another label": ({"role": "follower"}, (following(9),), False),
+        "it leads now, by the same label": (
+            {"role": "leader"},
+            (following(1, leads=True),),
+            False,
+        ),
+    },
+)
+def test_a_plan_is_for_a_role(
+    labels: dict[str, str], roles: tuple[PodRole, ...], keeps: object
+) -> None:
+    """What was planned for a follower is not done to a pod that leads meanwhile."""
+    was = replace(make.pod(), labels={"role": "leader"}, roles=(following(9),))
+    assert keeps_role(was, replace(was, labels=labels, roles=roles)) == keeps
