@@ -26,7 +26,7 @@ from app.model.snapshot import Snapshot, object_identity
 from app.page.core.picture import Measured, WatchLine
 from app.page.core.rows import ContainerUsage, UsageNow
 from app.page.flags import LookSettings
-from app.page.heartbeat import Heartbeat
+from app.page.object_reader import SECONDS, ObjectReader, Reachability
 from app.page.seen_events import SeenEvents
 from app.page.usage_over_time import (
     NoUsageHistory,
@@ -35,7 +35,6 @@ from app.page.usage_over_time import (
     UsageHistory,
     prometheus_history,
 )
-from app.page.written_objects import SECONDS, WrittenObjects
 from app.ports import (
     CHECKPOINTS,
     EVENTS,
@@ -228,9 +227,9 @@ class ClusterSource:
         self._connections = [runtime.connect(pace) for pace in paces]
         watched, named, asked, reviewing = self._connections
         self.cluster: Cluster = asked.within(_CALL_SECONDS)
-        self._written = WrittenObjects(asked, self.clock)
+        self._written = ObjectReader(asked, self.clock)
         self.reviewer: Cluster = reviewing.within(_CALL_SECONDS)
-        self._heartbeat = Heartbeat(reviewing.within(SECONDS))
+        self._reachability = Reachability(reviewing.within(SECONDS))
         self._namespace = settings.scope.namespace
         self._facts_from = facts_from or settings.cluster
         self._watch = ClusterWatch(
@@ -260,7 +259,7 @@ class ClusterSource:
         self._loops = [
             runtime.loop("usage", self._measure),
             runtime.loop("checkpoints", self._learn),
-            runtime.loop("heartbeat", self._heartbeat.tick),
+            runtime.loop("reachability", self._reachability.tick),
         ]
 
     @property
@@ -280,7 +279,7 @@ class ClusterSource:
 
     def problem(self) -> str:
         """Return what is not known, that nobody answers, or what was not seen for long."""
-        silence = self._heartbeat.problem
+        silence = self._reachability.problem
         return self._watch.problem() or silence or self._watch.stale(_STALE_SECONDS)
 
     def webhook(self, now: datetime) -> WebhookHealth:
@@ -319,11 +318,11 @@ class ClusterSource:
 
     def written(self, refs: Iterable[Ref]) -> list[Json]:
         """Read objects, without those that cannot be read."""
-        return [] if self._heartbeat.problem else self._written.read(refs)
+        return [] if self._reachability.problem else self._written.read(refs)
 
     def unread(self) -> str:
         """Return why an object could not be read a moment ago."""
-        return self._heartbeat.problem or self._written.problem
+        return self._reachability.problem or self._written.problem
 
     def start(self) -> None:
         """Begin to watch."""

@@ -1,24 +1,29 @@
-"""Reads the few objects of which a page needs the text, for somebody who waits.
+"""Asks the API server while somebody waits: for the few objects of which a page needs the text.
 
 Strategy: a cluster that gives no answer is not asked again for some seconds, so that pages are made
-of what is watched and nobody waits for the rest.
+of what is watched and nobody waits for the rest. Whether it answers at all is asked all the time,
+because watches that are silent tell that only late.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import datetime
 from typing import Final
 
-from app.model.errors import ClusterError, NotFound, Refused
+from app.model.errors import ClusterError, NotFound, Refused, Unavailable
 from app.model.fields import Json
-from app.ports import Clock, Ref
+from app.ports import Clock, Cluster, Ref
 from app.runtime.live import Connection
 
 SECONDS: Final = 1.5  # for which somebody waits for all objects of a page
 _PAUSE_SECONDS: Final = 10.0
+_INTERVAL_SECONDS: Final = 5.0
+_QUICK_SECONDS: Final = 1.0  # while it gives none
+_PATH: Final = "/version"  # for which nobody needs a right, and which costs nothing
 
 
-class WrittenObjects:
+class ObjectReader:
     """Objects as they were written; any thread may ask."""
 
     def __init__(self, cluster: Connection, clock: Clock) -> None:
@@ -45,3 +50,23 @@ class WrittenObjects:
             found.append(item | kind)
         self.problem = ""
         return found
+
+
+class Reachability:
+    """Asks the least that can be asked; `tick` is for a loop, and any thread may read."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.problem = ""  # why there was no answer a moment ago
+
+    def tick(self, _now: datetime) -> float:
+        """Ask; return the seconds until the next time."""
+        try:
+            self._cluster.request("GET", _PATH)
+            self.problem = ""
+        except Unavailable as error:
+            self.problem = f"the API server gives no answer: {error}"
+            return _QUICK_SECONDS
+        except ClusterError:  # no is an answer, too
+            self.problem = ""
+        return _INTERVAL_SECONDS
