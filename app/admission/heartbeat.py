@@ -3,7 +3,8 @@
 Strategy: no beat without a reason to believe. The updater evicts only while the beat is fresh,
 so a beat from a webhook that cannot answer would let pods be recreated unpatched. All replicas
 share one Lease, and a beat that another replica was faster with is as good as ours.
-A webhook configuration that was put back between two beats is told too, by the replica that did it.
+A webhook configuration that was put back between two beats is told too, by the replica that did it,
+and until when the certificate is valid, for those who may not read the Secret that holds it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from math import inf
 
+from app.admission.core.rotation import EXPIRY_ANNOTATION
 from app.model.errors import BadObject, Conflict, NotFound, TooMany, Unavailable
 from app.model.fields import time_at
 from app.ports import LEASES, Clock, Cluster, Json, Ref
@@ -48,14 +50,25 @@ class Heartbeat:
         ready: Callable[[], str],
         clock: Clock,
         repairs: Callable[[], int] = lambda: 0,
+        expiry: Callable[[], str] = lambda: "",
     ) -> None:
-        """`repairs` counts how often this replica put the registration back."""
+        """Begin.
+
+        Args:
+            cluster: where the Lease is.
+            rules: which one, and how often it is renewed.
+            ready: returns why reviews are not answered, nothing if they are.
+            clock: measures the time between two beats.
+            repairs: counts how often this replica put the registration back.
+            expiry: returns until when the certificate is valid, as text.
+        """
         self._cluster = cluster
         self._rules = rules
         self._ready = ready
         self._clock = clock
         self._withheld: str | None = "not started"
         self._repairs = repairs
+        self._expiry = expiry
         self._was_away = False  # since the last beat
         self._repaired = (0, -inf)  # as of the last beat, and when one was told
 
@@ -105,7 +118,7 @@ class Heartbeat:
         before = lease_spec(found)
         if self._was_away or self._is_late(before, now):
             fresh["acquireTime"] = fresh["renewTime"]  # evictions before it prove nothing
-        found["spec"] = {**before, **fresh}
+        found = self._with_expiry(found | {"spec": {**before, **fresh}})
         try:
             self._cluster.replace(Ref(LEASES, rules.namespace, rules.name), found)
             self._was_away = False
@@ -127,6 +140,14 @@ class Heartbeat:
         seconds = max(int(rules.interval_seconds), 1)
         body = lease(rules.namespace, rules.name, {**fresh, "leaseDurationSeconds": seconds})
         try:
-            self._cluster.create(Ref(LEASES, rules.namespace), body)
+            self._cluster.create(Ref(LEASES, rules.namespace), self._with_expiry(body))
         except Conflict:
             log.debug("another replica created the heartbeat")
+
+    def _with_expiry(self, item: Json) -> Json:
+        """Return the Lease with until when the certificate is valid, if that is known."""
+        if not (expiry := self._expiry()):
+            return item
+        metadata = item.get("metadata") or {}
+        annotations = {**(metadata.get("annotations") or {}), EXPIRY_ANNOTATION: expiry}
+        return item | {"metadata": {**metadata, "annotations": annotations}}

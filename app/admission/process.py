@@ -27,6 +27,7 @@ from app.admission.heartbeat import Heartbeat, HeartbeatRules
 from app.admission.port_check import PortCheck
 from app.admission.review_server import ReviewServer, lone_review_server
 from app.model.errors import BadSetting
+from app.model.times import rfc3339
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import ProcessMetrics, new_registry
 from app.runtime.garbage import give_back
@@ -195,8 +196,15 @@ class AdmissionProcess:
         rules = HeartbeatRules(beat.lease_namespace, beat.lease_name, holder, seconds)
         cluster = runtime.connect(settings.cluster)
         repairs = self._certification.repairs
-        heartbeat = Heartbeat(cluster, rules, self.reachable, runtime.clock, repairs)
+        heartbeat = Heartbeat(
+            cluster, rules, self.reachable, runtime.clock, repairs, self._certificate_expiry
+        )
         return runtime.loop("heartbeat", heartbeat.tick, longest_retry_seconds=seconds)
+
+    def _certificate_expiry(self) -> str:
+        """Return until when the certificate that is served is valid, empty if none is."""
+        served = self._reloader.served
+        return "" if served is None else rfc3339(judge(served.certificates, ()).not_after)
 
     def _reload(self, now: datetime) -> float:
         """Look for certificates; for given ones again only when asked to."""

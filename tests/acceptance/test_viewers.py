@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from html import unescape
 from http import HTTPStatus
 from typing import Any, Final
@@ -16,10 +17,12 @@ from typing import Any, Final
 import httpx
 import pytest
 
+from app.admission.core.rotation import EXPIRY_ANNOTATION
 from app.kube.access_review import AUDIENCE
-from app.model.fields import Json
+from app.model.fields import Json, time_at
 from app.page.sessions import SECURE
-from app.ports import PODS, VPAS
+from app.ports import LEASES, PODS, VPAS
+from app.runtime.clock import SystemClock
 from tests.acceptance.asked import asked
 from tests.acceptance.installed import Installed, account, installed_from, trusting
 from tests.acceptance.logs import Logs
@@ -230,6 +233,19 @@ def test_a_session_in_the_place_of_a_token(house: House) -> None:
     client.post("/logout")
     client.cookies.set(*cookie.partition(";")[0].split("=", 1))
     assert client.get("/fleet.json").status_code == HTTPStatus.UNAUTHORIZED
+
+
+def test_the_webhook_tells_until_when_its_certificate_is_valid(house: House) -> None:
+    """On its Lease, which the page may read, as it may read no Secret."""
+    admin, name = house.installed.admin, "vpa-admission-controller"
+
+    def told() -> datetime | None:
+        found = admin.get(LEASES, "kube-system", name)["metadata"].get("annotations")
+        return time_at(found or {}, EXPIRY_ANNOTATION, "")
+
+    found = eventually(told, "the Lease has the annotation")
+    assert found is not None
+    assert found > SystemClock().now()
 
 
 def test_it_only_reads(house: House) -> None:

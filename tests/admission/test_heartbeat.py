@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import pytest
 
+from app.admission.core.rotation import EXPIRY_ANNOTATION
 from app.admission.heartbeat import Heartbeat, HeartbeatRules
 from app.model.errors import ClusterError, Conflict, Refused, TooMany, Unavailable
 from app.ports import LEASES, MUTATING_WEBHOOKS, VALIDATING_WEBHOOKS, Json, Ref, Resource
@@ -43,6 +44,23 @@ def test_next_beats() -> None:
         "strategy": "x",
         "renewTime": "2026-03-01T12:00:12.345678Z",
     }
+
+
+def test_until_when_the_certificate_is_valid() -> None:
+    """Each beat tells it, the first one too, and keeps what others wrote on the Lease."""
+    scene, expiry = Replica(), "2026-05-30T12:00:00Z"
+    ref = Ref(LEASES, BEATS.namespace, BEATS.name)
+    heartbeat = Heartbeat(scene.cluster, BEATS, str, scene.clock, expiry=lambda: expiry)
+    told = []
+    for _ in range(2):
+        heartbeat.tick(scene.clock.now())
+        found = scene.cluster.get(ref)
+        told.append(found["metadata"]["annotations"])
+        found["metadata"]["annotations"] = {"a": "b", EXPIRY_ANNOTATION: "soon"}
+        scene.cluster.replace(ref, found)
+        scene.clock.wait(10)
+    heartbeat.tick(scene.clock.now())
+    assert told == [{EXPIRY_ANNOTATION: expiry}, {"a": "b", EXPIRY_ANNOTATION: expiry}]
 
 
 def test_no_beat_without_reason_to_believe() -> None:

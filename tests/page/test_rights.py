@@ -59,7 +59,7 @@ OF_EVERYONE = {"selfsubjectaccessreviews"}
 ELSEWHERE = {
     "*/scale", "tokenreviews", "subjectaccessreviews", "endpointslices", "leases",
 }  # fmt: skip
-# Tried, and done without: Leases are read by their names then, the certificate is unknown.
+# Tried, and done without: Leases are read by their names then, and tell of the certificate.
 REFUSED = {("list", "coordination.k8s.io", "leases"), ("get", "", "secrets")}
 
 Asked = tuple[str, str, str]  # verb, group, resource

@@ -16,7 +16,9 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
+
+EXPIRY_ANNOTATION: Final = "vpaCertificateNotAfter"  # of the Lease that tells of the webhook
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from contextlib import suppress
 from datetime import datetime, timedelta
 from typing import Final
 
-from app.admission.core.rotation import Generation, defect
+from app.admission.core.rotation import EXPIRY_ANNOTATION, Generation, defect
 from app.diagnosis.core.facts import CouldNotLook, Facts, Finding, Level, Unasked, known
 from app.diagnosis.core.processes import ADMISSION, logs_of, only_recommends, ours, place_of
 from app.model.errors import BadObject
@@ -38,6 +38,10 @@ _METRICS_SERVER: Final = (
 def of_certificate(facts: Facts) -> Iterator[Finding]:
     """Judge the certificate that the webhook serves."""
     about = f"secret/{facts.secret}"
+    if isinstance(facts.certificate, Unasked) and (expiry := _told_expiry(facts)) is not None:
+        level, message = _judged_expiry(expiry, facts.now)
+        yield Finding(level, f"lease/{HEARTBEAT}", f"the webhook's certificate: {message}")
+        return
     found = known(facts.certificate, about)
     if found is None:
         told = "there is none; it may be given by other means"
@@ -53,7 +57,24 @@ def _judged(found: Generation, now: datetime) -> tuple[Level, str]:
         return Level.SERIOUS, trouble
     if found.missing_names:
         return Level.SERIOUS, f"it is not made out to {', '.join(found.missing_names)}"
-    left = found.not_after - now
+    return _judged_expiry(found.not_after, now)
+
+
+def _told_expiry(facts: Facts) -> datetime | None:
+    """Return until when the certificate is valid, as the webhook tells those who may not see it."""
+    for item in () if isinstance(facts.leases, Unasked) else facts.leases:
+        metadata = item.get("metadata") or {}
+        annotations = metadata.get("annotations")
+        if metadata.get("name") == HEARTBEAT and isinstance(annotations, dict):
+            with suppress(BadObject):
+                return time_at(annotations, EXPIRY_ANNOTATION, "metadata.annotations")
+    return None
+
+
+def _judged_expiry(not_after: datetime, now: datetime) -> tuple[Level, str]:
+    left = not_after - now
+    if left < timedelta():
+        return Level.SERIOUS, f"it expired {span(-left)} ago"
     if left < _SOON:
         return Level.WARNING, f"it expires in {span(left)}, and was not renewed"
     return Level.FINE, f"good for another {span(left)}"

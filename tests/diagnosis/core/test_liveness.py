@@ -7,8 +7,8 @@ from datetime import timedelta
 
 import pytest
 
-from app.admission.core.rotation import Generation
-from app.diagnosis.core.facts import Facts, Level, Unasked
+from app.admission.core.rotation import EXPIRY_ANNOTATION, Generation
+from app.diagnosis.core.facts import CouldNotLook, Facts, Level, Unasked, unknown
 from app.diagnosis.core.liveness import of_certificate, of_leases, of_metrics
 from app.model.fields import Json
 from tests import make
@@ -31,6 +31,29 @@ HEARTBEAT = "vpa-admission-controller"
 def test_certificates(certificate: Generation | None, level: Level, word: str) -> None:
     """A certificate is judged by its life and its names."""
     (finding,) = of_certificate(replace(FACTS, certificate=certificate))
+    assert finding.level is level
+    assert word in finding.message
+
+
+@cases(
+    "told level word",
+    {
+        "long": ("2026-12-01T00:00:00Z", Level.FINE, "the webhook's certificate: good for another"),
+        "soon": ("2026-01-08T10:00:00Z", Level.WARNING, "it expires in 3d, and was not renewed"),
+        "over": ("2026-01-05T09:00:00Z", Level.SERIOUS, "it expired 60m ago"),
+        "garbage": ("soon", Level.UNKNOWN, "could not be looked at: Secrets are secret"),
+        "not told": (None, Level.UNKNOWN, "could not be looked at: Secrets are secret"),
+    },
+)
+def test_a_certificate_that_may_not_be_seen(told: str | None, level: Level, word: str) -> None:
+    """The webhook tells on its Lease until when it is valid."""
+    item = lease(HEARTBEAT, timedelta())
+    item["metadata"]["annotations"] = {} if told is None else {EXPIRY_ANNOTATION: told}
+    facts = replace(FACTS, certificate=Unasked("Secrets are secret"), leases=[item])
+    try:
+        (finding,) = of_certificate(facts)
+    except CouldNotLook as error:
+        finding = unknown(error.about, error.fact)
     assert finding.level is level
     assert word in finding.message
 
