@@ -13,7 +13,7 @@ import socket
 import threading
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import partial
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Final
@@ -28,6 +28,7 @@ from app.admission.port_check import PortCheck
 from app.admission.review_server import ReviewServer, lone_review_server
 from app.model.errors import BadSetting
 from app.model.times import rfc3339
+from app.ports import Clock
 from app.runtime.clock import SystemClock
 from app.runtime.exposition import ProcessMetrics, new_registry
 from app.runtime.garbage import give_back
@@ -197,14 +198,24 @@ class AdmissionProcess:
         cluster = runtime.connect(settings.cluster)
         repairs = self._certification.repairs
         heartbeat = Heartbeat(
-            cluster, rules, self.reachable, runtime.clock, repairs, self._certificate_expiry
+            cluster,
+            rules,
+            self.reachable,
+            runtime.clock,
+            repairs,
+            partial(self._certificate_expiry, runtime.clock),
         )
         return runtime.loop("heartbeat", heartbeat.tick, longest_retry_seconds=seconds)
 
-    def _certificate_expiry(self) -> str:
-        """Return until when the certificate that is served is valid, empty if none is."""
-        served = self._reloader.served
-        return "" if served is None else rfc3339(judge(served.certificates, ()).not_after)
+    def _certificate_expiry(self, clock: Clock) -> str:
+        """Return until when the certificate that is served is valid, empty if none is.
+
+        It is told by the clock of the runtime, which need not be the one by which TLS judges.
+        """
+        if (served := self._reloader.served) is None:
+            return ""
+        ahead = round((clock.now() - SystemClock().now()) / timedelta(minutes=1))
+        return rfc3339(judge(served.certificates, ()).not_after + timedelta(minutes=ahead))
 
     def _reload(self, now: datetime) -> float:
         """Look for certificates; for given ones again only when asked to."""

@@ -45,13 +45,18 @@ def kind(path: str) -> str:
     return words[2] if words[0] == "namespaces" else words[0]
 
 
+def has_pods(answer: httpx.Response) -> bool:
+    """Whether the page has read the cluster, which takes it a moment."""
+    return answer.is_success and bool(answer.json()["sums"]["pods"])
+
+
 def test_the_first_line_leads_to_all_pages(browser: Browser, run: Program) -> None:
     """Each link is followed: no complaint of the browser, nothing from another origin."""
     run.wait_until(lambda: bool(first_line(run)))
     line = first_line(run)
     assert line.startswith(_FIRST)
     url = line.removeprefix(_FIRST).rstrip("/")
-    run.wait_until(lambda: bool(httpx.get(f"{url}/fleet.json").json()["sums"]["pods"]))
+    run.wait_until(lambda: has_pods(httpx.get(f"{url}/fleet.json")))
 
     places = walk(browser, url)
 

@@ -71,6 +71,7 @@ def asked(temporary: Path, *question: str) -> tuple[int, str, str]:
         "explain": (["explain", "web"], "VPA shop/web"),
         "recommendations": (["recommendations", "-o=name"], "autoscaling.k8s.io/billing"),
         "doctor": (["doctor"], "$ kubectl -n shop patch hpa catalog --type=json"),
+        "its certificate": (["doctor"], "the webhook's certificate: good for another "),
     },
 )
 def test_the_demo_can_be_asked(temporary: Path, question: list[str], text: str) -> None:
