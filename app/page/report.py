@@ -1,8 +1,9 @@
 """All pages as one file that opens from a disk: fleet, feed, installation, and each workload.
 
 Strategy: the pages are those that a browser is shown, made from one picture and laid below each
-other. Links to pages that the file holds become links within it, and all others become text. Style
-and script stand in the file, which is allowed nothing else: no request, and no other script.
+other, but pods of which the same is decided share a line. Links to pages that the file holds become
+links within it, and all others become text. Style and script stand in the file, which is allowed
+nothing else: no request, and no other script.
 """
 
 from __future__ import annotations
@@ -19,11 +20,12 @@ from typing import Final
 from app.model.errors import Unavailable
 from app.model.text import size
 from app.model.times import rfc3339
+from app.output import folded
 from app.page.core.charts import Chart, Drawing
 from app.page.core.installation import banners
 from app.page.core.rows import WorkloadRow
 from app.page.core.usage_series import coarser
-from app.page.core.workload import WorkloadView
+from app.page.core.workload import PodTurn, WorkloadView
 from app.page.flags import ReportSettings
 from app.page.pasts import PastSettings
 from app.page.pictures import Pictures, decision_rules
@@ -159,7 +161,18 @@ def _workload(site: Site, row: WorkloadRow) -> ShownPage | None:
     view, past = page.view, page.view.past
     if past is not None:
         past = replace(past, charts=_smaller(past.charts))
-    return replace(page, view=replace(view, charts=_smaller(view.charts), past=past))
+    found = replace(view, charts=_smaller(view.charts), past=past, pods=_alike(view.pods))
+    return replace(page, view=found)
+
+
+def _alike(pods: Iterable[PodTurn]) -> list[PodTurn]:
+    """Return pods, of many of which the same is decided the first, and how many there are."""
+    told = [(turn.pod, replace(turn, pod="", next=_nameless(turn.next))) for turn in pods]
+    return [replace(turn, pod=name) for name, turn in folded(told)]
+
+
+def _nameless(turn: PodTurn | None) -> PodTurn | None:
+    return None if turn is None else replace(turn, pod="", next=_nameless(turn.next))
 
 
 def _smaller(charts: Sequence[Chart]) -> list[Chart]:

@@ -54,6 +54,12 @@ def test_nothing_but_its_own_style_and_script_is_allowed() -> None:
     assert "<link" not in found
 
 
+def test_pods_of_which_the_same_is_decided_are_one_line() -> None:
+    """There may be hundreds of them, and of hundreds of workloads."""
+    found = report_html(Site(pictures(*shop(count=9)))).decode()
+    assert re.findall(r"<span >(web-\d.*?)</span>", found) == ["web-0", "web-1 and 7 more"]
+
+
 def test_names_are_text() -> None:
     """Whatever objects are called."""
     found = report()
