@@ -127,4 +127,5 @@ def test_history_is_compacted(plane: ControlPlane, start: Start, verb: str, work
         plane.compact()
         plane.start_api_server()
     work.wait()
-    assert "too old resource version" in worker.program.log.read_text("utf-8")
+    told = "too old resource version"  # watches are looked at once a second
+    worker.program.wait_until(lambda: told in worker.program.log.read_text("utf-8"))
