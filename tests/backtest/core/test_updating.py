@@ -164,6 +164,16 @@ def ranged(most: Mapping[str, str]) -> Given:
     return Given(limits={"default": combined_limits([make.limit_range(most=most)])})
 
 
+def test_caps_without_a_lower_bound() -> None:
+    """What a LimitRange makes of a recommendation without a lower bound is asked for each time."""
+    found = updating(given=ranged({"cpu": "600m"}), names=("app",))
+    found.take(np.array([0]), np.array([[0.1, 200]]), np.array([[0.2, 200]]), 0)
+    for day, target, expected in ((1, 250, 250), (2, 900, 300), (3, 250, 250)):
+        found.publish(0, amounts([[target, 0, 2_000], [200_000, 0, 10**9]]))
+        found.update(0, np.array([True]), day * 86_400 * 10**9)
+        assert found.requests[0, 0, 0] == expected
+
+
 @cases("given resizes", {"free": (Given(), 1), "held": (held("cpu"), 0)})
 def test_what_is_held_is_no_reason_to_update(given: Given, resizes: int) -> None:
     """However far cpu is from its target, an HPA that scales by it keeps it; memory fits."""
