@@ -19,7 +19,7 @@ from app.admission.core.rotation import EXPIRY_ANNOTATION
 from app.model.errors import BadObject, Conflict, NotFound, TooMany, Unavailable
 from app.model.fields import time_at
 from app.ports import LEASES, Clock, Cluster, Json, Ref
-from app.runtime.election import lease, lease_spec, micro_time
+from app.runtime.election import annotated, lease, lease_spec, micro_time
 
 log = logging.getLogger("admission.heartbeat")
 
@@ -146,8 +146,5 @@ class Heartbeat:
 
     def _with_expiry(self, item: Json) -> Json:
         """Return the Lease with until when the certificate is valid, if that is known."""
-        if not (expiry := self._expiry()):
-            return item
-        metadata = item.get("metadata") or {}
-        annotations = {**(metadata.get("annotations") or {}), EXPIRY_ANNOTATION: expiry}
-        return item | {"metadata": {**metadata, "annotations": annotations}}
+        expiry = self._expiry()
+        return annotated(item, EXPIRY_ANNOTATION, expiry) if expiry else item

@@ -215,10 +215,7 @@ class Election:
 
     def _with_promise(self, found: Json) -> Json:
         """Return the Lease with the annotation that says when we stop."""
-        metadata = found["metadata"]
-        promise = f"{self._identity} {self._rules.held_seconds:g}"
-        annotations = {**(metadata.get("annotations") or {}), HELD_ANNOTATION: promise}
-        return {**found, "metadata": {**metadata, "annotations": annotations}}
+        return annotated(found, HELD_ANNOTATION, f"{self._identity} {self._rules.held_seconds:g}")
 
     def _see(self, found: Json) -> None:
         self._seen = found
@@ -342,6 +339,13 @@ def lease(namespace: str, name: str, spec: Json) -> Json:
         "metadata": {"namespace": namespace, "name": name},
         "spec": spec,
     }
+
+
+def annotated(found: Json, key: str, value: str) -> Json:
+    """Return a Lease with an annotation beside those that it has."""
+    metadata = found.get("metadata") or {}
+    annotations = {**(metadata.get("annotations") or {}), key: value}
+    return {**found, "metadata": {**metadata, "annotations": annotations}}
 
 
 def lease_spec(found: Json) -> Json:
